@@ -1,0 +1,260 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// DefaultTimeout bounds a call whose context has no deadline.
+const DefaultTimeout = 5 * time.Second
+
+// Credentials prove who connects: a user JWT and the seed of its key. Both are read
+// again at each connect, so that renewed ones are used.
+type Credentials func() (jwt string, seed []byte, err error)
+
+// InProcess is an embedded server, as nats-server offers it.
+type InProcess interface {
+	InProcessConn() (net.Conn, error)
+}
+
+// Options say where the bus is and who connects.
+type Options struct {
+	URL         string        // nats://host:port, several with commas; ignored with InProcess
+	InProcess   InProcess     // an embedded server, or nil
+	Credentials Credentials   // nil only for a server without authentication, in tests
+	Name        string        // the user's name: prefix of its inbox, and the actor of its calls
+	API         string        // prefix of the JetStream API as this account sees it; empty means topology.CoreAPI
+	Log         zerolog.Logger // what happens to the connection
+	Persist     bool          // keep trying when the bus is away at the start: for services and servers, not for people
+	MaxBackoff  time.Duration // the longest wait between two tries to reconnect; 0 means 10 s
+}
+
+// Conn is a connection to the bus. It is safe for concurrent use.
+type Conn struct {
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	name string
+	api  string
+	log  zerolog.Logger
+}
+
+// Message is a message on the bus.
+type Message struct {
+	Subject   string
+	Header    map[string][]string
+	Data      []byte
+	Sequence  uint64    // its place in its stream, or 0
+	Time      time.Time // when the stream stored it, or zero
+	Delivered uint64    // how often it was delivered to this consumer, or 0
+}
+
+// Get gives the first value of a header, or "".
+func (m Message) Get(header string) string { return nats.Header(m.Header).Get(header) }
+
+// Dial connects. With Persist it returns at once and connects in the background;
+// otherwise an error is of kind Unavailable or Denied.
+func Dial(o Options) (*Conn, error) {
+	c := &Conn{name: o.Name, api: o.API, log: o.Log}
+	if c.api == "" {
+		c.api = topology.CoreAPI
+	}
+	nc, err := nats.Connect(o.URL, c.natsOptions(o)...)
+	if err != nil {
+		return nil, connectError(o.URL, err)
+	}
+	c.nc = nc
+	if c.api == topology.CoreAPI {
+		c.js, err = jetstream.New(nc)
+	} else {
+		c.js, err = jetstream.NewWithAPIPrefix(nc, c.api)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("open JetStream under %s: %w", c.api, err)
+	}
+	return c, nil
+}
+
+func connectError(url string, err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+		return fault.New(fault.Denied, "connect to the bus at %s: %w", url, err)
+	}
+	return fault.New(fault.Unavailable, "connect to the bus at %s: %w", url, err)
+}
+
+func (c *Conn) natsOptions(o Options) []nats.Option {
+	longest := o.MaxBackoff
+	if longest == 0 {
+		longest = 10 * time.Second
+	}
+	opts := []nats.Option{
+		nats.Name(o.Name),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a refused login is a state to wait in, not an end
+		nats.ReconnectBufSize(-1),   // nothing is believed sent while away
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.Timeout(5 * time.Second),
+		nats.CustomReconnectDelay(func(attempt int) time.Duration { return backoff(attempt, longest) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				c.log.Warn().Err(err).Msg("bus away")
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { c.log.Info().Msg("bus back") }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			e := c.log.Warn().Err(err)
+			if s != nil {
+				e = e.Str("subject", s.Subject)
+			}
+			e.Msg("bus error")
+		}),
+	}
+	if o.Name != "" {
+		opts = append(opts, nats.CustomInboxPrefix(topology.Inbox(o.Name)))
+	}
+	if o.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(o.InProcess))
+	}
+	if o.Persist {
+		opts = append(opts, nats.RetryOnFailedConnect(true))
+	}
+	if o.Credentials != nil {
+		opts = append(opts, nats.UserJWT(
+			func() (string, error) { jwt, _, err := o.Credentials(); return jwt, err },
+			func(nonce []byte) ([]byte, error) { return sign(o.Credentials, nonce) }))
+	}
+	return opts
+}
+
+// backoff is full jitter under a doubling ceiling, so that a fleet does not return at once.
+func backoff(attempt int, longest time.Duration) time.Duration {
+	ceiling := min(longest, 50*time.Millisecond<<min(attempt, 20))
+	return ceiling/10 + time.Duration(rand.Int64N(int64(ceiling)))
+}
+
+// Close sends what is waiting and disconnects.
+func (c *Conn) Close() {
+	_ = c.nc.FlushTimeout(time.Second)
+	c.nc.Close()
+}
+
+// Name gives the user's name.
+func (c *Conn) Name() string { return c.name }
+
+// Connected says whether the bus can be reached now.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// WaitConnected waits until the bus can be reached or ctx is done.
+func (c *Conn) WaitConnected(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !c.nc.IsConnected() {
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, "wait for the bus: %w (last: %v)", ctx.Err(), c.nc.LastError())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Provision declares streams and consumers; see topology.Ensure.
+func (c *Conn) Provision(ctx context.Context, replicas int) error {
+	return topology.Ensure(ctx, c.js, replicas)
+}
+
+// WaitStream waits until a stream is there, which is when the bus was provisioned.
+func (c *Conn) WaitStream(ctx context.Context, stream string) error {
+	for {
+		_, err := c.lastSequence(ctx, stream)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, "wait for stream %s: %w (last: %v)", stream, ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Publish sends a message that may be lost. It fails while the bus is away.
+func (c *Conn) Publish(subject string, data []byte) error {
+	if err := c.nc.Publish(subject, data); err != nil {
+		return fault.New(fault.Unavailable, "publish on %s: %w", subject, err)
+	}
+	return nil
+}
+
+// Subscribe hands messages to f, one after another, until stop is called. f must not block for long.
+func (c *Conn) Subscribe(subject string, f func(Message)) (stop func(), err error) {
+	s, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+		f(Message{Subject: m.Subject, Header: m.Header, Data: m.Data})
+	})
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "subscribe to %s: %w", subject, err)
+	}
+	return func() { _ = s.Unsubscribe() }, nil
+}
+
+// SubscribeShared is Subscribe for replicas of one service: each message goes to one of them.
+func (c *Conn) SubscribeShared(subject, group string, f func(Message)) (stop func(), err error) {
+	s, err := c.nc.QueueSubscribe(subject, group, func(m *nats.Msg) {
+		f(Message{Subject: m.Subject, Header: m.Header, Data: m.Data})
+	})
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "subscribe to %s: %w", subject, err)
+	}
+	return func() { _ = s.Unsubscribe() }, nil
+}
+
+// Durable is a message that must be stored.
+type Durable struct {
+	Subject string
+	ID      string // the message id, for de-duplication; may be empty
+	Type    string // the content type; empty means protobuf
+	Data    []byte
+	Guard   *uint64 // store only while the last sequence on Subject is this; nil means always
+}
+
+// PublishDurable stores a message and gives its place in its stream. It tries until ctx
+// is done or, without a deadline, for DefaultTimeout. An error of kind Conflict means
+// that the guard did not hold.
+func (c *Conn) PublishDurable(ctx context.Context, d Durable) (uint64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m := &nats.Msg{Subject: d.Subject, Header: nats.Header{}, Data: d.Data}
+	if d.ID != "" {
+		m.Header[nats.MsgIdHdr] = []string{d.ID}
+	}
+	if d.Type != "" {
+		m.Header["Content-Type"] = []string{d.Type}
+	}
+	if d.Guard != nil {
+		setGuard(m.Header, "", *d.Guard)
+	}
+	ack, _, err := c.publishRetrying(ctx, m)
+	if err != nil {
+		return 0, fmt.Errorf("store on %s: %w", d.Subject, err)
+	}
+	return ack.Sequence, nil
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, DefaultTimeout)
+}

@@ -1,0 +1,181 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+const (
+	// workers handle messages side by side; messages on one subject go to the same one.
+	workers = 64
+	// queuedPerWorker bounds what waits for one of them.
+	queuedPerWorker = 64
+	// handleWithin bounds one run of a handler; it is below topology.AckWait, so that a
+	// message is not delivered again while it is handled.
+	handleWithin = 25 * time.Second
+)
+
+// Handler handles one message. It must be safe to run twice on the same message. Its
+// error decides what becomes of the message; see settle.
+type Handler func(ctx context.Context, m Message) error
+
+// Consume hands the messages of a durable consumer to handle until ctx is done. When
+// the bus goes away it waits for it.
+func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handler) error {
+	lanes := make([]chan jetstream.Msg, workers)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range lanes {
+		lanes[i] = make(chan jetstream.Msg, queuedPerWorker)
+		g.Go(func() error { return c.work(ctx, from, lanes[i], handle) })
+	}
+	g.Go(func() error {
+		for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
+			started := time.Now()
+			err := c.pull(ctx, from, lanes)
+			if ctx.Err() != nil {
+				return nil
+			}
+			c.log.Warn().Err(err).Str("consumer", from.Durable).Msg("consumer interrupted")
+			if time.Since(started) > 10*time.Second {
+				wait = 100 * time.Millisecond
+			}
+			sleep(ctx, wait)
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// pull fetches messages and puts each into its subject's lane, until something breaks.
+func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan jetstream.Msg) error {
+	bind, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	consumer, err := c.js.Consumer(bind, from.Stream, from.Durable)
+	if err != nil {
+		return err
+	}
+	it, err := consumer.Messages(jetstream.PullMaxMessages(500))
+	if err != nil {
+		return err
+	}
+	defer it.Stop()
+	stop := context.AfterFunc(ctx, it.Stop)
+	defer stop()
+	for {
+		m, err := it.Next()
+		if errors.Is(err, jetstream.ErrNoHeartbeat) && c.nc.IsConnected() {
+			continue // the iterator pulls again by itself
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case lanes[lane(m.Subject())] <- m:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+var seed = maphash.MakeSeed()
+
+func lane(subject string) int { return int(maphash.String(seed, subject) % workers) }
+
+func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetstream.Msg, handle Handler) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m := <-in:
+			msg, err := received(m)
+			if err == nil {
+				once, cancel := context.WithTimeout(ctx, handleWithin)
+				err = handle(once, msg)
+				cancel()
+			}
+			if ctx.Err() != nil {
+				return nil // stopping: it will be delivered again
+			}
+			c.settle(ctx, from, m, msg, err)
+		}
+	}
+}
+
+func received(m jetstream.Msg) (Message, error) {
+	msg := Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
+	meta, err := m.Metadata()
+	if err != nil {
+		return msg, fault.New(fault.Internal, "metadata: %w", err)
+	}
+	msg.Sequence, msg.Time, msg.Delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
+	return msg, nil
+}
+
+// settle decides what becomes of a message, from the handler's error alone.
+func (c *Conn) settle(ctx context.Context, from topology.Consumer, m jetstream.Msg, msg Message, err error) {
+	var settled error
+	switch {
+	case err == nil:
+		settled = m.Ack()
+	case fault.Is(err, fault.Invalid) || msg.Delivered >= uint64(topology.MaxDeliver):
+		c.log.Warn().Err(err).Str(logs.Subject, msg.Subject).Uint64(logs.Sequence, msg.Sequence).Msg("message quarantined")
+		if settled = c.quarantine(ctx, from.Stream, msg, err); settled == nil {
+			settled = m.TermWithReason(err.Error())
+		}
+	default:
+		c.log.Debug().Err(err).Str(logs.Subject, msg.Subject).Msg("message put back")
+		settled = m.NakWithDelay(retryAfter(msg.Delivered))
+	}
+	if settled != nil && ctx.Err() == nil {
+		c.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
+	}
+}
+
+func retryAfter(delivered uint64) time.Duration {
+	return min(50*time.Millisecond<<min(delivered, 10), 30*time.Second)
+}
+
+// quarantine keeps a message that cannot be handled, whole, with the reason.
+func (c *Conn) quarantine(ctx context.Context, stream string, msg Message, cause error) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	q := &nats.Msg{Subject: topology.QuarantineSubject(stream), Data: msg.Data, Header: nats.Header{
+		"Garrison-Subject":  {msg.Subject},
+		"Garrison-Sequence": {strconv.FormatUint(msg.Sequence, 10)},
+		"Garrison-Reason":   {oneLine(cause.Error())},
+	}}
+	_, _, err := c.publishRetrying(ctx, q)
+	return err
+}
+
+// oneLine makes a text fit for a header.
+func oneLine(s string) string {
+	out := []rune(s)
+	if len(out) > 500 {
+		out = out[:500]
+	}
+	for i, r := range out {
+		if r < ' ' {
+			out[i] = ' '
+		}
+	}
+	return string(out)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,178 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// DirectGet reads the last message on one subject of a stream, without a consumer. Only
+// the form with the subject in the request's own subject is used, which is what a
+// permission can name. An error is NotFound when there is none.
+func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(ctx, c.api+".DIRECT.GET."+stream+"."+subject, nil)
+	if err != nil {
+		return Message{}, fmt.Errorf("read %s: %w", subject, requestError(err))
+	}
+	return stored(m)
+}
+
+// DirectGetFrom reads up to n messages from a place in a stream on, in order. filter may hold wildcards.
+// Fewer than n means that there are no more now.
+func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from uint64, n int) ([]Message, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{"seq": max(from, 1), "batch": n, "next_by_subj": filter})
+	if err != nil {
+		return nil, err
+	}
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, requestError(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.nc.PublishRequest(c.api+".DIRECT.GET."+stream, inbox, body); err != nil {
+		return nil, requestError(err)
+	}
+	var out []Message
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read %s from %d: %w", stream, from, requestError(err))
+		}
+		if status := m.Header.Get("Status"); status == "204" || status == "404" {
+			return out, nil // the end of the batch, or nothing there at all
+		}
+		s, err := stored(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+}
+
+// stored reads a message that came by direct get.
+func stored(m *nats.Msg) (Message, error) {
+	switch status := m.Header.Get("Status"); status {
+	case "":
+	case "404":
+		return Message{}, fault.New(fault.NotFound, "no message")
+	case "503":
+		return Message{}, fault.New(fault.Unavailable, "no stream answers")
+	default:
+		return Message{}, fault.New(fault.Internal, "direct get: %s %s", status, m.Header.Get("Description"))
+	}
+	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return Message{}, fault.New(fault.Internal, "direct get answered without a sequence: %w", err)
+	}
+	at, _ := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
+	return Message{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data, Sequence: seq, Time: at}, nil
+}
+
+// Purge deletes every message on the subjects that match filter.
+func (c *Conn) Purge(ctx context.Context, stream, filter string) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	body, err := json.Marshal(map[string]string{"filter": filter})
+	if err != nil {
+		return err
+	}
+	m, err := c.nc.RequestWithContext(ctx, c.api+".STREAM.PURGE."+stream, body)
+	if err != nil {
+		return fmt.Errorf("purge %s: %w", filter, requestError(err))
+	}
+	if _, err := parseAck(m.Data); err != nil {
+		return fmt.Errorf("purge %s: %w", filter, err)
+	}
+	return nil
+}
+
+// Subjects lists the subjects of a stream that match filter and hold a message. It asks
+// the server's API queue, so it is not for hot paths.
+func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var out []string
+	for {
+		info, err := c.streamInfo(ctx, stream, map[string]any{"subjects_filter": filter, "offset": len(out)})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", filter, err)
+		}
+		for s := range info.State.Subjects {
+			out = append(out, s)
+		}
+		if len(out) >= info.Total || len(info.State.Subjects) == 0 {
+			return out, nil
+		}
+	}
+}
+
+// Stream says what a fold must know of a stream.
+type Stream struct {
+	LastSequence uint64
+	Created      time.Time // tells two streams of one name apart
+}
+
+// Stream reads where a stream ends and when it was created.
+func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	info, err := c.streamInfo(ctx, stream, nil)
+	if err != nil {
+		return Stream{}, fmt.Errorf("ask about stream %s: %w", stream, err)
+	}
+	return Stream{info.State.LastSequence, info.Created}, nil
+}
+
+func (c *Conn) lastSequence(ctx context.Context, stream string) (uint64, error) {
+	s, err := c.Stream(ctx, stream)
+	return s.LastSequence, err
+}
+
+type streamInfo struct {
+	Total   int       `json:"total"`
+	Created time.Time `json:"created"`
+	State   struct {
+		LastSequence uint64            `json:"last_seq"`
+		Subjects     map[string]uint64 `json:"subjects"`
+	} `json:"state"`
+	Error *struct {
+		Code        int    `json:"code"`
+		Description string `json:"description"`
+	} `json:"error"`
+}
+
+func (c *Conn) streamInfo(ctx context.Context, stream string, ask map[string]any) (streamInfo, error) {
+	var info streamInfo
+	var body []byte
+	if ask != nil {
+		var err error
+		if body, err = json.Marshal(ask); err != nil {
+			return info, err
+		}
+	}
+	m, err := c.nc.RequestWithContext(ctx, c.api+".STREAM.INFO."+stream, body)
+	if err != nil {
+		return info, requestError(err)
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		return info, err
+	}
+	if info.Error != nil && info.Error.Code == 404 {
+		return info, fault.New(fault.NotFound, "%s", info.Error.Description)
+	}
+	if info.Error != nil {
+		return info, fault.New(fault.Unavailable, "%s", info.Error.Description)
+	}
+	return info, nil
+}

@@ -1,0 +1,129 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// The JetStream error codes that are decided upon (nats-server: server/errors.json).
+const (
+	codeWrongLastSequence         = 10071 // the guard did not hold
+	codeWrongLastSequenceConstant = 10164 // the same, while another write is under way
+	codeMaxPerSubject             = 10077 // the subject is full and new messages are refused
+	codeBatchDuplicate            = 10201 // a message of the batch was stored before
+)
+
+// pubAck is JetStream's answer to a publish.
+type pubAck struct {
+	Stream    string `json:"stream"`
+	Sequence  uint64 `json:"seq"`
+	Duplicate bool   `json:"duplicate"`
+	BatchSize int    `json:"count"`
+	Error     *struct {
+		Code        int    `json:"code"`
+		ErrCode     int    `json:"err_code"`
+		Description string `json:"description"`
+	} `json:"error"`
+}
+
+// apiError is a refusal by JetStream.
+type apiError struct {
+	code        int
+	description string
+}
+
+func (e *apiError) Error() string { return e.description + " (" + strconv.Itoa(e.code) + ")" }
+
+// parseAck turns an answer into an ack or an error with a kind.
+func parseAck(data []byte) (pubAck, error) {
+	var a pubAck
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fault.New(fault.Unavailable, "answer to a publish: %w", err)
+	}
+	if a.Error == nil {
+		return a, nil
+	}
+	err := &apiError{a.Error.ErrCode, a.Error.Description}
+	switch a.Error.ErrCode {
+	case codeWrongLastSequence, codeWrongLastSequenceConstant, codeMaxPerSubject:
+		return a, fault.New(fault.Conflict, "%w", err)
+	}
+	if a.Error.Code == 503 || a.Error.Code == 408 || a.Error.Code == 429 {
+		return a, fault.New(fault.Unavailable, "%w", err)
+	}
+	return a, fault.New(fault.Internal, "%w", err)
+}
+
+// publishOnce sends one message and waits for its ack. Its error is Unavailable when the outcome is not known.
+func (c *Conn) publishOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
+	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return pubAck{}, requestError(err)
+	}
+	return parseAck(answer.Data)
+}
+
+// publishRetrying sends one message until it is acknowledged, refused or ctx is done.
+// again says that it was sent more than once, so that a refusal may mean that an
+// earlier try was stored.
+func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, again bool, err error) {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		once, cancel := context.WithTimeout(ctx, 2*time.Second)
+		ack, err = c.publishOnce(once, m)
+		cancel()
+		if !fault.Is(err, fault.Unavailable) {
+			return ack, again, err
+		}
+		select {
+		case <-ctx.Done():
+			return ack, again, err
+		case <-time.After(wait):
+			again = true
+		}
+	}
+}
+
+func requestError(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation), errors.Is(err, nats.ErrAuthorization):
+		return fault.New(fault.Denied, "%w", err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fault.New(fault.Invalid, "%w", err)
+	}
+	return fault.New(fault.Unavailable, "%w", err)
+}
+
+// setGuard adds the condition that the last sequence over subject is seq; an empty subject means the message's own.
+func setGuard(h nats.Header, subject string, seq uint64) {
+	h["Nats-Expected-Last-Subject-Sequence"] = []string{strconv.FormatUint(seq, 10)}
+	if subject != "" {
+		h["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{subject}
+	}
+}
+
+// sign answers the server's challenge with the key of the credentials.
+func sign(credentials Credentials, nonce []byte) ([]byte, error) {
+	_, seed, err := credentials()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		return nil, err
+	}
+	defer pair.Wipe()
+	return pair.Sign(nonce)
+}
+
+func isCode(err error, code int) bool {
+	e, ok := errors.AsType[*apiError](err)
+	return ok && e.code == code
+}

@@ -1,0 +1,249 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+const (
+	// callsAtOnce bounds how many requests one service handles at a time; the rest wait on the subscription.
+	callsAtOnce = 64
+	// callWithin bounds one request.
+	callWithin = 35 * time.Second
+
+	contentType = "Content-Type"
+	typeJSON    = "application/json"
+	typeProto   = "application/protobuf"
+)
+
+// Caller is who asks. The bus checked the name.
+type Caller struct {
+	Actor   string
+	Request string // an id for everything that follows from the request
+	Trace   string // traceparent, or empty
+}
+
+// Service answers requests at garrison.api.NAME.>. Methods are those of protobuf service
+// descriptors; each is in the class of permission that its option garrison.api.v1.access says.
+type Service struct {
+	conn    *Conn
+	name    string
+	micro   micro.Service
+	methods map[string]protoreflect.MethodDescriptor
+	slots   chan struct{}
+}
+
+var isSemver = regexp.MustCompile(`^v?(\d+\.\d+\.\d+\S*)$`)
+
+// NewService announces a service. Close it when done.
+func (c *Conn) NewService(name, version string, services ...protoreflect.ServiceDescriptor) (*Service, error) {
+	announced := "0.0.0"
+	if m := isSemver.FindStringSubmatch(version); m != nil {
+		announced = m[1]
+	}
+	ms, err := micro.AddService(c.nc, micro.Config{Name: name, Version: announced, Description: "Garrison " + version})
+	if err != nil {
+		return nil, fmt.Errorf("announce service %s: %w", name, err)
+	}
+	s := &Service{conn: c, name: name, micro: ms, methods: map[string]protoreflect.MethodDescriptor{}, slots: make(chan struct{}, callsAtOnce)}
+	for _, d := range append(services, apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")) {
+		for i := range d.Methods().Len() {
+			s.methods[string(d.Methods().Get(i).Name())] = d.Methods().Get(i)
+		}
+	}
+	return s, nil
+}
+
+// Close stops answering.
+func (s *Service) Close() { _ = s.micro.Stop() }
+
+// Handle answers one method, named as in its protobuf service. It is an error to name
+// one that no descriptor has or whose request is of another type.
+func Handle[Q, R proto.Message](s *Service, method string, f func(context.Context, Caller, Q) (R, error)) error {
+	d, ok := s.methods[method]
+	if !ok {
+		return fault.New(fault.Internal, "service %s has no method %s", s.name, method)
+	}
+	var q Q
+	if have, want := q.ProtoReflect().Descriptor().FullName(), d.Input().FullName(); have != want {
+		return fault.New(fault.Internal, "method %s takes %s, not %s", method, want, have)
+	}
+	answer := func(r micro.Request) { serve(s, r, f) }
+	return s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
+		s.slots <- struct{}{}
+		go func() {
+			defer func() { <-s.slots }()
+			answer(r)
+		}()
+	}), micro.WithEndpointSubject(topology.APISubject(s.name, AccessOf(d), kebab(method), "*")))
+}
+
+func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Context, Caller, Q) (R, error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	header := map[string][]string(r.Headers())
+	caller := Caller{Actor: topology.ActorOf(r.Subject()), Request: headerOr(header, ledger.HeaderRequest, ident.New), Trace: get(header, ledger.HeaderTrace)}
+	json := get(header, contentType) == typeJSON
+	var zero Q
+	q := zero.ProtoReflect().New().Interface().(Q)
+	if err := unmarshal(json, r.Data(), q); err != nil {
+		s.refuse(r, fault.New(fault.Invalid, "read request: %w", err))
+		return
+	}
+	resp, err := f(ctx, caller, q)
+	if err != nil {
+		s.refuse(r, err)
+		return
+	}
+	data, err := marshal(json, resp)
+	if err != nil {
+		s.refuse(r, fault.New(fault.Internal, "write answer: %w", err))
+		return
+	}
+	_ = r.Respond(data)
+}
+
+// refuse answers with the error's kind as code, its text, and its refusal as body.
+func (s *Service) refuse(r micro.Request, err error) {
+	kind := fault.KindOf(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		kind = fault.Unavailable
+	}
+	if kind == fault.Internal {
+		s.conn.log.Error().Err(err).Str(logs.Subject, r.Subject()).Msg("request failed")
+	}
+	refusal := fault.RefusalOf(err)
+	if refusal == nil {
+		refusal = &apiv1.Refusal{Code: strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_")), Message: err.Error()}
+	}
+	if refusal.Component == "" {
+		refusal = proto.CloneOf(refusal)
+		refusal.Component = s.name
+	}
+	json := get(r.Headers(), contentType) == typeJSON
+	data, _ := marshal(json, refusal)
+	_ = r.Error(kind.String(), oneLine(err.Error()), data)
+}
+
+// Call asks a method of a service and waits for the answer, by default for
+// DefaultTimeout. full is the method's descriptor. Errors keep the kind and refusal that the service gave.
+func Call[R proto.Message](ctx context.Context, c *Conn, service string, method protoreflect.MethodDescriptor, q proto.Message) (R, error) {
+	var zero R
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	data, err := proto.Marshal(q)
+	if err != nil {
+		return zero, fault.New(fault.Internal, "write request: %w", err)
+	}
+	subject := topology.APISubject(service, AccessOf(method), kebab(string(method.Name())), c.name)
+	m, err := c.nc.RequestWithContext(ctx, subject, data)
+	if err != nil {
+		return zero, callError(service, err)
+	}
+	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return zero, answeredError(fault.ParseKind(code), m.Header.Get(micro.ErrorHeader), m.Data)
+	}
+	r := zero.ProtoReflect().New().Interface().(R)
+	if err := proto.Unmarshal(m.Data, r); err != nil {
+		return zero, fault.New(fault.Internal, "read answer of %s: %w", service, err)
+	}
+	return r, nil
+}
+
+func callError(service string, err error) error {
+	err = requestError(err)
+	message := fmt.Sprintf("%s does not answer: %v", service, err)
+	return fault.Refuse(fault.KindOf(err), &apiv1.Refusal{Code: "NO_ANSWER", Component: "bus", Message: message})
+}
+
+func answeredError(kind fault.Kind, text string, body []byte) error {
+	var r apiv1.Refusal
+	if err := proto.Unmarshal(body, &r); err != nil || r.Code == "" {
+		return fault.New(kind, "%s", text)
+	}
+	return fault.Refuse(kind, &r)
+}
+
+// AccessOf gives a method's class of permission, as a token of its subject.
+func AccessOf(d protoreflect.MethodDescriptor) string {
+	switch proto.GetExtension(d.Options(), apiv1.E_Access).(apiv1.Access) {
+	case apiv1.Access_ACCESS_READ:
+		return "read"
+	case apiv1.Access_ACCESS_WRITE:
+		return "write"
+	case apiv1.Access_ACCESS_ADMIN:
+		return "admin"
+	}
+	return "unspecified"
+}
+
+// kebab turns ListServers into list-servers.
+func kebab(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('-')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Unmarshal reads a message as JSON when its content type says so, and as protobuf otherwise. An error is Invalid.
+func Unmarshal(m Message, into proto.Message) error {
+	if err := unmarshal(m.Get(contentType) == typeJSON, m.Data, into); err != nil {
+		return fault.New(fault.Invalid, "read %s: %w", into.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return nil
+}
+
+func unmarshal(json bool, data []byte, into proto.Message) error {
+	if json {
+		if len(data) == 0 {
+			return nil
+		}
+		return protojson.Unmarshal(data, into)
+	}
+	return proto.Unmarshal(data, into)
+}
+
+func marshal(json bool, m proto.Message) ([]byte, error) {
+	if json {
+		return protojson.Marshal(m)
+	}
+	return proto.Marshal(m)
+}
+
+func get(h map[string][]string, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func headerOr(h map[string][]string, name string, otherwise func() string) string {
+	if v := get(h, name); v != "" {
+		return v
+	}
+	return otherwise()
+}

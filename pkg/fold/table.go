@@ -1,0 +1,133 @@
+package fold
+
+import (
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
+)
+
+// Row is one record of a table with the sequence of the last fact on its key, which is
+// what the guard of the next fact on that key must say.
+type Row[T proto.Message] struct {
+	Sequence uint64
+	Value    T
+}
+
+// Table is the records of one noun, by key. It belongs to the goroutine that folds;
+// others look inside Follower.Read. Keys outlive records: after Drop the sequence
+// stays, because a later fact on the key must be guarded by it.
+type Table[T proto.Message] struct {
+	name    string
+	rows    map[string]*Row[T]
+	dropped map[string]uint64
+}
+
+// NewTable makes an empty table.
+func NewTable[T proto.Message](name string) *Table[T] {
+	return &Table[T]{name: name, rows: map[string]*Row[T]{}, dropped: map[string]uint64{}}
+}
+
+// Get gives the record at key.
+func (t *Table[T]) Get(key string) (T, bool) {
+	if r, ok := t.rows[key]; ok {
+		return r.Value, true
+	}
+	var zero T
+	return zero, false
+}
+
+// Sequence gives the sequence of the last fact on key, 0 when there was none.
+func (t *Table[T]) Sequence(key string) uint64 {
+	if r, ok := t.rows[key]; ok {
+		return r.Sequence
+	}
+	return t.dropped[key]
+}
+
+// Put stores the record at key, as of a fact.
+func (t *Table[T]) Put(key string, value T, sequence uint64) {
+	delete(t.dropped, key)
+	if r, ok := t.rows[key]; ok {
+		r.Value, r.Sequence = value, sequence
+		return
+	}
+	t.rows[key] = &Row[T]{sequence, value}
+}
+
+// Drop removes the record at key, as of a fact.
+func (t *Table[T]) Drop(key string, sequence uint64) {
+	delete(t.rows, key)
+	t.dropped[key] = sequence
+}
+
+// Touch notes a fact on key that changed nothing else.
+func (t *Table[T]) Touch(key string, sequence uint64) {
+	if r, ok := t.rows[key]; ok {
+		r.Sequence = sequence
+		return
+	}
+	t.dropped[key] = sequence
+}
+
+// Len gives the number of records.
+func (t *Table[T]) Len() int { return len(t.rows) }
+
+// All gives every record, in no order.
+func (t *Table[T]) All() func(yield func(string, T) bool) {
+	return func(yield func(string, T) bool) {
+		for k, r := range t.rows {
+			if !yield(k, r.Value) {
+				return
+			}
+		}
+	}
+}
+
+// Stored is a table as snapshots see it.
+type Stored interface {
+	Name() string
+	save(emit func(*viewv1.Row) error) error
+	load(*viewv1.Row) error
+}
+
+// Name gives the table's name.
+func (t *Table[T]) Name() string { return t.name }
+
+// save emits every row, sorted by key; a key without a record has an empty value and its sequence.
+func (t *Table[T]) save(emit func(*viewv1.Row) error) error {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(t.rows)), maps.Keys(t.dropped))
+	slices.Sort(keys)
+	row := &viewv1.Row{Table: t.name}
+	for _, k := range keys {
+		row.Key, row.Sequence, row.Value = k, t.Sequence(k), row.Value[:0]
+		if r, ok := t.rows[k]; ok {
+			var err error
+			// One byte before the record tells an empty record from none.
+			row.Value, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(row.Value, 1), r.Value)
+			if err != nil {
+				return err
+			}
+		}
+		if err := emit(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table[T]) load(row *viewv1.Row) error {
+	if len(row.Value) == 0 {
+		t.dropped[row.Key] = row.Sequence
+		return nil
+	}
+	var zero T
+	v := zero.ProtoReflect().New().Interface().(T)
+	if err := proto.Unmarshal(row.Value[1:], v); err != nil {
+		return err
+	}
+	t.rows[row.Key] = &Row[T]{row.Sequence, v}
+	return nil
+}

@@ -1,0 +1,24 @@
+module github.com/garrison-fleet/garrison/pkg
+
+go 1.26.0
+
+require (
+	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/google/uuid v1.6.0
+	github.com/nats-io/nats.go v1.55.0
+	github.com/nats-io/nkeys v0.4.16
+	github.com/nats-io/nuid v1.0.1
+	github.com/rs/zerolog v1.35.1
+	golang.org/x/sync v0.24.0
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace github.com/garrison-fleet/garrison/proto => ../proto

@@ -1,0 +1,68 @@
+// Package ident makes and checks the identifiers that travel in subjects.
+//
+// Every id is one subject token. Things that happen get time-ordered UUIDs (version
+// 7); things that must not be made twice get a UUID computed from what they are about
+// (version 5), so that two writers who decide the same thing choose the same id.
+package ident
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// New gives a time-ordered UUID. It is a variable of its callers, not read in cores.
+func New() string { return uuid.Must(uuid.NewV7()).String() }
+
+// space is the name space of every computed id of Garrison.
+var space = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("garrison"))
+
+// From computes a UUID from what it is about. The same parts give the same id everywhere.
+func From(parts ...string) string {
+	return uuid.NewSHA1(space, []byte(strings.Join(parts, "\x00"))).String()
+}
+
+// Check refuses what is not a UUID in its usual lower-case form. what names it in the error.
+func Check(what, id string) error {
+	u, err := uuid.Parse(id)
+	if err != nil || u.String() != id {
+		return fault.New(fault.Invalid, "%s %q is not a UUID (want 8-4-4-4-12 lower-case hexadecimal digits)", what, id)
+	}
+	return nil
+}
+
+// IsUUID says whether s is a UUID in its usual lower-case form.
+func IsUUID(s string) bool {
+	u, err := uuid.Parse(s)
+	return err == nil && u.String() == s
+}
+
+var (
+	name     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+)
+
+// CheckName refuses what cannot be the name of an agent, application, environment,
+// channel, cell or actor: 1 to 63 lower-case letters, digits and inner dashes.
+func CheckName(what, s string) error {
+	if !name.MatchString(s) {
+		return fault.New(fault.Invalid, "%s %q is not a name (want 1 to 63 lower-case letters, digits and inner dashes)", what, s)
+	}
+	return nil
+}
+
+// CheckHostname refuses what cannot be the name of a server: 1 to 253 lower-case
+// letters, digits, inner dashes and dots.
+func CheckHostname(what, s string) error {
+	if !hostname.MatchString(s) {
+		return fault.New(fault.Invalid, "%s %q is not a host name (want 1 to 253 lower-case letters, digits, inner dashes and dots)", what, s)
+	}
+	return nil
+}
+
+// Short gives the first eight characters of an id, for tables.
+func Short(id string) string { return fmt.Sprintf("%.8s", id) }

@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// Fact is something that the control plane has decided.
+type Fact struct {
+	Noun Noun
+	Key  string        // the noun's key tokens, joined by dots
+	Body proto.Message // one of Kinds; decides the fact's name
+
+	ID      string    // a UUID
+	At      time.Time // when it was decided, by the writer's clock
+	Source  string    // the service that wrote it
+	Actor   string    // who asked, or the service itself
+	Request string    // the id of the request or intent that all of it began with
+	Cause   string    // what led to this very fact; see Caused
+	Trace   string    // traceparent of the cause, or empty
+
+	Sequence uint64 // its place in the ledger; 0 until it is recorded
+}
+
+// Key joins the tokens of a noun's key.
+func Key(tokens ...string) string { return strings.Join(tokens, ".") }
+
+// Name gives the fact's name, the last token of its subject; empty when its body is not one of Kinds.
+func (f Fact) Name() string { return byType[typeName(f.Body)].Name }
+
+// The ways in which a fact is caused, as written into Cause.
+func CausedByIntent(id string) string    { return "intent/" + id }
+func CausedByRequest(id string) string   { return "request/" + id }
+func CausedByFact(sequence uint64) string { return "fact/" + strconv.FormatUint(sequence, 10) }
+func CausedByReport(server string, sequence uint64) string {
+	return "report/" + server + "/" + strconv.FormatUint(sequence, 10)
+}
+
+// CausedByClock marks a fact that a deadline or a silence led to.
+const CausedByClock = "clock"
+
+// Guard makes a fact conditional: it is only recorded while the last sequence over
+// Subject, which may hold wildcards, is Sequence.
+type Guard struct {
+	Subject  string
+	Sequence uint64
+}
+
+// Draft is a fact that is to be recorded, with its guard. A zero guard is none.
+type Draft struct {
+	Fact
+	Guard Guard
+}
+
+// OnKey drafts f on condition that the last fact on its own key is at sequence; 0 means that there is none.
+func OnKey(f Fact, sequence uint64) Draft {
+	return Draft{Fact: f, Guard: Guard{Subject: KeySubject(f.Noun, f.Key), Sequence: sequence}}
+}
+
+// Free drafts f without a condition.
+func Free(f Fact) Draft { return Draft{Fact: f} }
+
+// Prefix is the start of every ledger subject.
+const Prefix = "garrison.ledger."
+
+// Subject gives the subject of a fact: garrison.ledger.NOUN.KEY.FACT.
+func (f Fact) Subject() string { return Prefix + string(f.Noun) + "." + f.Key + "." + f.Name() }
+
+// KeySubject matches every fact on a key.
+func KeySubject(n Noun, key string) string { return Prefix + string(n) + "." + key + ".*" }
+
+// NounSubject matches every fact about a noun.
+func NounSubject(n Noun) string { return Prefix + string(n) + ".>" }
+
+// The names of headers.
+const (
+	headerID      = "ce-id"
+	headerType    = "ce-type"
+	headerSource  = "ce-source"
+	headerSubject = "ce-subject"
+	headerTime    = "ce-time"
+	headerSpec    = "ce-specversion"
+	HeaderActor   = "Garrison-Actor"
+	HeaderRequest = "Garrison-Request"
+	HeaderCause   = "Garrison-Cause"
+	HeaderTrace   = "traceparent"
+)
+
+// Encode gives the fact's headers and data.
+func Encode(f Fact) (header map[string][]string, data []byte, err error) {
+	name := typeName(f.Body)
+	k, ok := byType[name]
+	if !ok || k.Noun != f.Noun {
+		return nil, nil, fault.New(fault.Internal, "%s is not a fact about a %s", name, f.Noun)
+	}
+	if f.ID == "" || f.Key == "" || f.At.IsZero() || f.Actor == "" || f.Source == "" {
+		return nil, nil, fault.New(fault.Internal, "fact %s.%s lacks id, key, time, actor or source", f.Noun, k.Name)
+	}
+	data, err = proto.Marshal(f.Body)
+	if err != nil {
+		return nil, nil, fault.New(fault.Internal, "encode %s: %w", name, err)
+	}
+	header = map[string][]string{
+		headerSpec:    {"1.0"},
+		headerID:      {f.ID},
+		headerType:    {name},
+		headerSource:  {"garrison/" + f.Source},
+		headerSubject: {string(f.Noun) + "/" + f.Key},
+		headerTime:    {f.At.UTC().Format(time.RFC3339Nano)},
+		HeaderActor:   {f.Actor},
+	}
+	for name, v := range map[string]string{HeaderRequest: f.Request, HeaderCause: f.Cause, HeaderTrace: f.Trace} {
+		if v != "" {
+			header[name] = []string{v}
+		}
+	}
+	return header, data, nil
+}
+
+// Decode reads a fact from a message at a place in the ledger. An error is Invalid.
+func Decode(subject string, header map[string][]string, data []byte, sequence uint64) (Fact, error) {
+	noun, key, name, ok := split(subject)
+	if !ok {
+		return Fact{}, fault.New(fault.Invalid, "subject %q is not a fact's", subject)
+	}
+	k, ok := bySubject[[2]string{noun, name}]
+	if !ok {
+		return Fact{}, fault.New(fault.Invalid, "there is no fact %s.%s", noun, name)
+	}
+	body := k.Body.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(data, body); err != nil {
+		return Fact{}, fault.New(fault.Invalid, "decode fact %s.%s at %d: %w", noun, name, sequence, err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, first(header, headerTime))
+	if err != nil {
+		return Fact{}, fault.New(fault.Invalid, "time of fact at %d: %w", sequence, err)
+	}
+	return Fact{
+		Noun: k.Noun, Key: key, Body: body,
+		ID: first(header, headerID), At: at, Source: strings.TrimPrefix(first(header, headerSource), "garrison/"),
+		Actor: first(header, HeaderActor), Request: first(header, HeaderRequest),
+		Cause: first(header, HeaderCause), Trace: first(header, HeaderTrace),
+		Sequence: sequence,
+	}, nil
+}
+
+// NounOf gives the noun of a ledger subject, without decoding anything; empty when it has none.
+func NounOf(subject string) Noun {
+	rest, ok := strings.CutPrefix(subject, Prefix)
+	if !ok {
+		return ""
+	}
+	n, _, _ := strings.Cut(rest, ".")
+	return Noun(n)
+}
+
+func split(subject string) (noun, key, name string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, Prefix)
+	if !ok {
+		return "", "", "", false
+	}
+	noun, rest, ok = strings.Cut(rest, ".")
+	i := strings.LastIndexByte(rest, '.')
+	if !ok || i < 1 {
+		return "", "", "", false
+	}
+	return noun, rest[:i], rest[i+1:], true
+}
+
+func first(h map[string][]string, name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// Noun is what a fact is about. Every noun has one writer.
+type Noun string
+
+// The nouns.
+const (
+	Application Noun = "application"
+	Environment Noun = "environment"
+	Agent       Noun = "agent"
+	Server      Noun = "server"
+	Instance    Noun = "instance"
+	Intent      Noun = "intent"
+	Image       Noun = "image"
+	Channel     Noun = "channel"
+	Task        Noun = "task"
+	Rollout     Noun = "rollout"
+)
+
+// The writers.
+const (
+	Registry   = "registry"
+	Catalog    = "image-catalog"
+	Dispatcher = "task-dispatcher"
+)
+
+// Writer gives the service that alone writes facts about a noun.
+func (n Noun) Writer() string {
+	switch n {
+	case Image, Channel:
+		return Catalog
+	case Task, Rollout:
+		return Dispatcher
+	default:
+		return Registry
+	}
+}
+
+// Kind is one kind of fact.
+type Kind struct {
+	Noun Noun
+	Name string        // the last token of the subject
+	Body proto.Message // an empty one
+}
+
+// Kinds is every kind of fact there is, in the order of the nouns' lives.
+var Kinds = []Kind{
+	{Application, "created", &applicationv1.Created{}},
+	{Application, "changed", &applicationv1.Changed{}},
+	{Application, "deleted", &applicationv1.Deleted{}},
+
+	{Environment, "created", &environmentv1.Created{}},
+	{Environment, "changed", &environmentv1.Changed{}},
+	{Environment, "deleted", &environmentv1.Deleted{}},
+
+	{Agent, "created", &agentv1.Created{}},
+	{Agent, "changed", &agentv1.Changed{}},
+	{Agent, "deleted", &agentv1.Deleted{}},
+
+	{Server, "invited", &serverv1.Invited{}},
+	{Server, "enrolled", &serverv1.Enrolled{}},
+	{Server, "changed", &serverv1.Changed{}},
+	{Server, "sysinfo-seen", &serverv1.SysinfoSeen{}},
+	{Server, "online", &serverv1.Online{}},
+	{Server, "offline", &serverv1.Offline{}},
+	{Server, "quarantined", &serverv1.Quarantined{}},
+	{Server, "released", &serverv1.Released{}},
+	{Server, "dying", &serverv1.Dying{}},
+	{Server, "dead", &serverv1.Dead{}},
+	{Server, "forgotten", &serverv1.Forgotten{}},
+
+	{Instance, "wanted", &instancev1.Wanted{}},
+	{Instance, "unwanted", &instancev1.Unwanted{}},
+	{Instance, "observed", &instancev1.Observed{}},
+	{Instance, "adopted", &instancev1.Adopted{}},
+	{Instance, "gone", &instancev1.Gone{}},
+
+	{Intent, "accepted", &intentv1.Accepted{}},
+	{Intent, "refused", &intentv1.Refused{}},
+	{Intent, "withdrawn", &intentv1.Withdrawn{}},
+
+	{Image, "created", &imagev1.Created{}},
+	{Image, "filled", &imagev1.Filled{}},
+	{Image, "activated", &imagev1.Activated{}},
+	{Image, "disabled", &imagev1.Disabled{}},
+	{Image, "enabled", &imagev1.Enabled{}},
+	{Image, "deleted", &imagev1.Deleted{}},
+
+	{Channel, "created", &channelv1.Created{}},
+	{Channel, "image-added", &channelv1.ImageAdded{}},
+	{Channel, "image-removed", &channelv1.ImageRemoved{}},
+	{Channel, "deleted", &channelv1.Deleted{}},
+
+	{Task, "queued", &taskv1.Queued{}},
+	{Task, "assigned", &taskv1.Assigned{}},
+	{Task, "started", &taskv1.Started{}},
+	{Task, "succeeded", &taskv1.Succeeded{}},
+	{Task, "failed", &taskv1.Failed{}},
+	{Task, "undone", &taskv1.Undone{}},
+	{Task, "cancelled", &taskv1.Cancelled{}},
+	{Task, "expired", &taskv1.Expired{}},
+	{Task, "superseded", &taskv1.Superseded{}},
+
+	{Rollout, "planned", &rolloutv1.Planned{}},
+	{Rollout, "started", &rolloutv1.Started{}},
+	{Rollout, "wave-opened", &rolloutv1.WaveOpened{}},
+	{Rollout, "wave-closed", &rolloutv1.WaveClosed{}},
+	{Rollout, "paused", &rolloutv1.Paused{}},
+	{Rollout, "resumed", &rolloutv1.Resumed{}},
+	{Rollout, "halted", &rolloutv1.Halted{}},
+	{Rollout, "aborted", &rolloutv1.Aborted{}},
+	{Rollout, "succeeded", &rolloutv1.Succeeded{}},
+	{Rollout, "undo-started", &rolloutv1.UndoStarted{}},
+	{Rollout, "undone", &rolloutv1.Undone{}},
+}
+
+var (
+	bySubject = map[[2]string]Kind{} // by noun and name
+	byType    = map[string]Kind{}    // by protobuf name
+)
+
+func init() {
+	for _, k := range Kinds {
+		bySubject[[2]string{string(k.Noun), k.Name}] = k
+		byType[typeName(k.Body)] = k
+	}
+}
+
+func typeName(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }

@@ -1,0 +1,43 @@
+// Package logs makes the one logger of a process and names the fields of its lines.
+//
+// A line is written once, at the edge, for each thing that changed; its message is a
+// fixed phrase and its details are fields with the names below.
+package logs
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/rs/zerolog"
+)
+
+// The names of fields.
+const (
+	Service  = "service"
+	Server   = "server"
+	Agent    = "agent"
+	Instance = "instance"
+	Image    = "image"
+	Version  = "version"
+	Intent   = "intent"
+	Task     = "task"
+	State    = "state"
+	Step     = "step"
+	Code     = "code"
+	Reason   = "reason"
+	Subject  = "subject"
+	Sequence = "sequence"
+	Count    = "count"
+	Actor    = "actor"
+	Took     = "took"
+	Path     = "path"
+)
+
+// New makes a logger that writes JSON lines to w. level is debug, info, warn or error.
+func New(w io.Writer, service, level string) (zerolog.Logger, error) {
+	l, err := zerolog.ParseLevel(level)
+	if err != nil || level == "" {
+		return zerolog.Nop(), fmt.Errorf("log level %q: want debug, info, warn or error", level)
+	}
+	return zerolog.New(w).Level(l).With().Timestamp().Str(Service, service).Logger(), nil
+}

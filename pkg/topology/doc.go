@@ -1,0 +1,15 @@
+// Package topology is the bus on one page: every account, stream, subject and
+// permission, as values. Nothing else in the code writes a dot into a subject or
+// chooses a stream's settings.
+//
+// The page itself is testdata/topology.golden, printed from these values by a test: a
+// difference there is a change of the design.
+//
+// Guarantees:
+//
+//  1. Streams are provisioned from Streams by Ensure, which refuses a change that
+//     could lose data, and says what differs.
+//  2. A server's credentials reach its own document, its own reports and the blobs,
+//     and nothing else: see Exports, and the attack test in e2e.
+//  3. A service may publish facts about its own nouns only: see ServicePermissions.
+package topology
