@@ -30,14 +30,14 @@ type InProcess interface {
 
 // Options say where the bus is and who connects.
 type Options struct {
-	URL         string        // nats://host:port, several with commas; ignored with InProcess
-	InProcess   InProcess     // an embedded server, or nil
-	Credentials Credentials   // nil only for a server without authentication, in tests
-	Name        string        // the user's name: prefix of its inbox, and the actor of its calls
-	API         string        // prefix of the JetStream API as this account sees it; empty means topology.CoreAPI
+	URL         string         // nats://host:port, several with commas; ignored with InProcess
+	InProcess   InProcess      // an embedded server, or nil
+	Credentials Credentials    // nil only for a server without authentication, in tests
+	Name        string         // the user's name: prefix of its inbox, and the actor of its calls
+	API         string         // prefix of the JetStream API as this account sees it; empty means topology.CoreAPI
 	Log         zerolog.Logger // what happens to the connection
-	Persist     bool          // keep trying when the bus is away at the start: for services and servers, not for people
-	MaxBackoff  time.Duration // the longest wait between two tries to reconnect; 0 means 10 s
+	Persist     bool           // keep trying when the bus is away at the start: for services and servers, not for people
+	MaxBackoff  time.Duration  // the longest wait between two tries to reconnect; 0 means 10 s
 }
 
 // Conn is a connection to the bus. It is safe for concurrent use.

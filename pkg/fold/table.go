@@ -63,6 +63,12 @@ func (t *Table[T]) Drop(key string, sequence uint64) {
 	t.dropped[key] = sequence
 }
 
+// Forget removes the record at key and its sequence, for keys that never come again.
+func (t *Table[T]) Forget(key string) {
+	delete(t.rows, key)
+	delete(t.dropped, key)
+}
+
 // Touch notes a fact on key that changed nothing else.
 func (t *Table[T]) Touch(key string, sequence uint64) {
 	if r, ok := t.rows[key]; ok {

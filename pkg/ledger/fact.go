@@ -34,8 +34,8 @@ func Key(tokens ...string) string { return strings.Join(tokens, ".") }
 func (f Fact) Name() string { return byType[typeName(f.Body)].Name }
 
 // The ways in which a fact is caused, as written into Cause.
-func CausedByIntent(id string) string    { return "intent/" + id }
-func CausedByRequest(id string) string   { return "request/" + id }
+func CausedByIntent(id string) string     { return "intent/" + id }
+func CausedByRequest(id string) string    { return "request/" + id }
 func CausedByFact(sequence uint64) string { return "fact/" + strconv.FormatUint(sequence, 10) }
 func CausedByReport(server string, sequence uint64) string {
 	return "report/" + server + "/" + strconv.FormatUint(sequence, 10)

@@ -62,7 +62,9 @@ type Difference struct {
 	Lossy      bool // changing it could lose data, or weakens a promise
 }
 
-func (d Difference) String() string { return fmt.Sprintf("%s is %v, want %v", d.Setting, d.Have, d.Want) }
+func (d Difference) String() string {
+	return fmt.Sprintf("%s is %v, want %v", d.Setting, d.Have, d.Want)
+}
 
 // Drift compares the settings that topology decides; what the server fills in by itself is not drift.
 func Drift(have, want jetstream.StreamConfig) []Difference {

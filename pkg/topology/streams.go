@@ -125,14 +125,14 @@ type Consumer struct {
 
 // The durable consumers.
 var (
-	RegistryIntents   = Consumer{Intents, "registry", "garrison.intent.*.*.*"}
-	RegistryAgents    = Consumer{Reports, "registry-agents", "garrison.report.*.*." + ReportAgents}
-	RegistrySysinfo   = Consumer{Reports, "registry-sysinfo", "garrison.report.*.*." + ReportSysinfo}
-	DispatcherTasks   = Consumer{Reports, "task-dispatcher", "garrison.report.*.*." + ReportTask}
-	AllConsumers      = []Consumer{RegistryIntents, RegistryAgents, RegistrySysinfo, DispatcherTasks}
-	MaxDeliver        = 20
-	AckWait           = 30 * time.Second
-	MaxAckPending     = 1000
+	RegistryIntents = Consumer{Intents, "registry", "garrison.intent.*.*.*"}
+	RegistryAgents  = Consumer{Reports, "registry-agents", "garrison.report.*.*." + ReportAgents}
+	RegistrySysinfo = Consumer{Reports, "registry-sysinfo", "garrison.report.*.*." + ReportSysinfo}
+	DispatcherTasks = Consumer{Reports, "task-dispatcher", "garrison.report.*.*." + ReportTask}
+	AllConsumers    = []Consumer{RegistryIntents, RegistryAgents, RegistrySysinfo, DispatcherTasks}
+	MaxDeliver      = 20
+	AckWait         = 30 * time.Second
+	MaxAckPending   = 1000
 )
 
 // Config gives the consumer as JetStream wants it.

@@ -78,7 +78,9 @@ func ParseReportSubject(subject string) (a ServerAddress, kind string, err error
 func BeatSubject(a ServerAddress) string { return "garrison.beat." + a.String() }
 
 // LiveSubject is where a server says what it is doing: garrison.live.CELL.SERVER.WHAT.
-func LiveSubject(a ServerAddress, what string) string { return "garrison.live." + a.String() + "." + what }
+func LiveSubject(a ServerAddress, what string) string {
+	return "garrison.live." + a.String() + "." + what
+}
 
 // EnrolSubject is where an invited server asks for its credentials: garrison.enrol.CELL.SERVER.
 func EnrolSubject(a ServerAddress) string { return "garrison.enrol." + a.String() }

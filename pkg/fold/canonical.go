@@ -1,0 +1,144 @@
+package fold
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
+
+	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// Canonical gives the view's canonical encoding and its position: the rows of all
+// tables, sorted, each as a length-delimited viewv1.Row. Equal views have equal bytes.
+func (f *Follower) Canonical() (position uint64, encoding []byte, err error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var b bytes.Buffer
+	if err := saveTables(&b, f.view); err != nil {
+		return 0, nil, err
+	}
+	return f.position, b.Bytes(), nil
+}
+
+// CanonicalOf gives the canonical encoding of a view that nobody folds at the moment.
+func CanonicalOf(v View) ([]byte, error) {
+	var b bytes.Buffer
+	err := saveTables(&b, v)
+	return b.Bytes(), err
+}
+
+// LoadCanonical reads into an empty view what CanonicalOf gave.
+func LoadCanonical(v View, encoding []byte) error {
+	if err := loadTables(bytes.NewReader(encoding), v); err != nil {
+		return err
+	}
+	v.Loaded()
+	return nil
+}
+
+func saveTables(w io.Writer, v View) error {
+	for _, t := range v.Tables() {
+		if err := t.save(func(r *viewv1.Row) error { return writeRow(w, r) }); err != nil {
+			return fmt.Errorf("encode table %s: %w", t.Name(), err)
+		}
+	}
+	return nil
+}
+
+func writeRow(w io.Writer, r *viewv1.Row) error {
+	_, err := protodelim.MarshalOptions{MarshalOptions: proto.MarshalOptions{Deterministic: true}}.MarshalTo(w, r)
+	return err
+}
+
+func loadTables(r protodelim.Reader, v View) error {
+	tables := map[string]Stored{}
+	for _, t := range v.Tables() {
+		tables[t.Name()] = t
+	}
+	for {
+		row := &viewv1.Row{}
+		err := protodelim.UnmarshalFrom(r, row)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read row: %w", err)
+		}
+		t, ok := tables[row.Table]
+		if !ok {
+			return fault.New(fault.Invalid, "row of unknown table %q", row.Table)
+		}
+		if err := t.load(row); err != nil {
+			return fmt.Errorf("read row %s of %s: %w", row.Key, row.Table, err)
+		}
+	}
+}
+
+// RebuildTo folds the ledger from its start up to a position into view, in this
+// process and without snapshots; 0 means up to its present end. It gives the position.
+func RebuildTo(ctx context.Context, conn *bus.Conn, view View, o Options, position uint64) (uint64, error) {
+	o.Snapshot, o.OnFacts = "", nil
+	f := New(conn, view, o)
+	if err := f.begin(ctx); err != nil {
+		return 0, err
+	}
+	if position == 0 {
+		position = f.target
+	}
+	if position > f.target {
+		return 0, fault.New(fault.NotFound, "position %d is behind the ledger's end, %d", position, f.target)
+	}
+	if position == 0 {
+		return 0, nil
+	}
+	return position, f.rebuild(ctx, position)
+}
+
+var errThere = errors.New("there")
+
+func (f *Follower) rebuild(ctx context.Context, position uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := newPipeline(ctx, f.hears, func(c chunk) error {
+		if err := f.apply(c); err != nil || c.last < position {
+			return err
+		}
+		return errThere
+	})
+	err := f.conn.Replay(ctx, "LEDGER", 1, func(msgs []bus.Message) error {
+		for i := range msgs {
+			if msgs[i].Sequence > position {
+				msgs = msgs[:i]
+				break
+			}
+		}
+		if len(msgs) == 0 {
+			<-p.done
+			return p.err
+		}
+		return p.put(msgs)
+	})
+	if err == nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	cancel()
+	if err = errors.Join(err, p.wait()); errors.Is(err, errThere) {
+		return nil
+	}
+	return err
+}
+
+// Digest gives the sha256 of an encoding.
+func Digest(encoding []byte) []byte {
+	d := sha256.Sum256(encoding)
+	return d[:]
+}

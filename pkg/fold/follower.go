@@ -1,0 +1,233 @@
+package fold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// View is what a service folds. It has no error, no clock and no I/O.
+type View interface {
+	// Apply folds a fact and says whether it fit. One that does not fit must change
+	// nothing but the sequence of its key.
+	Apply(f ledger.Fact) (fit bool)
+	// Tables gives the tables that make up the view, always in the same order.
+	Tables() []Stored
+	// Loaded is called after tables were read from a snapshot, to rebuild what is derived from them.
+	Loaded()
+}
+
+// Options say what is folded.
+type Options struct {
+	Service  string              // whose view it is
+	Layout   uint32              // the version of the view's layout; change it when tables change
+	Snapshot string              // a file for snapshots; empty means none
+	Nouns    []ledger.Noun       // the nouns that the view hears; nil means all
+	Log      zerolog.Logger      // what went wrong and healed
+	OnFacts  func([]ledger.Fact) // called after live facts were applied, in order, outside the lock; must not block
+}
+
+// snapshotEvery is how many facts may be replayed again after a crash.
+const snapshotEvery = 100_000
+
+// Follower keeps one view up to date.
+type Follower struct {
+	conn  *bus.Conn
+	view  View
+	opts  Options
+	hears map[ledger.Noun]bool
+
+	mu       sync.RWMutex // guards the view and what follows
+	position uint64
+	changed  chan struct{}
+	created  time.Time // which ledger the view was folded from
+
+	ready   chan struct{}
+	isReady bool   // only used by the folding goroutine
+	target  uint64 // the end of the ledger when the replay began
+	saved   uint64 // the position of the last snapshot
+	misfits atomic.Uint64
+}
+
+// New makes a follower of an empty view. Nothing happens until Run.
+func New(conn *bus.Conn, view View, o Options) *Follower {
+	f := &Follower{conn: conn, view: view, opts: o, ready: make(chan struct{}), changed: make(chan struct{})}
+	if o.Nouns != nil {
+		f.hears = map[ledger.Noun]bool{}
+		for _, n := range o.Nouns {
+			f.hears[n] = true
+		}
+	}
+	return f
+}
+
+// Ready is closed when the view holds everything that was in the ledger when Run began.
+func (f *Follower) Ready() <-chan struct{} { return f.ready }
+
+// Read calls look while the view stands still. Nothing of the view may be kept after it returns.
+func (f *Follower) Read(look func()) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	look()
+}
+
+// Position gives the sequence of the last fact that the view holds.
+func (f *Follower) Position() uint64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.position
+}
+
+// Misfits counts the facts that did not fit, since the process started.
+func (f *Follower) Misfits() uint64 { return f.misfits.Load() }
+
+// Changed gives a channel that is closed when the view next moves on.
+func (f *Follower) Changed() <-chan struct{} {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.changed
+}
+
+// Wait waits until the view holds the fact at sequence.
+func (f *Follower) Wait(ctx context.Context, sequence uint64) error {
+	for {
+		changed := f.Changed() // taken before the look, so that no change is missed
+		if f.Position() >= sequence {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fault.New(fault.Unavailable, "wait for fact %d, now at %d: %w", sequence, f.Position(), ctx.Err())
+		}
+	}
+}
+
+// Run reads the last snapshot, replays what came after it, and follows until ctx is
+// done. When the bus goes away it waits for it.
+func (f *Follower) Run(ctx context.Context) error {
+	if err := f.begin(ctx); err != nil {
+		return ignoreDone(ctx, err)
+	}
+	for wait := 50 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
+		before := f.Position()
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if fault.Is(err, fault.Conflict) {
+			return err // another ledger: this view is of no use any more
+		}
+		f.opts.Log.Warn().Err(err).Uint64(logs.Sequence, f.Position()).Msg("fold interrupted")
+		if f.Position() > before {
+			wait = 50 * time.Millisecond
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return f.save()
+}
+
+func ignoreDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// begin finds the ledger and the end of what must be replayed before the view is ready.
+func (f *Follower) begin(ctx context.Context) error {
+	end, err := f.endOfLedger(ctx)
+	if err != nil {
+		return err
+	}
+	f.created = end.Created
+	if err := f.load(); err != nil {
+		return err
+	}
+	f.saved, f.target = f.position, end.LastSequence
+	if f.position > f.target {
+		return fault.New(fault.Conflict, "the snapshot is at %d but the ledger ends at %d: the ledger was cut", f.position, f.target)
+	}
+	f.sayReady()
+	return nil
+}
+
+func (f *Follower) endOfLedger(ctx context.Context) (bus.Stream, error) {
+	for {
+		once, cancel := context.WithTimeout(ctx, bus.DefaultTimeout)
+		end, err := f.conn.Stream(once, topology.Ledger)
+		cancel()
+		if err == nil {
+			return end, nil
+		}
+		select {
+		case <-ctx.Done():
+			return end, fmt.Errorf("find the ledger: %w (last: %v)", ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// follow replays from the position on until something breaks.
+func (f *Follower) follow(ctx context.Context) error {
+	end, err := f.endOfLedger(ctx)
+	if err != nil {
+		return err
+	}
+	if !end.Created.Equal(f.created) || end.LastSequence < f.Position() {
+		return fault.New(fault.Conflict, "the ledger is not the one that was followed")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := newPipeline(ctx, f.hears, f.apply)
+	err = f.conn.Replay(ctx, topology.Ledger, f.Position()+1, p.put)
+	cancel()
+	return errors.Join(err, p.wait())
+}
+
+// apply folds one decoded chunk.
+func (f *Follower) apply(c chunk) error {
+	f.mu.Lock()
+	for i := range c.facts {
+		if !f.view.Apply(c.facts[i]) {
+			f.misfits.Add(1)
+		}
+	}
+	f.misfits.Add(c.unreadable)
+	f.position = c.last
+	close(f.changed)
+	f.changed = make(chan struct{})
+	f.mu.Unlock()
+
+	if f.isReady && f.opts.OnFacts != nil && len(c.facts) > 0 {
+		f.opts.OnFacts(c.facts)
+	}
+	f.sayReady()
+	if f.position-f.saved >= snapshotEvery {
+		if err := f.save(); err != nil {
+			f.opts.Log.Warn().Err(err).Msg("snapshot not written")
+		}
+	}
+	return nil
+}
+
+func (f *Follower) sayReady() {
+	if !f.isReady && f.position >= f.target {
+		f.isReady = true
+		close(f.ready)
+	}
+}

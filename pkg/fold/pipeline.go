@@ -1,0 +1,107 @@
+package fold
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// chunk is a run of messages, decoded.
+type chunk struct {
+	facts      []ledger.Fact
+	last       uint64 // the sequence of the last message
+	unreadable uint64 // messages that are no facts this code knows
+}
+
+// pipeline decodes chunks of messages side by side and applies them in order.
+type pipeline struct {
+	ctx   context.Context
+	hears map[ledger.Noun]bool
+	slots chan struct{}   // bounds how many chunks are being decoded
+	order chan chan chunk // one result channel a chunk, in order
+	done  chan struct{}   // closed when the applying goroutine ended
+	err   error           // why it ended
+}
+
+func newPipeline(ctx context.Context, hears map[ledger.Noun]bool, apply func(chunk) error) *pipeline {
+	width := max(2, runtime.GOMAXPROCS(0))
+	p := &pipeline{ctx: ctx, hears: hears, slots: make(chan struct{}, width), order: make(chan chan chunk, 2*width), done: make(chan struct{})}
+	go p.run(apply)
+	return p
+}
+
+// put takes a chunk of messages; it waits while too many are under way.
+func (p *pipeline) put(msgs []bus.Message) error {
+	result := make(chan chunk, 1)
+	select {
+	case p.slots <- struct{}{}:
+	case <-p.done:
+		return p.err
+	case <-p.ctx.Done():
+		return nil
+	}
+	if len(msgs) < 4 { // following live: not worth a goroutine
+		result <- decode(msgs, p.hears)
+		<-p.slots
+	} else {
+		go func() {
+			result <- decode(msgs, p.hears)
+			<-p.slots
+		}()
+	}
+	select {
+	case p.order <- result:
+		return nil
+	case <-p.done:
+		return p.err
+	case <-p.ctx.Done():
+		return nil
+	}
+}
+
+func (p *pipeline) run(apply func(chunk) error) {
+	defer close(p.done)
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case result := <-p.order:
+			select {
+			case c := <-result:
+				if p.err = apply(c); p.err != nil {
+					return
+				}
+			case <-p.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// wait waits for the applying goroutine, after the context was cancelled.
+func (p *pipeline) wait() error {
+	<-p.done
+	return p.err
+}
+
+// decode reads the facts of a chunk that the view hears. A message that cannot be read
+// is counted: a fact of a newer version must not stop an older service.
+func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
+	c := chunk{facts: make([]ledger.Fact, 0, len(msgs))}
+	for i := range msgs {
+		m := &msgs[i]
+		c.last = m.Sequence
+		if hears != nil && !hears[ledger.NounOf(m.Subject)] {
+			continue
+		}
+		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
+		if err != nil {
+			c.unreadable++
+			continue
+		}
+		c.facts = append(c.facts, f)
+	}
+	return c
+}

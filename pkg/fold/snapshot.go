@@ -1,0 +1,123 @@
+package fold
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/logs"
+)
+
+// A snapshot file is a length-delimited viewv1.Header, the canonical encoding, and the
+// sha256 of both.
+
+// save writes a snapshot, whole or not at all, when the view has moved since the last.
+func (f *Follower) save() error {
+	if f.opts.Snapshot == "" || f.position == f.saved {
+		return nil
+	}
+	dir := filepath.Dir(f.opts.Snapshot)
+	tmp, err := os.CreateTemp(dir, ".snapshot-*")
+	if err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	position, err := f.writeSnapshot(tmp)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), f.opts.Snapshot); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	f.saved = position
+	return syncDir(dir)
+}
+
+func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	sum := sha256.New()
+	w := bufio.NewWriterSize(io.MultiWriter(file, sum), 1<<20)
+	header := &viewv1.Header{Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position, LedgerCreatedNs: f.created.UnixNano()}
+	if _, err := protodelim.MarshalTo(w, header); err != nil {
+		return 0, err
+	}
+	if err := saveTables(w, f.view); err != nil {
+		return 0, err
+	}
+	if err := w.Flush(); err != nil {
+		return 0, err
+	}
+	_, err := file.Write(sum.Sum(nil))
+	return f.position, err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// load reads the snapshot into the view. One that is not there, not whole or not of
+// this ledger and layout is passed over.
+func (f *Follower) load() error {
+	if f.opts.Snapshot == "" {
+		return nil
+	}
+	data, err := os.ReadFile(f.opts.Snapshot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var h *viewv1.Header
+	var rows *bytes.Reader
+	if err == nil {
+		h, rows, err = f.checkSnapshot(data)
+	}
+	if err != nil {
+		f.opts.Log.Warn().Err(err).Str(logs.Path, f.opts.Snapshot).Msg("snapshot not used; replaying from the start")
+		return nil
+	}
+	if err := loadTables(rows, f.view); err != nil {
+		// The view is half filled, so this process cannot go on; the next one replays.
+		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.opts.Snapshot, err), os.Remove(f.opts.Snapshot))
+	}
+	f.position = h.Position
+	f.view.Loaded()
+	f.opts.Log.Info().Uint64(logs.Sequence, f.position).Msg("snapshot read")
+	return nil
+}
+
+// checkSnapshot checks everything that can be checked before the first row reaches the view.
+func (f *Follower) checkSnapshot(data []byte) (*viewv1.Header, *bytes.Reader, error) {
+	if len(data) < sha256.Size {
+		return nil, nil, errors.New("snapshot is cut short")
+	}
+	body, want := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
+	if have := sha256.Sum256(body); !bytes.Equal(have[:], want) {
+		return nil, nil, errors.New("snapshot's checksum is wrong")
+	}
+	r := bytes.NewReader(body)
+	h := &viewv1.Header{}
+	if err := protodelim.UnmarshalFrom(r, h); err != nil {
+		return nil, nil, fmt.Errorf("read snapshot's header: %w", err)
+	}
+	if h.Service != f.opts.Service || h.Layout != f.opts.Layout || h.LedgerCreatedNs != f.created.UnixNano() {
+		return nil, nil, errors.New("snapshot is of another ledger, service or layout")
+	}
+	return h, r, nil
+}

@@ -1,0 +1,169 @@
+// Package process is what the mains of the services share: flags, the log, the
+// connection, signals, and the two subcommands that every service has.
+//
+//	registry [flags]             runs the service
+//	registry view [--at N]       folds the ledger afresh in this process and prints the
+//	                             view's position, digest and size; -o FILE keeps its canonical encoding
+//	registry health              exits 0 when the service answers on the bus
+//
+// Exit codes: 0 stopped when told to, 1 error, 2 usage.
+package process
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/pkg/version"
+)
+
+// Spec says what a service's main is.
+type Spec struct {
+	Name   string                                 // the service's and its user's name
+	Flags  func(*flag.FlagSet)                    // the flags of its own, or nil
+	View   func() fold.View                       // an empty view
+	Layout uint32                                 // the layout of its view
+	Nouns  []ledger.Noun                          // the nouns it hears; nil means all
+	Run    func(ctx context.Context, e Env) error // runs the service until ctx is done
+}
+
+// Env is what a service is given to run with.
+type Env struct {
+	Conn  *bus.Conn
+	Store string // a directory for snapshots, or empty
+	Log   zerolog.Logger
+}
+
+type flags struct {
+	url, credentials, store, level, output string
+	at                                     uint64
+	showVersion                            bool
+}
+
+// Main runs a service's main and ends the process.
+func Main(s Spec) {
+	ctx, cancel := lifecycle.Signals()
+	code := run(ctx, s, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	cancel()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, s Spec, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	command := "run"
+	if len(args) > 0 && (args[0] == "view" || args[0] == "health" || args[0] == "run") {
+		command, args = args[0], args[1:]
+	}
+	var f flags
+	fs := flag.NewFlagSet(s.Name, flag.ContinueOnError)
+	fs.StringVar(&f.url, "bus", "nats://127.0.0.1:4222", "`URL` of the bus, several with commas")
+	fs.StringVar(&f.credentials, "credentials", "", "credentials `FILE` of the service")
+	fs.StringVar(&f.store, "data", "", "`DIRECTORY` for snapshots of the view; none are kept without it")
+	fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
+	if command == "view" {
+		fs.Uint64Var(&f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end")
+		fs.StringVar(&f.output, "o", "", "write the canonical encoding to this `FILE`")
+	}
+	if s.Flags != nil {
+		s.Flags(fs)
+	}
+	if err := config.Parse(fs, args, getenv, stderr); err != nil {
+		return 2
+	}
+	if f.showVersion {
+		fmt.Fprintln(stdout, s.Name, version.Version)
+		return 0
+	}
+	if err := dispatch(ctx, s, command, f, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
+		return 1
+	}
+	return 0
+}
+
+func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stderr io.Writer) error {
+	log, err := logs.New(stderr, s.Name, f.level)
+	if err != nil {
+		return err
+	}
+	o := bus.Options{URL: f.url, Name: s.Name, Log: log, Persist: command == "run"}
+	if f.credentials != "" {
+		o.Credentials = trust.ReadCredentials(f.credentials)
+	}
+	conn, err := bus.Dial(o)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	switch command {
+	case "view":
+		return view(ctx, conn, s, f, stdout)
+	case "health":
+		return health(ctx, conn, s)
+	}
+	if err := conn.WaitConnected(ctx); err != nil {
+		return stopped(ctx, err)
+	}
+	if err := conn.WaitStream(ctx, topology.Ledger); err != nil {
+		return stopped(ctx, err)
+	}
+	log.Info().Str(logs.Version, version.Version).Msg("service started")
+	err = stopped(ctx, s.Run(ctx, Env{Conn: conn, Store: f.store, Log: log}))
+	log.Info().Err(err).Msg("service stopped")
+	return err
+}
+
+// stopped turns the error of being told to stop into none.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || err == nil) {
+		return nil
+	}
+	return err
+}
+
+func view(ctx context.Context, conn *bus.Conn, s Spec, f flags, stdout io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	v := s.View()
+	position, err := fold.RebuildTo(ctx, conn, v, fold.Options{Service: s.Name, Layout: s.Layout, Nouns: s.Nouns, Log: zerolog.Nop()}, f.at)
+	if err != nil {
+		return fmt.Errorf("rebuild the view: %w", err)
+	}
+	encoding, err := fold.CanonicalOf(v)
+	if err != nil {
+		return err
+	}
+	if f.output != "" {
+		if err := os.WriteFile(filepath.Clean(f.output), encoding, 0o600); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "position %d\nsha256 %x\nbytes %d\n", position, fold.Digest(encoding), len(encoding))
+	return err
+}
+
+func health(ctx context.Context, conn *bus.Conn, s Spec) error {
+	if err := conn.WaitConnected(ctx); err != nil {
+		return err
+	}
+	method := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
+	_, err := bus.Call[*apiv1.AboutResponse](ctx, conn, s.Name, method, &apiv1.AboutRequest{})
+	return err
+}

@@ -1,0 +1,143 @@
+package trust
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nats-io/jwt/v2"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// Token is what an operator hands to a new server: where the bus is, who it will be,
+// the one-time secret, and credentials that can do nothing but enrol.
+type Token struct {
+	URL      string `json:"url"`
+	ServerID string `json:"server"`
+	Cell     string `json:"cell"`
+	Secret   string `json:"secret"`
+	JWT      string `json:"jwt"`
+	Seed     string `json:"seed"`
+}
+
+const tokenPrefix = "garrison-1."
+
+// String gives the token as one word.
+func (t Token) String() string {
+	data, _ := json.Marshal(t) // a struct of strings always encodes
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(data)
+}
+
+// ParseToken reads a token. An error is Invalid and does not show the token.
+func ParseToken(s string) (Token, error) {
+	var t Token
+	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenPrefix)
+	if !ok {
+		return t, fault.New(fault.Invalid, "this is not a join token (want %s…; make one with: garrison server enroll NAME)", tokenPrefix)
+	}
+	data, err := base64.RawURLEncoding.DecodeString(rest)
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	if err != nil || t.ServerID == "" || t.Secret == "" || t.JWT == "" {
+		return t, fault.New(fault.Invalid, "the join token is damaged: was all of it copied?")
+	}
+	return t, nil
+}
+
+// Context is how a person reaches a Garrison: where, as whom, and with which credentials.
+type Context struct {
+	URL   string `json:"url"`
+	Actor string `json:"actor"`
+	Role  string `json:"role"`
+	JWT   string `json:"jwt"`
+	Seed  string `json:"seed"`
+}
+
+// ReadContext reads a context file.
+func ReadContext(path string) (Context, error) {
+	var c Context
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("read context: %w", err)
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fault.New(fault.Invalid, "context %s is not readable: %w", path, err)
+	}
+	if c.URL == "" || c.Actor == "" {
+		return c, fault.New(fault.Invalid, "context %s lacks url or actor", path)
+	}
+	return c, nil
+}
+
+// Write keeps the context in a file of mode 0600.
+func (c Context) Write(path string) error { return writeJSON(path, c) }
+
+// Credentials gives what a connection proves itself with.
+func (c Context) Credentials() (string, []byte, error) { return c.JWT, []byte(c.Seed), nil }
+
+// WriteCredentials keeps a user's JWT and seed in a credentials file, as NATS tools know it.
+func WriteCredentials(path, token string, seed []byte) error {
+	data, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return fmt.Errorf("format credentials: %w", err)
+	}
+	return writeFile(path, data)
+}
+
+// ReadCredentials gives what the credentials file holds, read again at each call.
+func ReadCredentials(path string) func() (string, []byte, error) {
+	return func() (string, []byte, error) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", nil, fmt.Errorf("read credentials: %w", err)
+		}
+		token, err := jwt.ParseDecoratedJWT(data)
+		if err != nil {
+			return "", nil, fmt.Errorf("read credentials %s: %w", path, err)
+		}
+		pair, err := jwt.ParseDecoratedUserNKey(data)
+		if err != nil {
+			return "", nil, fmt.Errorf("read credentials %s: %w", path, err)
+		}
+		seed, err := pair.Seed()
+		return token, seed, err
+	}
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(data, '\n'))
+}
+
+// writeFile writes a secret file, whole or not at all.
+func writeFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".trust-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
