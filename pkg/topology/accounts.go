@@ -22,6 +22,9 @@ const (
 	UserProvision  = "provision" // declares the streams, at start
 )
 
+// Services lists the services that live in CORE.
+var Services = []string{UserRegistry, UserCatalog, UserDispatcher}
+
 // The API prefixes under which the other accounts see the JetStream calls that are exported to them.
 const (
 	CoreAPI  = "$JS.API"
@@ -123,7 +126,7 @@ func ServicePermissions(user string) Permissions {
 		return p
 	}
 	p.Publish = []string{
-		"_R_.>", "_INBOX_*.>", "$SRV.>", // replies; see Exports for why they reach no stream
+		"_R_.>", // answers to the other accounts; see Exports for why they reach no stream
 		"$JS.API.INFO",
 		"$JS.API.STREAM.INFO.*",
 		"$JS.API.DIRECT.GET.LEDGER.>", "$JS.API.DIRECT.GET.LEDGER",
@@ -134,6 +137,9 @@ func ServicePermissions(user string) Permissions {
 		"garrison.quarantine.*",
 	}
 	p.Subscribe = append(p.Subscribe, "$SRV.>", "garrison.api."+user+".*.*.*", TailSubject)
+	for _, u := range Services {
+		p.Publish = append(p.Publish, Inbox(u)+".>", APISubject(u, "read", "about", user)) // answers within CORE, and the health check
+	}
 	for _, n := range nouns() {
 		if n.Writer() == user {
 			p.Publish = append(p.Publish, ledger.NounSubject(n))

@@ -1,0 +1,190 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// queued makes a fact about a task, for tests that do not care which.
+func queued(key string) ledger.Fact {
+	return ledger.Fact{
+		Noun: ledger.Task, Key: key, Body: &taskv1.Queued{Agent: "beacon"},
+		ID: ident.New(), At: time.Now(), Source: ledger.Dispatcher, Actor: "test",
+	}
+}
+
+func started(t *testing.T) (*bus.Conn, *bus.Writer) {
+	t.Helper()
+	b := bustest.Start(t)
+	c := b.Dial(t, "test")
+	return c, b.Writer(t, c)
+}
+
+func TestOneFactIsRecordedWithItsSequence(t *testing.T) {
+	c, w := started(t)
+	for want := uint64(1); want <= 3; want++ {
+		got, err := w.Append(t.Context(), ledger.Free(queued("a")))
+		if err != nil || got != want {
+			t.Fatalf("Append: sequence %d, error %v; want %d", got, err, want)
+		}
+	}
+	if end, err := c.Stream(t.Context(), topology.Ledger); err != nil || end.LastSequence != 3 {
+		t.Fatalf("the ledger ends at %d (%v), want 3", end.LastSequence, err)
+	}
+}
+
+func TestFactsOfOneAppendStandNextToEachOther(t *testing.T) {
+	c, w := started(t)
+	var wg sync.WaitGroup
+	for u := range 20 {
+		wg.Go(func() {
+			var drafts []ledger.Draft
+			for i := range 7 {
+				drafts = append(drafts, ledger.OnKey(queued(fmt.Sprintf("u%d-%d", u, i)), 0))
+			}
+			last, err := w.Append(t.Context(), drafts...)
+			if err != nil {
+				t.Errorf("append unit %d: %v", u, err)
+				return
+			}
+			msgs, err := c.DirectGetFrom(t.Context(), topology.Ledger, "garrison.ledger.>", last-6, 7)
+			if err != nil || len(msgs) != 7 {
+				t.Errorf("read unit %d back: %d messages, %v", u, len(msgs), err)
+				return
+			}
+			for i, m := range msgs {
+				if want := fmt.Sprintf("garrison.ledger.task.u%d-%d.queued", u, i); m.Subject != want {
+					t.Errorf("at %d: %s, want %s", m.Sequence, m.Subject, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestOfManyWritersOnOneKeyOneWins(t *testing.T) {
+	for _, facts := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
+			_, w := started(t)
+			var mu sync.Mutex
+			won, lost := 0, 0
+			var wg sync.WaitGroup
+			for i := range 30 {
+				wg.Go(func() {
+					drafts := []ledger.Draft{ledger.OnKey(queued("contended"), 0)}
+					for n := range facts - 1 {
+						drafts = append(drafts, ledger.Free(queued(fmt.Sprintf("free-%d-%d", i, n))))
+					}
+					_, err := w.Append(t.Context(), drafts...)
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case err == nil:
+						won++
+					case fault.Is(err, fault.Conflict):
+						lost++
+					default:
+						t.Errorf("append: %v", err)
+					}
+				})
+			}
+			wg.Wait()
+			if won != 1 || lost != 29 {
+				t.Errorf("%d won and %d lost, want 1 and 29", won, lost)
+			}
+		})
+	}
+}
+
+func TestAConflictFailsItsOwnAppendOnly(t *testing.T) {
+	_, w := started(t)
+	if _, err := w.Append(t.Context(), ledger.OnKey(queued("taken"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	const units = 200 // enough for one atomic batch
+	errs := make([]error, units)
+	var wg sync.WaitGroup
+	for i := range units {
+		wg.Go(func() {
+			key := fmt.Sprintf("k%d", i)
+			if i%50 == 0 {
+				key = "taken"
+			}
+			_, errs[i] = w.Append(t.Context(), ledger.OnKey(queued(key), 0), ledger.Free(queued(fmt.Sprintf("f%d", i))))
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if conflict := i%50 == 0; conflict != fault.Is(err, fault.Conflict) || (!conflict && err != nil) {
+			t.Errorf("unit %d: %v, want a conflict: %v", i, err, conflict)
+		}
+	}
+}
+
+func TestAWildcardGuardSeesEveryKey(t *testing.T) {
+	_, w := started(t)
+	first, err := w.Append(t.Context(), ledger.Free(queued("a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded := func(key string, at uint64) ledger.Draft {
+		return ledger.Draft{Fact: queued(key), Guard: ledger.Guard{Subject: "garrison.ledger.task.*.queued", Sequence: at}}
+	}
+	second, err := w.Append(t.Context(), guarded("b", first))
+	if err != nil {
+		t.Fatalf("with the right sequence: %v", err)
+	}
+	if _, err := w.Append(t.Context(), guarded("c", first)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("with a stale sequence: %v, want a conflict", err)
+	}
+	if _, err := w.Append(t.Context(), guarded("d", second), ledger.OnKey(queued("e"), 0)); err != nil {
+		t.Errorf("in a batch: %v", err)
+	}
+}
+
+func TestAFactRecordedTwiceIsThereOnce(t *testing.T) {
+	c, w := started(t)
+	f := queued("a")
+	first, err := w.Append(t.Context(), ledger.Free(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.Append(t.Context(), ledger.Free(f))
+	if err != nil || again != first {
+		t.Errorf("the same fact again: sequence %d, error %v; want %d", again, err, first)
+	}
+	batch := []ledger.Draft{ledger.Free(queued("x")), ledger.Free(queued("y"))}
+	first, err = w.Append(t.Context(), batch...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err = w.Append(t.Context(), batch...)
+	if err != nil || again != first {
+		t.Errorf("the same facts again: sequence %d, error %v; want %d", again, err, first)
+	}
+	if end, _ := c.Stream(t.Context(), topology.Ledger); end.LastSequence != 3 {
+		t.Errorf("the ledger ends at %d, want 3", end.LastSequence)
+	}
+}
+
+func TestAppendWithoutAWriterEndsWithItsContext(t *testing.T) {
+	b := bustest.Start(t)
+	w := b.Dial(t, "test").NewWriter()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := w.Append(ctx, ledger.Free(queued("a"))); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Append: %v, want unavailable", err)
+	}
+}
