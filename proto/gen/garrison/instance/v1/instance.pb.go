@@ -11,6 +11,7 @@ package instancev1
 
 import (
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -514,7 +515,9 @@ type Instance struct {
 	// The intent that last changed what is wanted.
 	IntentId string `protobuf:"bytes,12,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// When it was last observed to differ.
-	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	// Where that task is, or how it ended; unspecified until a task of the present generation is queued.
+	TaskState     v11.State `protobuf:"varint,14,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,11 +643,18 @@ func (x *Instance) GetObservedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Instance) GetTaskState() v11.State {
+	if x != nil {
+		return x.TaskState
+	}
+	return v11.State(0)
+}
+
 var File_garrison_instance_v1_instance_proto protoreflect.FileDescriptor
 
 const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/instance/v1/instance.proto\x12\x14garrison.instance.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x01\n" +
+	"#garrison/instance/v1/instance.proto\x12\x14garrison.instance.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x01\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -675,7 +685,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xf7\x03\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xaf\x04\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -693,7 +703,9 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\atask_id\x18\v \x01(\tR\x06taskId\x12\x1b\n" +
 	"\tintent_id\x18\f \x01(\tR\bintentId\x12;\n" +
 	"\vobserved_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"observedAt*\x7f\n" +
+	"observedAt\x126\n" +
+	"\n" +
+	"task_state\x18\x0e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState*\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PENDING\x10\x01\x12\x13\n" +
@@ -733,6 +745,7 @@ var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(*Instance)(nil),              // 7: garrison.instance.v1.Instance
 	(*v1.Ref)(nil),                // 8: garrison.image.v1.Ref
 	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(v11.State)(0),                // 10: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
 	8,  // 0: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
@@ -745,11 +758,12 @@ var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
 	0,  // 7: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
 	9,  // 8: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
 	9,  // 9: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 10: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
