@@ -72,7 +72,10 @@ var NodePermissions = Permissions{
 	Publish: []string{
 		NodesAPI + ".DIRECT.GET.DESIRED.garrison.desired.{{tag(cell)}}.{{name()}}",
 		NodesAPI + ".DIRECT.GET.BLOBS.garrison.blob.*.*",
-		"garrison.report.{{tag(cell)}}.{{name()}}.*",
+		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportTask,
+		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportAgents,
+		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportSysinfo,
+		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportReceipt,
 		"garrison.beat.{{tag(cell)}}.{{name()}}",
 		"garrison.live.{{tag(cell)}}.{{name()}}.*",
 	},

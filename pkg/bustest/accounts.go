@@ -1,0 +1,137 @@
+package bustest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// Guarded is a bus with the real accounts, keys and permissions, listening on a free
+// loopback port.
+type Guarded struct {
+	Authority *trust.Authority
+	URL       string
+}
+
+// StartGuarded starts a bus with accounts and every stream, which ends with the test.
+func StartGuarded(t testing.TB) *Guarded {
+	t.Helper()
+	a, err := trust.OpenAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := jwt.DecodeOperatorClaims(a.OperatorJWT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver := &server.MemAccResolver{}
+	for public, token := range a.Accounts {
+		if err := resolver.Store(public, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := server.NewServer(&server.Options{
+		ServerName: "guarded", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: a.SystemAccount, AccountResolver: resolver,
+		NoSigs: true, NoLog: true, SyncInterval: time.Minute,
+	})
+	if err != nil {
+		t.Fatalf("make a server: %v", err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server is not ready after 20 s")
+	}
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	g := &Guarded{Authority: a, URL: s.ClientURL()}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := g.Service(t, topology.UserProvision).Provision(ctx, 1); err != nil {
+		t.Fatalf("provision the bus: %v", err)
+	}
+	return g
+}
+
+// Service connects with a service's own credentials.
+func (g *Guarded) Service(t testing.TB, name string) *bus.Conn {
+	t.Helper()
+	return g.dial(t, bus.Options{Name: name, Credentials: trust.ReadCredentials(g.Authority.ServiceCredentials(name))})
+}
+
+// Person connects with the credentials of a person in a role.
+func (g *Guarded) Person(t testing.TB, name string, role topology.Role) *bus.Conn {
+	t.Helper()
+	c, err := g.Authority.Person(name, role, g.URL, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.dial(t, bus.Options{Name: name, API: topology.OpsAPI, Credentials: c.Credentials})
+}
+
+// Server connects as a server that is enrolled.
+func (g *Guarded) Server(t testing.TB, id, cell string) *bus.Conn {
+	t.Helper()
+	token, seed := g.serverUser(t, id, cell)
+	return g.dial(t, bus.Options{Name: id, API: topology.NodesAPI, Credentials: func() (string, []byte, error) { return token, seed, nil }})
+}
+
+// Raw connects as a server that is enrolled and does not keep to package bus.
+func (g *Guarded) Raw(t testing.TB, id, cell string) *nats.Conn {
+	t.Helper()
+	token, seed := g.serverUser(t, id, cell)
+	nc, err := nats.Connect(g.URL, nats.CustomInboxPrefix(topology.Inbox(id)),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+		nats.UserJWT(func() (string, error) { return token, nil }, func(nonce []byte) ([]byte, error) {
+			pair, err := nkeys.FromSeed(seed)
+			if err != nil {
+				return nil, err
+			}
+			return pair.Sign(nonce)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func (g *Guarded) serverUser(t testing.TB, id, cell string) (string, []byte) {
+	t.Helper()
+	signer, err := trust.OpenSigner(g.Authority.SignerDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, seed, err := trust.NewUserKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signer.Server(public, id, cell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token, seed
+}
+
+func (g *Guarded) dial(t testing.TB, o bus.Options) *bus.Conn {
+	t.Helper()
+	o.URL, o.Log = g.URL, zerolog.Nop()
+	c, err := bus.Dial(o)
+	if err != nil {
+		t.Fatalf("connect as %s: %v", o.Name, err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}

@@ -1,0 +1,189 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// Extension is how the names of image files end.
+const Extension = ".gimg"
+
+// BuildOptions say what is built.
+type BuildOptions struct {
+	Dir     string    // the directory, with a garrison.yaml
+	Out     string    // the image file; empty means FileName in the current directory
+	Version string    // instead of the recipe's, when not empty
+	OS      string    // the same
+	Arch    string    // the same
+	At      time.Time // when it is published; zero means that the manifest does not say
+}
+
+// FileName gives the usual name of an image's file.
+func FileName(m *imagev1.Manifest) string {
+	return strings.Join([]string{m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch()}, "-") + Extension
+}
+
+// Build packs a directory into an image file and gives its manifest.
+func Build(o BuildOptions) (*imagev1.Manifest, error) {
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("build image: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	m, err := prepare(root, o)
+	if err != nil {
+		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
+	}
+	out := cmp.Or(o.Out, FileName(m))
+	if err := outsideOf(o.Dir, out); err != nil {
+		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
+	}
+	if err := buildFile(root, m, out); err != nil {
+		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
+	}
+	return m, nil
+}
+
+// prepare reads the recipe and checks all that can be checked before packing.
+func prepare(root *os.Root, o BuildOptions) (*imagev1.Manifest, error) {
+	r, err := readRecipe(root)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.manifest(o)
+	if err != nil {
+		return nil, err
+	}
+	if !o.At.IsZero() {
+		m.PublishedAt = timestamppb.New(o.At)
+	}
+	return m, checkCommand(root, m)
+}
+
+// checkCommand refuses a command that is not there. One with variables is only known on the server.
+func checkCommand(root *os.Root, m *imagev1.Manifest) error {
+	command := m.GetRun().GetCommand()
+	if command == "" || strings.Contains(command, "${") {
+		return nil
+	}
+	info, err := root.Stat(filepath.FromSlash(command))
+	switch {
+	case err != nil:
+		return refuse(CodeNoCommand, "run.command %q is not in the directory: %v", command, err)
+	case !info.Mode().IsRegular():
+		return refuse(CodeNoCommand, "run.command %q is not a file", command)
+	case info.Mode()&0o111 == 0:
+		return refuse(CodeNoCommand, "run.command %q is not executable (mode %s)", command, info.Mode().Perm())
+	}
+	return nil
+}
+
+// outsideOf refuses an output inside the directory: it would become part of the next build.
+func outsideOf(dir, out string) error {
+	dir, err := realPath(dir)
+	if err != nil {
+		return err
+	}
+	parent, err := realPath(filepath.Dir(out))
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(dir, parent)
+	if err == nil && filepath.IsLocal(rel) {
+		return refuse(CodeOutside, "%s is inside the directory that is packed; name a file elsewhere", out)
+	}
+	return nil
+}
+
+func realPath(p string) (string, error) {
+	p, err := filepath.Abs(p)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(p)
+}
+
+// buildFile packs into a temporary blob next to the output, because the manifest comes
+// first in the file and needs the digests.
+func buildFile(root *os.Root, m *imagev1.Manifest, out string) error {
+	blob, err := os.CreateTemp(filepath.Dir(out), ".garrison-blob-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = blob.Close(); _ = os.Remove(blob.Name()) }()
+	d := newDigester(blob)
+	p, err := pack(root, d)
+	if err != nil {
+		return err
+	}
+	if p.entries == 0 && m.Kind != agentv1.Kind_KIND_EXTERNAL {
+		return refuse(CodeEmpty, "the directory has nothing but %s", RecipeName)
+	}
+	m.Blob = d.blob()
+	m.Blob.UnpackedSizeBytes, m.Blob.Entries = p.unpacked, p.entries
+	m.Id = ID(m)
+	if err := Check(m); err != nil {
+		return err
+	}
+	return Write(context.Background(), out, m, func(_ context.Context, n int) ([]byte, error) { return readChunk(blob, 0, m.Blob, n) })
+}
+
+// digester writes a blob and computes its digests on the way.
+type digester struct {
+	file         *os.File
+	whole, chunk hash.Hash
+	size         uint64
+	inChunk      int
+	digests      [][]byte
+}
+
+func newDigester(file *os.File) *digester {
+	return &digester{file: file, whole: sha256.New(), chunk: sha256.New()}
+}
+
+// Write writes p and refuses to go beyond MaxSize.
+func (d *digester) Write(p []byte) (int, error) {
+	if d.size+uint64(len(p)) > MaxSize {
+		return 0, refuse(CodeTooLarge, "the image has more than %d bytes, compressed", int64(MaxSize))
+	}
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), topology.ChunkSize-d.inChunk)
+		d.chunk.Write(rest[:n])
+		if d.inChunk += n; d.inChunk == topology.ChunkSize {
+			d.endChunk()
+		}
+		rest = rest[n:]
+	}
+	d.whole.Write(p)
+	d.size += uint64(len(p))
+	return d.file.Write(p)
+}
+
+func (d *digester) endChunk() {
+	d.digests = append(d.digests, d.chunk.Sum(nil))
+	d.chunk.Reset()
+	d.inChunk = 0
+}
+
+func (d *digester) blob() *imagev1.Blob {
+	if d.inChunk > 0 {
+		d.endChunk()
+	}
+	return &imagev1.Blob{Digest: d.whole.Sum(nil), SizeBytes: d.size, ChunkSizeBytes: topology.ChunkSize, ChunkDigests: d.digests}
+}
+

@@ -1,0 +1,205 @@
+package image
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// The bounds of an image.
+const (
+	MaxSize     = 4 << 30                      // bytes of a blob
+	MaxChunks   = MaxSize / topology.ChunkSize // chunks of a blob; smaller chunks are for smaller blobs
+	MaxUnpacked = 64 << 30                     // bytes of all files together
+	MaxEntries  = 1_000_000                    // entries of the archive
+	maxText     = 1024                         // bytes of a description or tag
+	maxTags     = 64
+	maxRun      = 64 << 10 // bytes of command, arguments and environment together
+	maxVersion  = 128
+	maxWaitMs   = 60 * 60 * 1000 // an hour
+)
+
+// platforms is what images may be built for, as Go names it.
+var platforms = map[string][]string{
+	"linux":   {"386", "amd64", "arm", "arm64", "loong64", "ppc64le", "riscv64", "s390x"},
+	"darwin":  {"amd64", "arm64"},
+	"freebsd": {"amd64", "arm64"},
+	"illumos": {"amd64"},
+	"solaris": {"amd64"},
+}
+
+// ID computes the id that the manifest must have, from agent, version, platform and digest.
+func ID(m *imagev1.Manifest) string {
+	return ident.From("image", m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch(), hex.EncodeToString(m.GetBlob().GetDigest()))
+}
+
+// Check refuses a manifest that cannot be of an image: names, version, platform, kind,
+// sizes and counts, the command, and the id. It does not look at the content.
+func Check(m *imagev1.Manifest) error {
+	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkBlob, checkKind, checkRun, checkTexts} {
+		if err := check(m); err != nil {
+			return err
+		}
+	}
+	if want := ID(m); m.Id != want {
+		return refuse(CodeWrongID, "image id %q does not fit agent, version, platform and digest (want %s)", m.Id, want)
+	}
+	return nil
+}
+
+func checkNames(m *imagev1.Manifest) error {
+	if err := ident.CheckName("agent", m.GetAgent()); err != nil {
+		return refuse(CodeBadAgentName, "%v", err)
+	}
+	if _, err := semver.StrictNewVersion(m.GetVersion()); err != nil || len(m.GetVersion()) > maxVersion {
+		return refuse(CodeBadVersion, "version %q is not a semantic version (want MAJOR.MINOR.PATCH, without a v)", m.GetVersion())
+	}
+	return checkPlatform(m.GetPlatform())
+}
+
+func checkPlatform(p *serverv1.Platform) error {
+	for _, arch := range platforms[p.GetOs()] {
+		if arch == p.GetArch() {
+			return nil
+		}
+	}
+	return refuse(CodeBadPlatform, "platform %q is not known (want names as Go has them, such as linux/amd64)", p.GetOs()+"/"+p.GetArch())
+}
+
+func checkBlob(m *imagev1.Manifest) error {
+	b := m.GetBlob()
+	switch {
+	case len(b.GetDigest()) != sha256.Size:
+		return refuse(CodeBadManifest, "digest has %d bytes, want %d", len(b.GetDigest()), sha256.Size)
+	case b.SizeBytes == 0 || b.SizeBytes > MaxSize:
+		return refuse(CodeBadManifest, "blob has %d bytes, want 1 to %d", b.SizeBytes, int64(MaxSize))
+	case b.ChunkSizeBytes == 0 || b.ChunkSizeBytes > topology.ChunkSize:
+		return refuse(CodeBadManifest, "chunks have %d bytes, want 1 to %d", b.ChunkSizeBytes, topology.ChunkSize)
+	case b.UnpackedSizeBytes > MaxUnpacked:
+		return refuse(CodeBadManifest, "unpacked size is %d bytes, want at most %d", b.UnpackedSizeBytes, int64(MaxUnpacked))
+	case b.Entries > MaxEntries:
+		return refuse(CodeBadManifest, "archive has %d entries, want at most %d", b.Entries, MaxEntries)
+	}
+	want := (b.SizeBytes + uint64(b.ChunkSizeBytes) - 1) / uint64(b.ChunkSizeBytes)
+	if want > MaxChunks {
+		return refuse(CodeBadManifest, "blob has %d chunks, want at most %d: the chunk size is too small", want, MaxChunks)
+	}
+	if have := uint64(len(b.ChunkDigests)); have != want {
+		return refuse(CodeBadManifest, "manifest has %d chunk digests, want %d for %d bytes in chunks of %d", have, want, b.SizeBytes, b.ChunkSizeBytes)
+	}
+	for n, d := range b.ChunkDigests {
+		if len(d) != sha256.Size {
+			return refuse(CodeBadManifest, "digest of chunk %d has %d bytes, want %d", n, len(d), sha256.Size)
+		}
+	}
+	return nil
+}
+
+func checkKind(m *imagev1.Manifest) error {
+	command := m.GetRun().GetCommand()
+	switch m.GetKind() {
+	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT:
+		if command == "" {
+			return refuse(CodeBadManifest, "run.command is missing; kinds daemon and oneshot need one")
+		}
+	case agentv1.Kind_KIND_FILES, agentv1.Kind_KIND_EXTERNAL:
+		if command != "" {
+			return refuse(CodeBadManifest, "run.command is %q, but kinds files and external run nothing", command)
+		}
+	case agentv1.Kind_KIND_SELF:
+	default:
+		return refuse(CodeBadManifest, "kind %v is not known (want daemon, oneshot, files, self or external)", m.GetKind())
+	}
+	return nil
+}
+
+func checkRun(m *imagev1.Manifest) error {
+	r := m.GetRun()
+	if r == nil {
+		return nil
+	}
+	if r.Command != "" && !inside(r.Command) {
+		return refuse(CodeOutside, "run.command %q is not a relative path inside the image", r.Command)
+	}
+	if _, ok := imagev1.Takeover_name[int32(r.Takeover)]; !ok {
+		return refuse(CodeBadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
+	}
+	for name, ms := range map[string]uint32{"run.stop_timeout": r.StopTimeoutMs, "run.ready.timeout": r.GetReady().GetTimeoutMs(), "run.ready.soak": r.GetReady().GetSoakMs()} {
+		if ms > maxWaitMs {
+			return refuse(CodeBadManifest, "%s is %d ms, want at most an hour", name, ms)
+		}
+	}
+	return checkWords(r)
+}
+
+// checkWords looks at everything in which variables are filled in.
+func checkWords(r *imagev1.Run) error {
+	words := append([]string{r.Command, r.GetReady().GetHttp(), r.GetReady().GetTcp()}, r.Args...)
+	for name, value := range r.Env {
+		if !envName.MatchString(name) {
+			return refuse(CodeBadManifest, "run.env has the name %q (want letters, digits and underscores)", name)
+		}
+		words = append(words, name, value)
+	}
+	total := 0
+	for _, w := range words {
+		total += len(w)
+		if strings.ContainsRune(w, 0) {
+			return refuse(CodeBadManifest, "run holds a zero byte in %q", w)
+		}
+		if err := checkVariables(w); err != nil {
+			return err
+		}
+	}
+	if total > maxRun || len(words) > 4096 {
+		return refuse(CodeBadManifest, "command, arguments and environment have %d bytes in %d words, want at most %d in 4096", total, len(words), maxRun)
+	}
+	return nil
+}
+
+var (
+	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	variable = regexp.MustCompile(`\$\{([^}]*)\}?`)
+	known    = map[string]bool{"${agent}": true, "${version}": true, "${server}": true, "${state}": true, "${image}": true}
+	label    = regexp.MustCompile(`^\$\{label\.[^{}$\s]+\}$`)
+)
+
+func checkVariables(word string) error {
+	for _, v := range variable.FindAllString(word, -1) {
+		if !known[v] && !label.MatchString(v) {
+			return refuse(CodeUnknownName, "variable %s in %q is not known (want ${agent}, ${version}, ${server}, ${state}, ${image} or ${label.NAME})", v, word)
+		}
+	}
+	return nil
+}
+
+// inside says whether a slash-separated path is relative and stays where it starts.
+func inside(p string) bool {
+	return filepath.IsLocal(p) && p != "." && !strings.ContainsAny(p, "\\\x00")
+}
+
+func checkTexts(m *imagev1.Manifest) error {
+	if len(m.Description) > maxText || len(m.Tags) > maxTags {
+		return refuse(CodeBadManifest, "description has %d bytes and there are %d tags, want at most %d and %d", len(m.Description), len(m.Tags), maxText, maxTags)
+	}
+	for k, v := range m.Tags {
+		if k == "" || len(k)+len(v) > maxText {
+			return refuse(CodeBadManifest, "tag %.40q is empty or has more than %d bytes", k, maxText)
+		}
+	}
+	if at := m.PublishedAt; at != nil && !at.IsValid() {
+		return refuse(CodeBadManifest, "published_at is not a time")
+	}
+	return nil
+}

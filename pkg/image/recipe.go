@@ -1,0 +1,223 @@
+package image
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// RecipeName is the file in a directory that says what image it becomes.
+const RecipeName = "garrison.yaml"
+
+// maxRecipe bounds the file, in bytes.
+const maxRecipe = 256 << 10
+
+// recipe is what garrison.yaml says.
+type recipe struct {
+	Agent       string            `json:"agent"`
+	Version     string            `json:"version"`
+	Kind        string            `json:"kind"`
+	OS          string            `json:"os"`
+	Arch        string            `json:"arch"`
+	Description string            `json:"description"`
+	Tags        map[string]string `json:"tags"`
+	Run         *runRecipe        `json:"run"`
+}
+
+type runRecipe struct {
+	Command     string            `json:"command"`
+	Args        []string          `json:"args"`
+	Env         map[string]string `json:"env"`
+	Takeover    string            `json:"takeover"`
+	Ready       *readyRecipe      `json:"ready"`
+	StopTimeout string            `json:"stop_timeout"`
+}
+
+type readyRecipe struct {
+	Notify  bool   `json:"notify"`
+	HTTP    string `json:"http"`
+	TCP     string `json:"tcp"`
+	Timeout string `json:"timeout"`
+	Soak    string `json:"soak"`
+}
+
+// keys lists what may stand at each place of the file; tags and env hold any key.
+var keys = map[string][]string{
+	"":           {"agent", "version", "kind", "os", "arch", "description", "tags", "run"},
+	"run.":       {"command", "args", "env", "takeover", "ready", "stop_timeout"},
+	"run.ready.": {"notify", "http", "tcp", "timeout", "soak"},
+}
+
+// readRecipe reads garrison.yaml in root.
+func readRecipe(root *os.Root) (*recipe, error) {
+	f, err := root.Open(RecipeName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, refuse(CodeNoRecipe, "%s has no %s", root.Name(), RecipeName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxRecipe+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxRecipe {
+		return nil, refuse(CodeBadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)
+	}
+	return parseRecipe(data)
+}
+
+func parseRecipe(data []byte) (*recipe, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, refuse(CodeBadRecipe, "%s: %v", RecipeName, err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(asJSON, &all); err != nil || all == nil {
+		return nil, refuse(CodeBadRecipe, "%s is not a map of keys", RecipeName)
+	}
+	if err := checkKeys("", all); err != nil {
+		return nil, err
+	}
+	r := &recipe{}
+	if err := json.Unmarshal(asJSON, r); err != nil {
+		return nil, refuse(CodeBadRecipe, "%s: %s", RecipeName, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return r, nil
+}
+
+// checkKeys refuses keys that mean nothing, at any depth and in exactly this spelling.
+func checkKeys(at string, have map[string]any) error {
+	for _, k := range slices.Sorted(mapKeys(have)) {
+		if !slices.Contains(keys[at], k) {
+			return fault.Refuse(fault.Invalid, &apiv1.Refusal{
+				Code:    CodeUnknownKey,
+				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at], ", ") + ")",
+			})
+		}
+		deeper := at + k + "."
+		if inner, ok := have[k].(map[string]any); ok && keys[deeper] != nil {
+			if err := checkKeys(deeper, inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func mapKeys(m map[string]any) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+var (
+	kinds = map[string]agentv1.Kind{
+		"daemon": agentv1.Kind_KIND_DAEMON, "oneshot": agentv1.Kind_KIND_ONESHOT, "files": agentv1.Kind_KIND_FILES,
+		"self": agentv1.Kind_KIND_SELF, "external": agentv1.Kind_KIND_EXTERNAL,
+	}
+	takeovers = map[string]imagev1.Takeover{
+		"": imagev1.Takeover_TAKEOVER_UNSPECIFIED, "restart": imagev1.Takeover_TAKEOVER_RESTART, "overlap": imagev1.Takeover_TAKEOVER_OVERLAP,
+	}
+)
+
+// manifest turns the recipe into a manifest without a blob; the options win over the file.
+func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
+	m := &imagev1.Manifest{
+		Agent:       r.Agent,
+		Version:     cmp.Or(o.Version, r.Version),
+		Platform:    &serverv1.Platform{Os: cmp.Or(o.OS, r.OS, runtime.GOOS), Arch: cmp.Or(o.Arch, r.Arch, runtime.GOARCH)},
+		Tags:        r.Tags,
+		Description: r.Description,
+	}
+	var ok bool
+	if m.Kind, ok = kinds[r.Kind]; !ok {
+		return nil, refuse(CodeBadRecipe, "%s: kind %q is not known (want daemon, oneshot, files, self or external)", RecipeName, r.Kind)
+	}
+	var err error
+	if m.Run, err = r.Run.run(); err != nil {
+		return nil, err
+	}
+	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkKind, checkRun, checkTexts} {
+		if err := check(m); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (r *runRecipe) run() (*imagev1.Run, error) {
+	if r == nil {
+		return nil, nil
+	}
+	out := &imagev1.Run{Command: r.Command, Args: r.Args, Env: r.Env}
+	var ok bool
+	if out.Takeover, ok = takeovers[r.Takeover]; !ok {
+		return nil, refuse(CodeBadRecipe, "%s: run.takeover %q is not known (want restart or overlap)", RecipeName, r.Takeover)
+	}
+	var err error
+	if out.StopTimeoutMs, err = millis("run.stop_timeout", r.StopTimeout); err != nil {
+		return nil, err
+	}
+	out.Ready, err = r.Ready.ready()
+	return out, err
+}
+
+func (r *readyRecipe) ready() (*imagev1.Ready, error) {
+	if r == nil {
+		return nil, nil
+	}
+	out := &imagev1.Ready{}
+	probes := 0
+	if r.Notify {
+		out.Probe, probes = &imagev1.Ready_Notify{Notify: true}, probes+1
+	}
+	if r.HTTP != "" {
+		out.Probe, probes = &imagev1.Ready_Http{Http: r.HTTP}, probes+1
+	}
+	if r.TCP != "" {
+		out.Probe, probes = &imagev1.Ready_Tcp{Tcp: r.TCP}, probes+1
+	}
+	if probes > 1 {
+		return nil, refuse(CodeBadRecipe, "%s: run.ready has %d probes, want one of notify, http and tcp", RecipeName, probes)
+	}
+	var err error
+	if out.TimeoutMs, err = millis("run.ready.timeout", r.Timeout); err != nil {
+		return nil, err
+	}
+	out.SoakMs, err = millis("run.ready.soak", r.Soak)
+	return out, err
+}
+
+// millis reads a duration such as 30s; an empty one is 0, which means the default.
+func millis(what, s string) (uint32, error) {
+	if s == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Millisecond || d > time.Hour {
+		return 0, refuse(CodeBadRecipe, "%s: %s %q is not a time from 1ms to 1h, such as 30s", RecipeName, what, s)
+	}
+	return uint32(d.Milliseconds()), nil
+}

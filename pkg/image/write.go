@@ -1,0 +1,119 @@
+package image
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+)
+
+// The entries of an image file.
+const (
+	manifestEntry = "manifest.json"
+	blobEntry     = "blob"
+)
+
+// Write writes an image file from a manifest and its chunks, each asked for once and in
+// order. Chunks are checked, and the whole; on any error nothing new is at path.
+func Write(ctx context.Context, path string, m *imagev1.Manifest, chunk func(ctx context.Context, n int) ([]byte, error)) error {
+	if err := Check(m); err != nil {
+		return fmt.Errorf("write image %s: %w", path, err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".garrison-image-*")
+	if err != nil {
+		return fmt.Errorf("write image: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // fails once it was renamed, as it should
+	err = writeFile(ctx, tmp, m, chunk)
+	if err == nil {
+		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return fmt.Errorf("write image %s: %w", path, err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return fmt.Errorf("write image: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func writeFile(ctx context.Context, file io.Writer, m *imagev1.Manifest, chunk func(context.Context, int) ([]byte, error)) error {
+	buffered := bufio.NewWriterSize(file, 1<<20)
+	w := tar.NewWriter(buffered)
+	text, err := marshalManifest(m)
+	if err != nil {
+		return err
+	}
+	h := header(tar.TypeReg, manifestEntry, 0o644)
+	h.Size = int64(len(text))
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	h = header(tar.TypeReg, blobEntry, 0o644)
+	h.Size = int64(m.Blob.SizeBytes)
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
+	if err := writeBlob(ctx, w, m.Blob, chunk); err != nil {
+		return err
+	}
+	return errors.Join(w.Close(), buffered.Flush())
+}
+
+func writeBlob(ctx context.Context, w io.Writer, b *imagev1.Blob, chunk func(context.Context, int) ([]byte, error)) error {
+	whole := sha256.New()
+	for n := range b.ChunkDigests {
+		data, err := chunk(ctx, n)
+		if err != nil {
+			return fmt.Errorf("chunk %d: %w", n, err)
+		}
+		if err := CheckChunk(b, n, data); err != nil {
+			return err
+		}
+		whole.Write(data)
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(whole.Sum(nil), b.Digest) {
+		return refuse(CodeWrongDigest, "the chunks together have another digest than the manifest says")
+	}
+	return nil
+}
+
+// marshalManifest gives the same bytes for the same manifest. Protobuf's JSON puts in
+// spaces at random, so they are taken out.
+func marshalManifest(m *imagev1.Manifest) ([]byte, error) {
+	loose, err := protojson.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, loose); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}

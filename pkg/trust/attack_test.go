@@ -1,0 +1,245 @@
+package trust_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// What a server may do, it can.
+func TestAServerReadsItsDocumentAndReports(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
+	server := g.Server(t, me.Server, me.Cell)
+	dispatcher, registry := g.Service(t, topology.UserDispatcher), g.Service(t, topology.UserRegistry)
+
+	rung := make(chan bus.Message, 1)
+	if _, err := server.Subscribe(topology.BellSubject(me), func(m bus.Message) { rung <- m }); err != nil {
+		t.Fatal(err)
+	}
+	beats := make(chan bus.Message, 1)
+	if _, err := registry.Subscribe("garrison.beat.*.*", func(m bus.Message) { beats <- m }); err != nil {
+		t.Fatal(err)
+	}
+	// The subscriptions must have reached the server before anything is published.
+	if _, err := server.DirectGet(t.Context(), topology.Desired, topology.DesiredSubject(me)); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("read a document that is not there: %v, want not found", err)
+	}
+	if _, err := registry.Stream(t.Context(), topology.Ledger); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := dispatcher.PublishDurable(t.Context(), bus.Durable{Subject: topology.DesiredSubject(me), Data: []byte("document")}); err != nil {
+		t.Fatalf("the dispatcher writes a document: %v", err)
+	}
+	if m := receive(t, "the bell", rung); len(m.Data) != 0 {
+		t.Errorf("the bell carries %d bytes, want none", len(m.Data))
+	}
+	m, err := server.DirectGet(t.Context(), topology.Desired, topology.DesiredSubject(me))
+	if err != nil || string(m.Data) != "document" {
+		t.Fatalf("the server reads its document: %q, %v", m.Data, err)
+	}
+	if _, err := server.PublishDurable(t.Context(), bus.Durable{Subject: topology.ReportSubject(me, topology.ReportTask), Data: []byte("report")}); err != nil {
+		t.Fatalf("the server reports: %v", err)
+	}
+	if err := server.Publish(topology.BeatSubject(me), []byte("beat")); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "the beat", beats)
+
+	digest := make([]byte, 32)
+	catalog := g.Service(t, topology.UserCatalog)
+	if _, err := catalog.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(digest, 0), Data: []byte("chunk")}); err != nil {
+		t.Fatalf("the catalog stores a chunk: %v", err)
+	}
+	if m, err := server.DirectGet(t.Context(), topology.Blobs, topology.BlobSubject(digest, 0)); err != nil || string(m.Data) != "chunk" {
+		t.Fatalf("the server reads a chunk: %q, %v", m.Data, err)
+	}
+}
+
+func receive(t *testing.T, what string, from <-chan bus.Message) bus.Message {
+	t.Helper()
+	select {
+	case m := <-from:
+		return m
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s did not come", what)
+		return bus.Message{}
+	}
+}
+
+// What a server must not do leads to nothing stored and nothing read, however it is
+// tried. The reply subject of a request is not checked against publish permissions, so
+// an API call whose answer goes to another's subject would store it there, were the
+// streams in the server's own account.
+func TestAServerCannotReachBeyondItself(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	me, victim := topology.ServerAddress{Cell: "main", Server: ident.New()}, topology.ServerAddress{Cell: "main", Server: ident.New()}
+	dispatcher := g.Service(t, topology.UserDispatcher)
+	for _, a := range []topology.ServerAddress{me, victim} {
+		if _, err := dispatcher.PublishDurable(t.Context(), bus.Durable{Subject: topology.DesiredSubject(a), Data: []byte("of " + a.Server)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := sizes(t, g)
+	want[3]++ // one attack forges by the reply subject of a report of its own, and that report may stand
+	attacker := g.Raw(t, me.Server, me.Cell)
+	heard, err := attacker.SubscribeSync(topology.Inbox(me.Server) + ".>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := topology.Inbox(me.Server) + ".loot"
+	ownDocument := topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(me)
+
+	for name, m := range map[string]*nats.Msg{
+		"forge a report by reply subject":          {Subject: ownDocument, Reply: topology.ReportSubject(victim, "task")},
+		"overwrite a document by reply subject":    {Subject: ownDocument, Reply: topology.DesiredSubject(victim)},
+		"write the ledger by reply subject":        {Subject: ownDocument, Reply: "garrison.ledger.server." + victim.Server + ".dead"},
+		"publish an intent by reply subject":       {Subject: ownDocument, Reply: topology.IntentSubject("remove", "operator", ident.New())},
+		"store a chunk by reply subject":           {Subject: ownDocument, Reply: topology.BlobSubject(make([]byte, 32), 0)},
+		"forge by the reply of an own report":      {Subject: topology.ReportSubject(me, topology.ReportTask), Reply: topology.DesiredSubject(victim)},
+		"report a kind that does not exist":        {Subject: topology.ReportSubject(me, "x"), Reply: inbox, Data: []byte("junk")},
+		"write another's report":                   {Subject: topology.ReportSubject(victim, "task"), Reply: inbox, Data: []byte("forged")},
+		"write a document":                         {Subject: topology.DesiredSubject(victim), Reply: inbox, Data: []byte("forged")},
+		"write its own document":                   {Subject: topology.DesiredSubject(me), Reply: inbox, Data: []byte("forged")},
+		"write the ledger":                         {Subject: "garrison.ledger.server." + me.Server + ".online", Reply: inbox, Data: []byte("forged")},
+		"publish an intent":                        {Subject: topology.IntentSubject("remove", "operator", ident.New()), Reply: inbox, Data: []byte("{}")},
+		"store a chunk":                            {Subject: topology.BlobSubject(make([]byte, 32), 0), Reply: inbox, Data: []byte("forged")},
+		"read another's document":                  {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
+		"read by the core prefix":                  {Subject: topology.CoreAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
+		"read with a smuggled body":                {Subject: ownDocument, Reply: inbox, Data: []byte(`{"last_by_subj":"` + topology.DesiredSubject(victim) + `"}`)},
+		"read any message":                         {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED", Reply: inbox, Data: []byte(`{"seq":2}`)},
+		"read the ledger":                          {Subject: topology.NodesAPI + ".DIRECT.GET.LEDGER", Reply: inbox, Data: []byte(`{"seq":1}`)},
+		"list streams":                             {Subject: "$JS.API.STREAM.LIST", Reply: inbox},
+		"list streams by the node prefix":          {Subject: topology.NodesAPI + ".STREAM.LIST", Reply: inbox},
+		"make a consumer":                          {Subject: "$JS.API.CONSUMER.CREATE.DESIRED", Reply: inbox, Data: []byte(`{"stream_name":"DESIRED","config":{"deliver_subject":"` + inbox + `"}}`)},
+		"delete a stream":                          {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
+		"call a service":                           {Subject: topology.APISubject(topology.UserRegistry, "read", "list-servers", "operator"), Reply: inbox},
+		"enrol another":                            {Subject: topology.EnrolSubject(victim), Reply: inbox},
+		"ask the system account":                   {Subject: "$SYS.REQ.SERVER.PING", Reply: inbox},
+		"another's bell by the reply of a request": {Subject: ownDocument, Reply: topology.BellSubject(victim)},
+	} {
+		if err := attacker.PublishMsg(m); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if err := attacker.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	// What was asked above is answered in order, so once this is, nothing more can come.
+	if _, err := attacker.Request(ownDocument, nil, 5*time.Second); err != nil {
+		t.Fatalf("the attacker's own document: %v", err)
+	}
+	for {
+		m, err := heard.NextMsg(100 * time.Millisecond)
+		if err != nil {
+			break
+		}
+		own := m.Header.Get("Nats-Subject") == topology.DesiredSubject(me)
+		if len(m.Data) > 0 && !own {
+			t.Errorf("the attacker heard %q with header %v", m.Data, m.Header)
+		}
+	}
+	if after := sizes(t, g); after != want {
+		t.Errorf("streams end at %v after the attacks, want %v", after, want)
+	}
+	for _, subject := range []string{topology.DesiredSubject(victim), "garrison.report.>", "garrison.ledger.>", topology.BellSubject(victim), "_INBOX_" + victim.Server + ".>"} {
+		if denied(t, attacker, subject) == nil {
+			t.Errorf("the attacker may subscribe to %s", subject)
+		}
+	}
+}
+
+// sizes gives where each stream ends.
+func sizes(t *testing.T, g *bustest.Guarded) (ends [6]uint64) {
+	t.Helper()
+	c := g.Service(t, topology.UserRegistry)
+	for i, s := range topology.Streams(1) {
+		info, err := c.Stream(t.Context(), s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[i] = info.LastSequence
+	}
+	return ends
+}
+
+// denied subscribes and gives the server's refusal, or nil.
+func denied(t *testing.T, nc *nats.Conn, subject string) error {
+	t.Helper()
+	refused := make(chan error, 1)
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		select {
+		case refused <- err:
+		default:
+		}
+	})
+	sub, err := nc.SubscribeSync(subject)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-refused:
+		return err
+	case <-time.After(500 * time.Millisecond):
+		return nil
+	}
+}
+
+func TestEachServiceMayDoItsWorkAndNoOther(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	for _, user := range topology.Services {
+		c := g.Service(t, user)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := c.Replay(ctx, topology.Ledger, 1, func([]bus.Message) error { return nil }); err != nil {
+			t.Errorf("%s replays the ledger: %v", user, err)
+		}
+	}
+	registry := g.Service(t, topology.UserRegistry)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := registry.PublishDurable(ctx, bus.Durable{Subject: "garrison.ledger.task.x.queued", Data: []byte("x")}); err == nil {
+		t.Error("the registry wrote a fact about a task")
+	}
+	handled := make(chan string, 1)
+	bustest.Go(t, func(ctx context.Context) error {
+		return registry.Consume(ctx, topology.RegistryIntents, func(_ context.Context, m bus.Message) error {
+			handled <- m.Subject
+			return nil
+		})
+	})
+	operator := g.Person(t, "alice", topology.Operator)
+	subject := topology.IntentSubject(topology.VerbRefresh, "alice", ident.New())
+	if _, err := operator.PublishDurable(t.Context(), bus.Durable{Subject: subject, Data: []byte("{}")}); err != nil {
+		t.Fatalf("an operator publishes an intent: %v", err)
+	}
+	select {
+	case got := <-handled:
+		if got != subject {
+			t.Errorf("the registry heard %s, want %s", got, subject)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the registry did not hear the intent")
+	}
+	forged, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := operator.PublishDurable(forged, bus.Durable{Subject: topology.IntentSubject(topology.VerbRefresh, "bob", ident.New())}); err == nil {
+		t.Error("alice published an intent as bob")
+	}
+	if _, err := operator.DirectGetFrom(t.Context(), topology.Ledger, "garrison.ledger.>", 1, 10); err != nil {
+		t.Errorf("an operator reads the ledger: %v", err)
+	}
+}
