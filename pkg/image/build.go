@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -186,4 +185,3 @@ func (d *digester) blob() *imagev1.Blob {
 	}
 	return &imagev1.Blob{Digest: d.whole.Sum(nil), SizeBytes: d.size, ChunkSizeBytes: topology.ChunkSize, ChunkDigests: d.digests}
 }
-

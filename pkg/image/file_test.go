@@ -1,0 +1,97 @@
+package image_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/image"
+)
+
+// read opens and verifies the file that has these bytes.
+func read(t testing.TB, data []byte) error {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.gimg")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := image.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Verify(t.Context())
+}
+
+func TestAFileCutAnywhereIsRefusedAsTruncated(t *testing.T) {
+	m, path := build(t, image.BuildOptions{Dir: agentTree(t)})
+	whole, _ := os.ReadFile(path)
+	end := 2*512 + 1024 // past the manifest and both headers
+	for _, n := range []int{0, 1, 511, 512, 700, end, len(whole) / 2, int(m.Blob.SizeBytes)} {
+		wantCode(t, read(t, whole[:n]), image.CodeTruncated)
+	}
+}
+
+func TestAnAlteredByteOfTheContentIsRefusedAsAWrongDigest(t *testing.T) {
+	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
+	whole, _ := os.ReadFile(path)
+	for _, n := range []int{len(whole) / 4, len(whole) / 2, len(whole) - 4096} {
+		data := append([]byte{}, whole...)
+		data[n] ^= 1
+		wantCode(t, read(t, data), image.CodeWrongDigest)
+	}
+}
+
+func TestAnAlteredVersionInTheManifestIsRefused(t *testing.T) {
+	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
+	data, _ := os.ReadFile(path)
+	for i := range data[:4096] {
+		if string(data[i:i+6]) == "1.25.4" {
+			data[i] = '9'
+		}
+	}
+	wantCode(t, read(t, data), image.CodeWrongID)
+}
+
+func TestSomethingElseIsRefusedAsNotAnImage(t *testing.T) {
+	other := tree(t, map[string]entry{"x": {text: noise(5000)}})
+	data, _ := os.ReadFile(filepath.Join(other, "x"))
+	wantCode(t, read(t, data), image.CodeNotAnImage)
+	_, err := image.Open(other)
+	wantCode(t, err, image.CodeNotAnImage)
+}
+
+func TestAChunkThatIsNotThereIsRefused(t *testing.T) {
+	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
+	f := open(t, path)
+	for _, n := range []int{-1, f.Chunks()} {
+		_, err := f.Chunk(n)
+		wantCode(t, err, image.CodeNoSuchChunk)
+	}
+}
+
+// FuzzOpen: whatever a file holds, it is refused or it is exactly what its manifest says.
+func FuzzOpen(f *testing.F) {
+	dir := f.TempDir()
+	for name, text := range map[string]string{"garrison.yaml": "agent: a\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n", "x": "y"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			f.Fatal(err)
+		}
+	}
+	out := filepath.Join(f.TempDir(), "x.gimg")
+	if _, err := image.Build(image.BuildOptions{Dir: dir, Out: out}); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte("not a tar archive"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := read(t, data); err != nil && codeOf(err) == "" {
+			t.Fatalf("not a refusal: %v", err)
+		}
+	})
+}
