@@ -21,7 +21,8 @@ const maxManifest = 2 << 20
 
 // File is an open image file. Its methods may be called side by side.
 type File struct {
-	file     *os.File
+	file     io.ReaderAt
+	close    func() error
 	manifest *imagev1.Manifest
 	offset   int64 // where the blob starts
 }
@@ -45,7 +46,7 @@ func Open(path string) (*File, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("open image %s: %w", path, err)
 	}
-	return &File{file: file, manifest: m, offset: offset}, nil
+	return &File{file: file, close: file.Close, manifest: m, offset: offset}, nil
 }
 
 // counter counts what is read; package tar reads no further than it must.
@@ -110,7 +111,7 @@ func next(r *tar.Reader, name string) (*tar.Header, error) {
 }
 
 // Close closes the file.
-func (f *File) Close() error { return f.file.Close() }
+func (f *File) Close() error { return f.close() }
 
 // Manifest gives a copy of the manifest.
 func (f *File) Manifest() *imagev1.Manifest { return proto.CloneOf(f.manifest) }

@@ -90,7 +90,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte("not a tar archive"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := read(t, data); err != nil && codeOf(err) == "" {
+		if err := image.ReadBytes(t.Context(), data); err != nil && codeOf(err) == "" {
 			t.Fatalf("not a refusal: %v", err)
 		}
 	})

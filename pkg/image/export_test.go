@@ -1,0 +1,16 @@
+package image
+
+import (
+	"bytes"
+	"context"
+)
+
+// ReadBytes opens and verifies an image file that is in memory, for fuzzing.
+func ReadBytes(ctx context.Context, data []byte) error {
+	r := bytes.NewReader(data)
+	m, offset, err := readLayout(r, r.Size())
+	if err != nil {
+		return err
+	}
+	return (&File{file: r, manifest: m, offset: offset}).Verify(ctx)
+}
