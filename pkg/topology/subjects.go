@@ -102,6 +102,24 @@ func BlobSubject(digest []byte, chunk int) string {
 // BlobSubjects matches every chunk of a blob.
 func BlobSubjects(digest []byte) string { return "garrison.blob." + hex.EncodeToString(digest) + ".*" }
 
+// FirstChunkSubjects matches the first chunk of every blob.
+const FirstChunkSubjects = "garrison.blob.*.0"
+
+// ParseBlobSubject reads a chunk's subject.
+func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
+	t, err := tokens(subject, "garrison.blob.", 2)
+	if err != nil {
+		return nil, 0, err
+	}
+	if digest, err = hex.DecodeString(t[0]); err == nil {
+		chunk, err = strconv.Atoi(t[1])
+	}
+	if err != nil {
+		return nil, 0, fault.New(fault.Invalid, "subject %q is not a chunk's: %w", subject, err)
+	}
+	return digest, chunk, nil
+}
+
 // APISubject is where a method is asked: garrison.api.SERVICE.ACCESS.METHOD.ACTOR.
 func APISubject(service, access, method, actor string) string {
 	return strings.Join([]string{"garrison.api", service, access, method, actor}, ".")
