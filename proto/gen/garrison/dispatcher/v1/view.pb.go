@@ -130,9 +130,11 @@ type InstanceRecord struct {
 	// The agent's tier when the change was admitted.
 	Tier uint32 `protobuf:"varint,19,opt,name=tier,proto3" json:"tier,omitempty"`
 	// The agent's dependencies when the change was admitted.
-	Dependencies  []string `protobuf:"bytes,20,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Dependencies []string `protobuf:"bytes,20,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	// The generation that the entry at before brought about.
+	BeforeGeneration uint64 `protobuf:"varint,21,opt,name=before_generation,json=beforeGeneration,proto3" json:"before_generation,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *InstanceRecord) Reset() {
@@ -303,6 +305,13 @@ func (x *InstanceRecord) GetDependencies() []string {
 		return x.Dependencies
 	}
 	return nil
+}
+
+func (x *InstanceRecord) GetBeforeGeneration() uint64 {
+	if x != nil {
+		return x.BeforeGeneration
+	}
+	return 0
 }
 
 // ServerRecord is what the dispatcher must know of a server.
@@ -570,7 +579,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"TaskRecord\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
-	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\"\xc0\x05\n" +
+	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\"\xed\x05\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
@@ -596,7 +605,8 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x06before\x18\x11 \x01(\v2\x16.garrison.image.v1.RefR\x06before\x12\x1c\n" +
 	"\tunsettled\x18\x12 \x01(\bR\tunsettled\x12\x12\n" +
 	"\x04tier\x18\x13 \x01(\rR\x04tier\x12\"\n" +
-	"\fdependencies\x18\x14 \x03(\tR\fdependencies\"\xa3\x03\n" +
+	"\fdependencies\x18\x14 \x03(\tR\fdependencies\x12+\n" +
+	"\x11before_generation\x18\x15 \x01(\x04R\x10beforeGeneration\"\xa3\x03\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +

@@ -1,0 +1,89 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+)
+
+// cancelTask takes a queued task back. One that is under way is not: what a server has
+// begun it finishes or undoes.
+func (d *Dispatcher) cancelTask(ctx context.Context, c bus.Caller, q *dispatcherv1.CancelTaskRequest) (*dispatcherv1.CancelTaskResponse, error) {
+	for {
+		moved := d.fold.Changed()
+		t, err := d.find(q.Task)
+		if err != nil {
+			return nil, err
+		}
+		sequence, err := d.cancel(ctx, c, t.Id, q.Reason)
+		if err == nil {
+			return d.cancelled(ctx, t.Id, sequence)
+		}
+		if !fault.Is(err, fault.Conflict) || fault.RefusalOf(err) != nil {
+			return nil, err
+		}
+		select {
+		case <-moved: // it was moved meanwhile: see where it is now
+		case <-ctx.Done():
+			return nil, fault.New(fault.Unavailable, "cancel task %s: %w", t.Id, ctx.Err())
+		}
+	}
+}
+
+// cancel records that a task is cancelled, if it still is queued.
+func (d *Dispatcher) cancel(ctx context.Context, c bus.Caller, id, reason string) (sequence uint64, err error) {
+	var t *taskv1.Task
+	var guard uint64
+	claimed := false
+	d.fold.Read(func() {
+		t, guard, _ = d.view.Task(id)
+		if t.GetState() == taskv1.State_STATE_QUEUED {
+			claimed = d.claims.take(id)
+		}
+	})
+	if t.GetState() != taskv1.State_STATE_QUEUED {
+		return 0, notQueued(t)
+	}
+	if !claimed {
+		return 0, fault.New(fault.Conflict, "task %s is being moved", id)
+	}
+	defer d.claims.give(id)
+	body := &taskv1.Cancelled{Reason: task.Sentence(reason)}
+	f := d.fact(id, body, origin{actor: c.Actor, request: c.Request, cause: ledger.CausedByRequest(c.Request), trace: c.Trace})
+	if sequence, err = d.writer.Append(ctx, ledger.OnKey(f, guard)); err != nil {
+		return 0, err
+	}
+	return sequence, d.fold.Wait(ctx, sequence)
+}
+
+func (d *Dispatcher) cancelled(ctx context.Context, id string, sequence uint64) (*dispatcherv1.CancelTaskResponse, error) {
+	if err := d.fold.Wait(ctx, sequence); err != nil {
+		return nil, err
+	}
+	t, err := d.find(id)
+	if err != nil {
+		return nil, err
+	}
+	return &dispatcherv1.CancelTaskResponse{Task: t}, nil
+}
+
+func notQueued(t *taskv1.Task) error {
+	try := "garrison task wait " + ident.Short(t.GetId())
+	if task.Ended(t.GetState()) {
+		try = "garrison task show " + ident.Short(t.GetId())
+	}
+	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+		Code: "NOT_QUEUED", Try: try,
+		Message: fmt.Sprintf("task %s is %s; only a queued task can be cancelled", t.GetId(), task.StateOf(t.GetState())),
+	})
+}

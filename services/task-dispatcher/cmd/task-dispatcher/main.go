@@ -1,0 +1,29 @@
+// Command task-dispatcher runs the service that decides when, in what order and how
+// fast what is wanted comes to the servers.
+package main
+
+import (
+	"context"
+	"flag"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/process"
+
+	dispatcher "github.com/garrison-fleet/garrison/services/task-dispatcher"
+)
+
+func main() {
+	var c dispatcher.Config
+	process.Main(process.Spec{
+		Name: ledger.Dispatcher, View: dispatcher.NewView, Layout: dispatcher.Layout, Nouns: dispatcher.Nouns,
+		Flags: func(fs *flag.FlagSet) {
+			fs.IntVar(&c.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks are under way at once, at most")
+			fs.DurationVar(&c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline, "how long a task may wait for its turn")
+			fs.DurationVar(&c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may be under way")
+		},
+		Run: func(ctx context.Context, e process.Env) error {
+			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log
+			return dispatcher.New(c).Run(ctx)
+		},
+	})
+}

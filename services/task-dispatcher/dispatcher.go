@@ -1,0 +1,116 @@
+package dispatcher
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
+)
+
+// Defaults of Config.
+const (
+	DefaultConcurrency    = 20
+	DefaultQueuedDeadline = 24 * time.Hour
+	DefaultTaskDeadline   = 10 * time.Minute
+)
+
+// Layout is the version of the view's layout.
+const Layout = view.Layout
+
+// Nouns are the nouns that the view hears.
+var Nouns = view.Nouns
+
+// NewView makes an empty view, to be folded afresh.
+func NewView() fold.View { return view.New(nil) }
+
+// Config says how the dispatcher works. Zero values mean the defaults.
+type Config struct {
+	Conn           *bus.Conn
+	Store          string        // a directory for snapshots of the view; empty means none
+	Concurrency    int           // how many tasks are under way at once, at most
+	QueuedDeadline time.Duration // how long a task may wait for its turn
+	TaskDeadline   time.Duration // how long a task may be under way
+	Log            zerolog.Logger
+	Now            func() time.Time
+	NewID          func() string
+}
+
+func (c Config) withDefaults() Config {
+	if c.Concurrency <= 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	if c.QueuedDeadline <= 0 {
+		c.QueuedDeadline = DefaultQueuedDeadline
+	}
+	if c.TaskDeadline <= 0 {
+		c.TaskDeadline = DefaultTaskDeadline
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = ident.New
+	}
+	return c
+}
+
+// Dispatcher is the running service.
+type Dispatcher struct {
+	Config
+	view   *view.View
+	fold   *fold.Follower
+	writer *bus.Writer
+	claims *claims
+	dirty  *queue // servers whose document must be looked at
+	kicks  []chan struct{}
+}
+
+// New makes a dispatcher. Nothing happens until Run.
+func New(c Config) *Dispatcher {
+	d := &Dispatcher{Config: c.withDefaults(), claims: newClaims(), dirty: newQueue()}
+	d.view = view.New(d.dirty.add)
+	d.writer = c.Conn.NewWriter()
+	snapshot := ""
+	if c.Store != "" {
+		snapshot = filepath.Join(c.Store, "view.snapshot")
+	}
+	d.fold = fold.New(c.Conn, d.view, fold.Options{
+		Service: ledger.Dispatcher, Layout: Layout, Snapshot: snapshot, Nouns: Nouns, Log: c.Log,
+		OnFacts: func([]ledger.Fact) { d.kick() },
+	})
+	return d
+}
+
+// Run dispatches until ctx is done.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	opening, admitting, expiring := d.lane(), d.lane(), d.lane()
+	return lifecycle.Run(ctx,
+		lifecycle.Part{Name: "writer", Run: d.writer.Run},
+		lifecycle.Part{Name: "fold", Run: d.fold.Run},
+		lifecycle.Part{Name: "open", Run: func(ctx context.Context) error { return d.repeat(ctx, "open", opening, d.open) }},
+		lifecycle.Part{Name: "admit", Run: func(ctx context.Context) error { return d.repeat(ctx, "admit", admitting, d.admit) }},
+		lifecycle.Part{Name: "expire", Run: func(ctx context.Context) error { return d.repeat(ctx, "expire", expiring, d.newExpirer()) }},
+		lifecycle.Part{Name: "publish", Run: d.publish},
+		lifecycle.Part{Name: "hear", Run: d.hear},
+		lifecycle.Part{Name: "api", Run: d.serve},
+	)
+}
+
+// ready waits until the view holds what is in the ledger; false when ctx is done before.
+func (d *Dispatcher) ready(ctx context.Context) bool {
+	select {
+	case <-d.fold.Ready():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

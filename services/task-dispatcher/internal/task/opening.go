@@ -1,0 +1,76 @@
+package task
+
+import (
+	"strconv"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+)
+
+// InstanceID computes the id of the task that brings an instance to a generation.
+func InstanceID(instance string, generation uint64, attempt uint32) string {
+	return ident.From("task", instance, strconv.FormatUint(generation, 10), strconv.FormatUint(uint64(attempt), 10))
+}
+
+// RefreshID computes the id of the task that an intent to refresh opens on a server.
+func RefreshID(intent, server string) string { return ident.From("task", "refresh", intent, server) }
+
+// Due gives the attempt with which a task must be opened for an instance, 0 when none
+// must. A generation gets one task; when that expired, which does not say how the
+// server was left, the generation is tried again once the server has come back.
+func Due(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) uint32 {
+	switch s.GetLife() {
+	case serverv1.Life_LIFE_ALIVE:
+	case serverv1.Life_LIFE_DYING:
+		if !i.GetUnwanted() {
+			return 0 // nothing comes to a server that goes
+		}
+	default:
+		return 0
+	}
+	switch {
+	case i.GetGeneration() > i.GetTaskGeneration():
+		return 1
+	case i.GetExpiredSequence() > 0 && s.GetPresence() == serverv1.Presence_PRESENCE_ONLINE &&
+		s.GetOnlineSequence() > i.GetExpiredSequence():
+		return i.GetAttempt() + 1
+	}
+	return 0
+}
+
+// ForInstance gives the fact that opens the task of an instance, and the task's id. The deadline is the caller's.
+func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32) (id string, q *taskv1.Queued) {
+	q = &taskv1.Queued{
+		ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.InstanceId, Generation: i.Generation, Attempt: attempt,
+		From: From(i, i.Generation), IntentId: i.IntentId,
+	}
+	switch {
+	case i.Unwanted:
+		q.Verb = taskv1.Verb_VERB_REMOVE
+	case q.From == nil:
+		q.Verb, q.To = taskv1.Verb_VERB_INSTALL, i.Wanted
+	default:
+		q.Verb, q.To = taskv1.Verb_VERB_UPGRADE, i.Wanted
+	}
+	return InstanceID(i.InstanceId, i.Generation, attempt), q
+}
+
+// From gives the image to which a change to a generation goes back when it is undone:
+// the one placed now, unless an earlier try at the same generation left that open.
+func From(i *dispatcherv1.InstanceRecord, generation uint64) *imagev1.Ref {
+	if i.Unsettled && i.PlacedGeneration == generation {
+		return i.Before
+	}
+	return i.Placed
+}
+
+// ForRefresh gives the fact that opens a refresh task on a server, and the task's id.
+func ForRefresh(intent, server string, accepted uint64) (id string, q *taskv1.Queued) {
+	return RefreshID(intent, server), &taskv1.Queued{
+		Verb: taskv1.Verb_VERB_REFRESH, ServerId: server, Generation: accepted, Attempt: 1, IntentId: intent,
+	}
+}

@@ -1,0 +1,142 @@
+package view
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+)
+
+// assignedKey is the one row of the table admission.
+const assignedKey = "assigned"
+
+func (v *View) applyTask(f ledger.Fact) bool {
+	if _, ok := f.Body.(*taskv1.Assigned); ok {
+		// Also one that does not fit: the guard of the next admission is over all of them.
+		v.admission.Put(assignedKey, &dispatcherv1.AdmissionRecord{LastAssignedSequence: f.Sequence}, f.Sequence)
+	}
+	r, known := v.tasks.Get(f.Key)
+	v.tasks.Touch(f.Key, f.Sequence)
+	if q, ok := f.Body.(*taskv1.Queued); ok {
+		if !known {
+			v.queued(f, q)
+		}
+		return !known
+	}
+	if !known {
+		return false
+	}
+	what := task.FactOf(f.Body)
+	next, ok := task.Next(r.Task.State, what)
+	if !ok {
+		return false
+	}
+	v.moved(f, r, what, next)
+	return true
+}
+
+func (v *View) queued(f ledger.Fact, q *taskv1.Queued) {
+	at := timestamppb.New(f.At)
+	r := &dispatcherv1.TaskRecord{QueuedSequence: f.Sequence, Task: &taskv1.Task{
+		Id: f.Key, Verb: q.Verb, ServerId: q.ServerId, Agent: q.Agent, InstanceId: q.InstanceId, Generation: q.Generation,
+		Attempt: q.Attempt, From: q.From, To: q.To, IntentId: q.IntentId, State: taskv1.State_STATE_QUEUED,
+		Since: at, QueuedAt: at, Deadline: q.Deadline,
+	}}
+	v.tasks.Put(f.Key, r, f.Sequence)
+	v.indexTask(f.Key, r)
+	if q.Verb == taskv1.Verb_VERB_REFRESH {
+		v.dropRefresh(q.IntentId, q.ServerId)
+	} else if i, ok := v.instanceFor(r.Task); ok && newer(q, i) {
+		v.changeInstance(i, func() {
+			i.TaskId, i.TaskGeneration, i.Attempt, i.ExpiredSequence = f.Key, q.Generation, q.Attempt, 0
+		})
+	}
+	v.reviewTasks(q.ServerId)
+}
+
+func newer(q *taskv1.Queued, i *dispatcherv1.InstanceRecord) bool {
+	return q.Generation > i.TaskGeneration || (q.Generation == i.TaskGeneration && q.Attempt > i.Attempt)
+}
+
+// instanceFor gives the instance that a task is about, if it is still there.
+func (v *View) instanceFor(t *taskv1.Task) (*dispatcherv1.InstanceRecord, bool) {
+	i, ok := v.instances.Get(ledger.Key(t.ServerId, t.Agent))
+	return i, ok && t.InstanceId != "" && i.InstanceId == t.InstanceId
+}
+
+// moved takes a task to its next state, and what hangs on it along.
+func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord, what task.Fact, next taskv1.State) {
+	before := r.Task.State
+	v.unindexTask(f.Key, r)
+	r.Task.State, r.Task.Since = next, timestamppb.New(f.At)
+	r.Task.Reason, r.Task.Outcome = said(f.Body, before)
+	if a, ok := f.Body.(*taskv1.Assigned); ok {
+		r.Task.Deadline = a.Deadline
+	}
+	if task.Ended(next) {
+		r.Task.Deadline, r.EndedSequence = nil, f.Sequence
+	}
+	v.indexTask(f.Key, r)
+	v.moveInstance(f, r, what, before)
+	if what != task.WasStarted && (task.UnderWay(before) || task.UnderWay(next)) {
+		v.documentChanged(r.Task.ServerId, f.Sequence)
+	}
+	v.reviewTasks(r.Task.ServerId)
+	v.trim()
+}
+
+// moveInstance takes the instance along that a task is about.
+func (v *View) moveInstance(f ledger.Fact, r *dispatcherv1.TaskRecord, what task.Fact, before taskv1.State) {
+	i, ok := v.instanceFor(r.Task)
+	if !ok {
+		return
+	}
+	if what == task.WasAssigned {
+		v.admitted(i, f.Key, r)
+		return
+	}
+	if task.UnderWay(before) && task.Ended(r.Task.State) && i.OpenTaskId == f.Key {
+		v.settled(i, what)
+	}
+	if what == task.HasExpired && i.TaskId == f.Key {
+		v.changeInstance(i, func() { i.ExpiredSequence = f.Sequence })
+	}
+}
+
+// said gives what a fact says of why a task is where it is.
+func said(body proto.Message, before taskv1.State) (reason string, outcome *taskv1.Outcome) {
+	switch b := body.(type) {
+	case *taskv1.Succeeded:
+		return "", b.Outcome
+	case *taskv1.Failed:
+		return b.Outcome.GetReason(), b.Outcome
+	case *taskv1.Undone:
+		return b.Outcome.GetReason(), b.Outcome
+	case *taskv1.Cancelled:
+		return b.Reason, nil
+	case *taskv1.Expired:
+		return fmt.Sprintf("its deadline passed while it was %s", task.StateOf(before)), nil
+	case *taskv1.Superseded:
+		return "task " + ident.Short(b.ByTaskId) + " took its place", nil
+	}
+	return "", nil
+}
+
+// trim forgets the tasks that ended first, so that the view stays bounded.
+func (v *View) trim() {
+	for v.ended.Len() > v.keepEnded {
+		_, id, _ := v.ended.PopMin()
+		if r, ok := v.tasks.Get(id); ok {
+			v.unlist(id, r)
+			v.tasks.Forget(id)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/document"
+)
+
+const (
+	// publishers is how many documents are written side by side.
+	publishers = 64
+	// publishTries is how often a write that met another one is tried before it waits.
+	publishTries = 5
+)
+
+// places are where the documents are in the stream DESIRED, as far as this process
+// knows: the guard of the next write.
+type places struct {
+	mu sync.Mutex
+	at map[string]uint64
+}
+
+func (p *places) get(server string) (uint64, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.at[server]
+	return at, ok
+}
+
+func (p *places) set(server string, at uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at[server] = at
+}
+
+// publish keeps every server's document as the view says. At the start every server is
+// in the queue, and what is there is compared before anything is written.
+func (d *Dispatcher) publish(ctx context.Context) error {
+	if !d.ready(ctx) {
+		return nil
+	}
+	known := &places{at: map[string]uint64{}}
+	g, ctx := errgroup.WithContext(ctx)
+	for range publishers {
+		g.Go(func() error {
+			for {
+				server, ok := d.dirty.take(ctx)
+				if !ok {
+					return nil
+				}
+				d.publishOne(ctx, known, server)
+				d.dirty.done(server)
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// publishOne writes one document. When it cannot, it asks for another look and waits
+// for a while, so that a bus that is away is not asked all the time.
+func (d *Dispatcher) publishOne(ctx context.Context, known *places, server string) {
+	doc, data, err := d.project(server)
+	if err == nil && doc != nil {
+		err = d.write(ctx, known, doc, data)
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	d.Log.Warn().Err(err).Str(logs.Server, server).Msg("document not written")
+	d.dirty.add(server)
+	wait(ctx, nil, lastBackoff)
+}
+
+// project makes a server's document and its bytes; nil when it has none.
+func (d *Dispatcher) project(server string) (doc *desiredv1.Document, data []byte, err error) {
+	d.fold.Read(func() {
+		shared, ok := d.view.Document(server)
+		if !ok {
+			return
+		}
+		doc = &desiredv1.Document{ServerId: shared.ServerId, Cell: shared.Cell, Generation: shared.Generation}
+		data, err = document.Encode(shared)
+	})
+	return doc, data, err
+}
+
+// write stores a document unless the same or a newer one is there. Of doc only server, cell and generation are set.
+func (d *Dispatcher) write(ctx context.Context, known *places, doc *desiredv1.Document, data []byte) error {
+	subject := topology.DesiredSubject(topology.ServerAddress{Cell: doc.Cell, Server: doc.ServerId})
+	at, ok := known.get(doc.ServerId)
+	for range publishTries {
+		if !ok {
+			stays, there, err := d.compare(ctx, subject, doc.Generation, data)
+			if err != nil {
+				return err
+			}
+			if known.set(doc.ServerId, there); stays {
+				return nil
+			}
+			at = there
+		}
+		stored, err := d.Conn.PublishDurable(ctx, bus.Durable{Subject: subject, Data: data, Guard: &at})
+		if err == nil {
+			known.set(doc.ServerId, stored)
+			return nil
+		}
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+		ok = false // another dispatcher wrote: see what
+	}
+	return fault.New(fault.Conflict, "document of server %s: another dispatcher wrote it %d times meanwhile", doc.ServerId, publishTries)
+}
+
+// compare looks at the document that is there: whether it stays, and its place.
+func (d *Dispatcher) compare(ctx context.Context, subject string, generation uint64, data []byte) (stays bool, at uint64, err error) {
+	m, err := d.Conn.DirectGet(ctx, topology.Desired, subject)
+	if fault.Is(err, fault.NotFound) {
+		return false, 0, nil
+	}
+	if err != nil {
+		return false, 0, fmt.Errorf("compare document: %w", err)
+	}
+	if bytes.Equal(m.Data, data) {
+		return true, m.Sequence, nil
+	}
+	var there desiredv1.Document
+	if err := proto.Unmarshal(m.Data, &there); err != nil {
+		return false, m.Sequence, nil // not a document: it is replaced
+	}
+	return there.Generation > generation, m.Sequence, nil
+}
