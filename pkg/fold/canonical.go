@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Canonical gives the view's canonical encoding and its position: the rows of all
@@ -105,36 +107,31 @@ func RebuildTo(ctx context.Context, conn *bus.Conn, view View, o Options, positi
 
 var errThere = errors.New("there")
 
-func (f *Follower) rebuild(ctx context.Context, position uint64) error {
-	ctx, cancel := context.WithCancel(ctx)
+func (f *Follower) rebuild(outer context.Context, position uint64) error {
+	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
-	p := newPipeline(ctx, f.hears, func(c chunk) error {
+	p := newPipeline(ctx, cancel, f.hears, func(c chunk) error {
 		if err := f.apply(c); err != nil || c.last < position {
 			return err
 		}
 		return errThere
 	})
-	err := f.conn.Replay(ctx, "LEDGER", 1, func(msgs []bus.Message) error {
-		for i := range msgs {
-			if msgs[i].Sequence > position {
-				msgs = msgs[:i]
-				break
-			}
+	err := f.conn.Replay(ctx, topology.Ledger, 1, func(msgs []bus.Message) error {
+		beyond := func(m bus.Message) bool { return m.Sequence > position }
+		if i := slices.IndexFunc(msgs, beyond); i >= 0 {
+			msgs = msgs[:i]
 		}
 		if len(msgs) == 0 {
-			<-p.done
-			return p.err
+			return nil // everything is on its way; the pipeline ends the replay
 		}
 		return p.put(msgs)
 	})
-	if err == nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
 	cancel()
-	if err = errors.Join(err, p.wait()); errors.Is(err, errThere) {
+	err = errors.Join(err, p.wait())
+	if errors.Is(err, errThere) {
 		return nil
 	}
-	return err
+	return errors.Join(err, outer.Err())
 }
 
 // Digest gives the sha256 of an encoding.

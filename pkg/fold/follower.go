@@ -193,7 +193,7 @@ func (f *Follower) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := newPipeline(ctx, f.hears, f.apply)
+	p := newPipeline(ctx, cancel, f.hears, f.apply)
 	err = f.conn.Replay(ctx, topology.Ledger, f.Position()+1, p.put)
 	cancel()
 	return errors.Join(err, p.wait())

@@ -25,10 +25,15 @@ type pipeline struct {
 	err   error           // why it ended
 }
 
-func newPipeline(ctx context.Context, hears map[ledger.Noun]bool, apply func(chunk) error) *pipeline {
+// newPipeline starts a pipeline. It calls stop when apply failed, so that whoever feeds it is not left waiting for messages.
+func newPipeline(ctx context.Context, stop func(), hears map[ledger.Noun]bool, apply func(chunk) error) *pipeline {
 	width := max(2, runtime.GOMAXPROCS(0))
 	p := &pipeline{ctx: ctx, hears: hears, slots: make(chan struct{}, width), order: make(chan chan chunk, 2*width), done: make(chan struct{})}
-	go p.run(apply)
+	go func() {
+		defer stop()
+		defer close(p.done)
+		p.err = p.run(apply)
+	}()
 	return p
 }
 
@@ -61,20 +66,19 @@ func (p *pipeline) put(msgs []bus.Message) error {
 	}
 }
 
-func (p *pipeline) run(apply func(chunk) error) {
-	defer close(p.done)
+func (p *pipeline) run(apply func(chunk) error) error {
 	for {
 		select {
 		case <-p.ctx.Done():
-			return
+			return nil
 		case result := <-p.order:
 			select {
 			case c := <-result:
-				if p.err = apply(c); p.err != nil {
-					return
+				if err := apply(c); err != nil {
+					return err
 				}
 			case <-p.ctx.Done():
-				return
+				return nil
 			}
 		}
 	}

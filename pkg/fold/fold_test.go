@@ -1,0 +1,282 @@
+package fold_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// counting is a view that keeps each task's state and notes what it derived.
+type counting struct {
+	tasks  *fold.Table[*taskv1.Task]
+	loaded bool
+}
+
+func newCounting() *counting { return &counting{tasks: fold.NewTable[*taskv1.Task]("task")} }
+
+func (c *counting) Apply(f ledger.Fact) bool {
+	switch body := f.Body.(type) {
+	case *taskv1.Queued:
+		if _, there := c.tasks.Get(f.Key); there {
+			c.tasks.Touch(f.Key, f.Sequence)
+			return false
+		}
+		c.tasks.Put(f.Key, &taskv1.Task{Id: f.Key, Agent: body.Agent, State: taskv1.State_STATE_QUEUED}, f.Sequence)
+		return true
+	case *taskv1.Cancelled:
+		c.tasks.Drop(f.Key, f.Sequence)
+		return true
+	}
+	return false
+}
+
+func (c *counting) Tables() []fold.Stored { return []fold.Stored{c.tasks} }
+func (c *counting) Loaded()               { c.loaded = true }
+
+type harness struct {
+	t    *testing.T
+	conn *bus.Conn
+	w    *bus.Writer
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	b := bustest.Start(t)
+	c := b.Dial(t, "test")
+	return &harness{t, c, b.Writer(t, c)}
+}
+
+func (h *harness) fact(key string, body any) ledger.Fact {
+	f := ledger.Fact{Noun: ledger.Task, Key: key, ID: ident.New(), At: time.Now(), Source: "test", Actor: "test"}
+	switch b := body.(type) {
+	case *taskv1.Queued:
+		f.Body = b
+	case *taskv1.Cancelled:
+		f.Body = b
+	}
+	return f
+}
+
+// queue records n tasks, side by side, and gives the end of the ledger.
+func (h *harness) queue(prefix string, n int) uint64 {
+	h.t.Helper()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if _, err := h.w.Append(h.t.Context(), ledger.Free(h.fact(fmt.Sprintf("%s%d", prefix, i), &taskv1.Queued{Agent: "beacon"}))); err != nil {
+				h.t.Errorf("append: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	end, err := h.conn.Stream(h.t.Context(), "LEDGER")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return end.LastSequence
+}
+
+func (h *harness) follow(view fold.View, o fold.Options) (*fold.Follower, func()) {
+	h.t.Helper()
+	o.Service, o.Log = "test", zerolog.Nop()
+	f := fold.New(h.conn, view, o)
+	stop := bustest.Go(h.t, f.Run)
+	select {
+	case <-f.Ready():
+	case <-time.After(20 * time.Second):
+		h.t.Fatal("not ready after 20 s")
+	}
+	return f, stop
+}
+
+func (h *harness) wait(f *fold.Follower, sequence uint64) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+	defer cancel()
+	if err := f.Wait(ctx, sequence); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func TestReadyMeansThatEverythingBeforeIsThere(t *testing.T) {
+	h := newHarness(t)
+	end := h.queue("a", 3000)
+	v := newCounting()
+	f, _ := h.follow(v, fold.Options{})
+	f.Read(func() {
+		if v.tasks.Len() != 3000 {
+			t.Errorf("%d tasks when ready, want 3000", v.tasks.Len())
+		}
+	})
+	if f.Position() != end {
+		t.Errorf("at %d when ready, want %d", f.Position(), end)
+	}
+}
+
+func TestAnEmptyLedgerIsReadyAtOnce(t *testing.T) {
+	h := newHarness(t)
+	f, _ := h.follow(newCounting(), fold.Options{})
+	if f.Position() != 0 {
+		t.Errorf("at %d, want 0", f.Position())
+	}
+}
+
+func TestFactsAreFollowedAndToldInOrder(t *testing.T) {
+	h := newHarness(t)
+	h.queue("before", 10)
+	var mu sync.Mutex
+	var told []uint64
+	f, _ := h.follow(newCounting(), fold.Options{OnFacts: func(facts []ledger.Fact) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, fact := range facts {
+			told = append(told, fact.Sequence)
+		}
+	}})
+	end := h.queue("after", 500)
+	h.wait(f, end)
+	bustest.Eventually(t, "all live facts are told", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told) == 500
+	})
+	for i, seq := range told {
+		if want := uint64(11 + i); seq != want {
+			t.Fatalf("fact %d told has sequence %d, want %d", i, seq, want)
+		}
+	}
+}
+
+func TestAViewRebuiltHasTheSameBytes(t *testing.T) {
+	h := newHarness(t)
+	v := newCounting()
+	f, _ := h.follow(v, fold.Options{})
+	h.queue("a", 700)
+	for i := range 100 {
+		if _, err := h.w.Append(t.Context(), ledger.Free(h.fact(fmt.Sprintf("a%d", i), &taskv1.Cancelled{}))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.wait(f, 800)
+	position, live, err := f.Canonical()
+	if err != nil || position != 800 {
+		t.Fatalf("canonical at %d: %v", position, err)
+	}
+	h.queue("later", 50) // must not be seen by a rebuild up to position
+	again := newCounting()
+	if at, err := fold.RebuildTo(t.Context(), h.conn, again, fold.Options{Log: zerolog.Nop()}, position); err != nil || at != position {
+		t.Fatalf("rebuild: at %d, %v", at, err)
+	}
+	rebuilt, err := fold.CanonicalOf(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(live, rebuilt) {
+		t.Errorf("live view has %d bytes, rebuilt one %d, and they differ", len(live), len(rebuilt))
+	}
+}
+
+func TestASnapshotIsGoneOnFrom(t *testing.T) {
+	h := newHarness(t)
+	file := filepath.Join(t.TempDir(), "view")
+	f, stop := h.follow(newCounting(), fold.Options{Snapshot: file})
+	h.wait(f, h.queue("a", 200))
+	stop()
+	end := h.queue("b", 100)
+
+	v := newCounting()
+	f, stop = h.follow(v, fold.Options{Snapshot: file})
+	if !v.loaded {
+		t.Error("the snapshot was not used")
+	}
+	h.wait(f, end)
+	_, with, err := f.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	fresh := newCounting()
+	if _, err := fold.RebuildTo(t.Context(), h.conn, fresh, fold.Options{Log: zerolog.Nop()}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if without, _ := fold.CanonicalOf(fresh); !bytes.Equal(with, without) {
+		t.Error("the view from a snapshot differs from the one without")
+	}
+}
+
+func TestASnapshotThatIsNotWholeIsPassedOver(t *testing.T) {
+	h := newHarness(t)
+	file := filepath.Join(t.TempDir(), "view")
+	f, stop := h.follow(newCounting(), fold.Options{Snapshot: file})
+	h.wait(f, h.queue("a", 50))
+	stop()
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 1
+	for name, o := range map[string]struct {
+		data   []byte
+		layout uint32
+	}{
+		"cut short":         {whole[:len(whole)/2], 0},
+		"a flipped bit":     {flipped, 0},
+		"empty":             {nil, 0},
+		"of another layout": {whole, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.t = t
+			if err := os.WriteFile(file, o.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			v := newCounting()
+			_, stop := h.follow(v, fold.Options{Snapshot: file, Layout: o.layout})
+			defer stop()
+			if v.loaded || v.tasks.Len() != 50 {
+				t.Errorf("snapshot used: %v; %d tasks, want 50", v.loaded, v.tasks.Len())
+			}
+		})
+	}
+}
+
+func TestWhatDoesNotFitIsCounted(t *testing.T) {
+	h := newHarness(t)
+	f, _ := h.follow(newCounting(), fold.Options{})
+	h.queue("a", 1)
+	end := h.queue("a", 1) // the same task again
+	h.wait(f, end)
+	if f.Misfits() != 1 {
+		t.Errorf("%d misfits, want 1", f.Misfits())
+	}
+}
+
+func TestNounsThatAreNotHeardAreNotApplied(t *testing.T) {
+	h := newHarness(t)
+	f := ledger.Fact{Noun: ledger.Server, Key: "s", Body: &serverv1.Online{}, ID: ident.New(), At: time.Now(), Source: "test", Actor: "test"}
+	end, err := h.w.Append(t.Context(), ledger.Free(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower, _ := h.follow(newCounting(), fold.Options{Nouns: []ledger.Noun{ledger.Task}})
+	h.wait(follower, end)
+	if follower.Misfits() != 0 {
+		t.Errorf("%d misfits, want none", follower.Misfits())
+	}
+}
