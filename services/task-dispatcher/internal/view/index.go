@@ -1,8 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"math"
-	"time"
+	"slices"
 
 	"github.com/tidwall/btree"
 
@@ -47,7 +48,7 @@ func inServer(id string) string     { return "server/" + id }
 func inAgent(name string) string    { return "agent/" + name }
 func inIntent(id string) string     { return "intent/" + id }
 func inState(s taskv1.State) string { return "state/" + s.String() }
-func at(d time.Time) int64          { return d.UnixNano() }
+
 func (v *View) list(id string, r *dispatcherv1.TaskRecord) {
 	for _, name := range listsOf(r.Task) {
 		l := v.lists[name]
@@ -136,12 +137,15 @@ func (v *View) reviewTasks(server string) {
 func (v *View) forAdmission(open map[string]*dispatcherv1.TaskRecord) ([]admission.Task, []*dispatcherv1.TaskRecord) {
 	tasks := make([]admission.Task, 0, len(open))
 	records := make([]*dispatcherv1.TaskRecord, 0, len(open))
-	for id, r := range open {
+	for _, r := range open {
+		records = append(records, r)
+	}
+	slices.SortFunc(records, func(a, b *dispatcherv1.TaskRecord) int { return cmp.Compare(a.QueuedSequence, b.QueuedSequence) })
+	for _, r := range records {
 		tasks = append(tasks, admission.Task{
-			ID: id, Agent: r.Task.Agent, Queued: r.QueuedSequence, Removes: r.Task.Verb == taskv1.Verb_VERB_REMOVE,
+			ID: r.Task.Id, Agent: r.Task.Agent, Queued: r.QueuedSequence, Removes: r.Task.Verb == taskv1.Verb_VERB_REMOVE,
 			UnderWay: task.UnderWay(r.Task.State), Outdated: v.outdated(r),
 		})
-		records = append(records, r)
 	}
 	return tasks, records
 }
@@ -178,18 +182,18 @@ func (v *View) endOf(r *dispatcherv1.TaskRecord) endFact {
 	if !ok || s.Life == serverv1.Life_LIFE_DEAD {
 		return &taskv1.Cancelled{Reason: "the server is no more"}
 	}
-	if t.Verb == taskv1.Verb_VERB_REFRESH {
-		if s.Life == serverv1.Life_LIFE_DYING {
-			return &taskv1.Cancelled{Reason: "the server is dying"}
+	if i, ok := v.instanceFor(t); t.Verb != taskv1.Verb_VERB_REFRESH {
+		switch {
+		case !ok:
+			return &taskv1.Cancelled{Reason: "the instance is no more"}
+		case i.TaskGeneration > t.Generation:
+			return &taskv1.Superseded{ByTaskId: i.TaskId}
+		case i.Generation > t.Generation && task.Due(i, s) == 0:
+			return &taskv1.Cancelled{Reason: "it is not wanted any more"} // and nothing will take its place
 		}
-		return nil
 	}
-	i, ok := v.instanceFor(t)
-	switch {
-	case !ok:
-		return &taskv1.Cancelled{Reason: "the instance is no more"}
-	case i.TaskGeneration > t.Generation:
-		return &taskv1.Superseded{ByTaskId: i.TaskId}
+	if s.Life == serverv1.Life_LIFE_DYING && t.Verb != taskv1.Verb_VERB_REMOVE {
+		return &taskv1.Cancelled{Reason: "the server is dying"}
 	}
 	return nil
 }

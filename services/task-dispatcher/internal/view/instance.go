@@ -27,7 +27,7 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 	case *instancev1.Unwanted:
 		return v.unwanted(f, i, b)
 	case *instancev1.Adopted:
-		return v.adopted(f, i, &dispatcherv1.InstanceRecord{InstanceId: b.InstanceId, ServerId: server, Agent: agent, Wanted: b.Image})
+		return v.adopted(f, i, &dispatcherv1.InstanceRecord{InstanceId: b.InstanceId, ServerId: server, Agent: agent}, b)
 	case *instancev1.Gone:
 		return v.gone(f, i, b)
 	}
@@ -62,12 +62,12 @@ func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instan
 }
 
 // adopted records an instance that is as it was found: nothing must be done for it.
-func (v *View) adopted(f ledger.Fact, i, fresh *dispatcherv1.InstanceRecord) bool {
+func (v *View) adopted(f ledger.Fact, i, fresh *dispatcherv1.InstanceRecord, b *instancev1.Adopted) bool {
 	if i != nil {
 		return false
 	}
 	v.instances.Put(f.Key, fresh, f.Sequence)
-	v.changeInstance(fresh, func() { fresh.DecidedSequence = f.Sequence })
+	v.changeInstance(fresh, func() { fresh.Wanted, fresh.DecidedSequence = b.Image, f.Sequence })
 	return true
 }
 

@@ -91,7 +91,7 @@ func (v *View) Outdated(most int) []Ending {
 func (v *View) Overdue(now time.Time, most int) []Ending {
 	var out []Ending
 	v.deadlines.Scan(func(d deadline) bool {
-		if d.at > at(now) || len(out) == most {
+		if d.at > now.UnixNano() || len(out) == most {
 			return false
 		}
 		if r, ok := v.tasks.Get(d.id); ok {
@@ -154,15 +154,6 @@ func (v *View) Task(id string) (*taskv1.Task, uint64, bool) {
 func (v *View) Server(id string) (*dispatcherv1.ServerRecord, bool) {
 	s, ok := v.servers.Get(id)
 	return proto.CloneOf(s), ok
-}
-
-// Servers calls yield with each server's id, in no order, until it says false.
-func (v *View) Servers(yield func(id string) bool) {
-	for id := range v.servers.All() {
-		if !yield(id) {
-			return
-		}
-	}
 }
 
 // Document projects a server's document; false when it has none. The document shares

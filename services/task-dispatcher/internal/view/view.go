@@ -123,9 +123,13 @@ func (v *View) Loaded() {
 	for intent, r := range v.refreshes.All() {
 		v.indexRefresh(intent, r)
 	}
+	for server := range v.instanceOf {
+		v.reviewInstances(server)
+	}
+	for server := range v.openOf { // also of servers that were forgotten meanwhile
+		v.reviewTasks(server)
+	}
 	for id, s := range v.servers.All() {
-		v.reviewInstances(id)
-		v.reviewTasks(id)
 		if s.DocumentGeneration > 0 {
 			v.onDocument(id)
 		}

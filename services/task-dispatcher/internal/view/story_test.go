@@ -1,0 +1,216 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// limit is the concurrency in stories.
+const limit = 3
+
+// keepInStories is how many ended tasks stay in a story's view, so that some leave it.
+const keepInStories = 4
+
+func newStoryView() *View {
+	v := New(nil)
+	v.keepEnded = keepInStories
+	return v
+}
+
+// story makes up a ledger, fact by fact, from what a small fleet may live through. Some
+// facts fit and some do not; those about tasks mostly are what the view itself asks for.
+type story struct {
+	t     *rapid.T
+	view  *View
+	facts []ledger.Fact
+	tasks []string // every task that was ever queued
+	now   time.Time
+}
+
+func newStory(t *rapid.T) *story {
+	s := &story{t: t, view: newStoryView(), now: time.Unix(1_700_000_000, 0)}
+	if rapid.Bool().Draw(t, "empty") {
+		return s
+	}
+	for _, id := range []string{"s1", "s2", "s3"} { // most of what can happen needs servers
+		s.tell(ledger.Server, id, &serverv1.Invited{Cell: "main"})
+		s.tell(ledger.Server, id, &serverv1.Enrolled{})
+		s.tell(ledger.Server, id, &serverv1.Online{})
+	}
+	return s
+}
+
+func (s *story) pick(what string, of ...string) string { return rapid.SampledFrom(of).Draw(s.t, what) }
+func (s *story) server() string                        { return s.pick("server", "s1", "s2", "s3") }
+func (s *story) agent() string                         { return s.pick("agent", "a", "b", "c") }
+func (s *story) image() string                         { return s.pick("image", "i1", "i2", "i3") }
+func (s *story) number(what string, most int) int      { return rapid.IntRange(0, most).Draw(s.t, what) }
+
+// tell folds the next fact.
+func (s *story) tell(noun ledger.Noun, key string, body proto.Message) bool {
+	s.now = s.now.Add(time.Second)
+	f := ledger.Fact{Noun: noun, Key: key, Body: body, At: s.now, Sequence: uint64(len(s.facts) + 1)}
+	s.facts = append(s.facts, f)
+	f.Body = proto.Clone(body) // the view may keep parts of it
+	return s.view.Apply(f)
+}
+
+// step tells one thing.
+func (s *story) step() {
+	switch s.number("step", 9) {
+	case 0:
+		s.serverStep()
+	case 1, 2:
+		s.instanceStep()
+	case 3:
+		s.libraryStep()
+	case 4, 5:
+		s.openStep()
+	case 6:
+		s.admitStep()
+	case 7, 8:
+		s.reportStep()
+	case 9:
+		s.endStep()
+	}
+}
+
+func (s *story) serverStep() {
+	id := s.server()
+	all := []proto.Message{
+		&serverv1.Invited{Cell: "main"}, &serverv1.Enrolled{}, &serverv1.Online{}, &serverv1.Online{}, &serverv1.Offline{},
+		&serverv1.Changed{Labels: map[string]string{"n": fmt.Sprint(len(s.facts) % 3), "z": "1"}}, &serverv1.SysinfoSeen{},
+		&serverv1.Quarantined{}, &serverv1.Released{}, &serverv1.Released{}, &serverv1.Dying{}, &serverv1.Dead{}, &serverv1.Forgotten{},
+	}
+	s.tell(ledger.Server, id, all[s.number("fact", len(all)-1)])
+}
+
+func (s *story) instanceStep() {
+	server, agent := s.server(), s.agent()
+	key := ledger.Key(server, agent)
+	i, known := s.view.instances.Get(key)
+	id, generation := i.GetInstanceId(), i.GetGeneration()+uint64(s.number("ahead", 2))
+	if !known {
+		id = fmt.Sprintf("x%d", len(s.facts))
+	}
+	ref := &imagev1.Ref{Id: s.image()}
+	switch s.number("fact", 7) {
+	case 0, 1, 2, 3:
+		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: ref})
+	case 4:
+		s.tell(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation})
+	case 5:
+		s.tell(ledger.Instance, key, &instancev1.Observed{InstanceId: id, Image: ref})
+	case 6:
+		s.tell(ledger.Instance, key, &instancev1.Gone{InstanceId: id})
+	case 7:
+		s.tell(ledger.Instance, key, &instancev1.Adopted{InstanceId: id, Image: ref})
+	}
+}
+
+func (s *story) libraryStep() {
+	id, agent := s.image(), s.agent()
+	a := &agentv1.Agent{Name: agent, Tier: uint32(s.number("tier", 2)), Dependencies: []string{s.agent()}}
+	switch s.number("fact", 7) {
+	case 0, 1, 2:
+		s.tell(ledger.Image, id, &imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Version: fmt.Sprint(len(s.facts))}})
+	case 3:
+		s.tell(ledger.Image, id, &imagev1.Deleted{})
+	case 4:
+		s.tell(ledger.Agent, agent, &agentv1.Created{Agent: a})
+	case 5:
+		s.tell(ledger.Agent, agent, &agentv1.Changed{Agent: a})
+	case 6:
+		s.tell(ledger.Agent, agent, &agentv1.Deleted{})
+	case 7:
+		s.tell(ledger.Intent, fmt.Sprintf("n%d", len(s.facts)), &intentv1.Accepted{
+			Intent: &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}, ServerIds: []string{s.server(), s.server()},
+		})
+	}
+}
+
+func (s *story) openStep() {
+	for _, o := range s.view.Openings(2) {
+		o.Body.Deadline = timestamppb.New(s.now.Add(time.Hour))
+		s.tasks = append(s.tasks, o.ID)
+		s.tell(ledger.Task, o.ID, o.Body)
+	}
+	for _, e := range s.view.Outdated(2) {
+		s.tell(ledger.Task, e.ID, e.Body)
+	}
+}
+
+func (s *story) admitStep() {
+	tasks, _ := s.view.Admissions(limit, 2)
+	for _, a := range tasks {
+		s.tell(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
+	}
+}
+
+// reportStep says something of any task that ever was, fitting or not.
+func (s *story) reportStep() {
+	if len(s.tasks) == 0 {
+		return
+	}
+	all := []proto.Message{&taskv1.Started{}, &taskv1.Succeeded{}, &taskv1.Failed{}, &taskv1.Undone{}, &taskv1.Cancelled{}}
+	id := s.tasks[len(s.tasks)-1-s.number("task", min(len(s.tasks)-1, 8))]
+	s.tell(ledger.Task, id, all[s.number("fact", len(all)-1)])
+}
+
+func (s *story) endStep() {
+	for _, e := range s.view.Overdue(s.now.Add(time.Duration(s.number("minutes", 2))*time.Minute), 2) {
+		s.tell(ledger.Task, e.ID, e.Body)
+	}
+}
+
+// whole gives everything that the view answers, for comparison with another's answers.
+func whole(v *View) string {
+	outdated := v.Outdated(100)
+	slices.SortFunc(outdated, func(a, b Ending) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
+	tasks, assigned := v.Admissions(limit, 100)
+	next, more := v.NextDeadline()
+	listed, _ := v.List(Filter{Limit: 1000})
+	out := fmt.Sprint(v.Openings(100), outdated, tasks, assigned, next, more, v.UnderWay(), counted(v), listed)
+	for _, server := range []string{"s1", "s2", "s3"} {
+		d, ok := v.Document(server)
+		data, _ := proto.MarshalOptions{Deterministic: true}.Marshal(d)
+		out += fmt.Sprintf("\n%s %v %x", server, ok, data)
+	}
+	return out
+}
+
+// counted sums up what has no answer of its own.
+func counted(v *View) string {
+	return fmt.Sprint(v.due.Len(), v.refreshDue.Len(), len(v.stale), v.ready.Len(), len(v.readyOf), v.ended.Len(), len(v.lists), len(v.openOf), len(v.instanceOf), v.imageUsers, len(v.refreshing))
+}
+
+// heal brings every server back that can come back.
+func (s *story) heal() {
+	for _, id := range []string{"s1", "s2", "s3"} {
+		s.tell(ledger.Server, id, &serverv1.Released{})
+		s.tell(ledger.Server, id, &serverv1.Online{})
+	}
+}
+
+// succeedAll lets every task succeed that is under way.
+func (s *story) succeedAll() {
+	for _, id := range s.tasks {
+		if t, _, ok := s.view.Task(id); ok && (t.State == taskv1.State_STATE_ASSIGNED || t.State == taskv1.State_STATE_RUNNING) {
+			s.tell(ledger.Task, id, &taskv1.Succeeded{})
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+)
+
+func canonical(t *rapid.T, v *View) []byte {
+	b, err := fold.CanonicalOf(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestASnapshotAnywhereMakesNoDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStory(t)
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			s.step()
+		}
+		at := rapid.IntRange(0, len(s.facts)).Draw(t, "split")
+		first, second := newStoryView(), newStoryView()
+		for _, f := range s.facts[:at] {
+			first.Apply(cloned(f))
+		}
+		if err := fold.LoadCanonical(second, canonical(t, first)); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := whole(first), whole(second); a != b {
+			t.Fatalf("what is derived differs after loading at %d:\n%s\n%s", at, a, b)
+		}
+		for _, f := range s.facts[at:] {
+			second.Apply(cloned(f))
+		}
+		if !bytes.Equal(canonical(t, s.view), canonical(t, second)) {
+			t.Fatalf("the view differs from one that was loaded at %d of %d", at, len(s.facts))
+		}
+		if a, b := whole(s.view), whole(second); a != b {
+			t.Fatalf("what is derived differs from a view loaded at %d:\n%s\n%s", at, a, b)
+		}
+	})
+}
+
+func cloned(f ledger.Fact) ledger.Fact {
+	f.Body = proto.Clone(f.Body)
+	return f
+}
+
+func TestWhatMustAlwaysHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStory(t)
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			told, before := len(s.facts), contents(s.view)
+			s.step()
+			checkLimits(t, s.view)
+			checkGenerations(t, s, told, before)
+		}
+	})
+}
+
+// checkLimits looks for two tasks of one agent on one server, and for too many.
+func checkLimits(t *rapid.T, v *View) {
+	n, seen := 0, map[string]string{}
+	ended := 0
+	for id, r := range v.tasks.All() {
+		if task.Ended(r.Task.State) {
+			ended++
+		}
+		if !task.UnderWay(r.Task.State) {
+			continue
+		}
+		n++
+		key := r.Task.ServerId + "/" + r.Task.Agent
+		if other, ok := seen[key]; ok {
+			t.Fatalf("tasks %s and %s of %s are under way at once", id, other, key)
+		}
+		seen[key] = id
+	}
+	if n > limit || n != v.UnderWay() {
+		t.Fatalf("%d tasks are under way, counted as %d; the limit is %d", n, v.UnderWay(), limit)
+	}
+	if ended > keepInStories {
+		t.Fatalf("%d ended tasks are kept, want %d at most", ended, keepInStories)
+	}
+}
+
+// contents gives what each server's document says, apart from its generation.
+func contents(v *View) map[string]string {
+	out := map[string]string{}
+	for server := range v.servers.All() {
+		if d, ok := v.Document(server); ok {
+			d.Generation = 0
+			data, _ := proto.MarshalOptions{Deterministic: true}.Marshal(d)
+			out[server] = string(data)
+		}
+	}
+	return out
+}
+
+// checkGenerations sees that a document that says something else has a newer generation, and never both an entry and a removal.
+func checkGenerations(t *rapid.T, s *story, told int, before map[string]string) {
+	for server, now := range contents(s.view) {
+		d, _ := s.view.Document(server)
+		if now != before[server] && d.Generation <= uint64(told) {
+			t.Fatalf("the document of %s changed after fact %d, but its generation is %d", server, told, d.Generation)
+		}
+		agents := map[string]bool{}
+		for _, e := range d.Entries {
+			agents[e.Agent] = true
+		}
+		for _, r := range d.Removals {
+			if agents[r.Agent] {
+				t.Fatalf("the document of %s has an entry and a removal for %s", server, r.Agent)
+			}
+		}
+	}
+}
+
+// A story is played, and then everything goes well: nothing may stay open.
+func TestNothingStaysQueuedOnceServersAreThereAndTasksSucceed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStory(t)
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			s.step()
+		}
+		s.heal()
+		for range 200 {
+			s.openStep()
+			s.admitStep()
+			s.succeedAll()
+		}
+		for server := range s.view.openOf {
+			alive, _ := s.view.Server(server)
+			for id := range s.view.openOf[server] {
+				t.Fatalf("task %s on %s stays open: %v, %v", id, server, s.view.openOf[server][id].Task, alive)
+			}
+		}
+		if left := s.view.Openings(10); len(left) > 0 {
+			t.Fatalf("tasks stay to be opened: %s", fmt.Sprint(left))
+		}
+	})
+}

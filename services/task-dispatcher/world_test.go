@@ -1,0 +1,244 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// world is a bus with somebody who writes what the registry and the catalog would write.
+type world struct {
+	t      testing.TB
+	bus    *bustest.Bus
+	conn   *bus.Conn
+	writer *bus.Writer
+}
+
+func newWorld(t testing.TB) *world {
+	b := bustest.Start(t)
+	conn := b.Dial(t, "registry")
+	return &world{t: t, bus: b, conn: conn, writer: b.Writer(t, conn)}
+}
+
+// start runs a dispatcher until stop is called or the test ends.
+func (w *world) start(c Config) (d *Dispatcher, stop func()) {
+	w.t.Helper()
+	c.Conn, c.Log = w.bus.Dial(w.t, ledger.Dispatcher), zerolog.Nop()
+	d = New(c)
+	stop = bustest.Go(w.t, d.Run)
+	select {
+	case <-d.fold.Ready():
+	case <-time.After(20 * time.Second):
+		w.t.Fatal("the dispatcher is not ready after 20 s")
+	}
+	return d, stop
+}
+
+func (w *world) say(noun ledger.Noun, key string, body proto.Message) uint64 {
+	w.t.Helper()
+	seq, err := w.writer.Append(context.Background(), ledger.Free(testFact(noun, key, body)))
+	if err != nil {
+		w.t.Fatalf("append %T: %v", body, err)
+	}
+	return seq
+}
+
+func testFact(noun ledger.Noun, key string, body proto.Message) ledger.Fact {
+	return ledger.Fact{Noun: noun, Key: key, Body: body, ID: ident.New(), At: time.Now(), Source: noun.Writer(), Actor: "ann"}
+}
+
+func serverID(n int) string { return ident.From("test server", fmt.Sprint(n)) }
+
+// enrol makes a server that is alive and online.
+func (w *world) enrol(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		w.say(ledger.Server, id, &serverv1.Invited{Name: "host", Cell: "main"})
+		w.say(ledger.Server, id, &serverv1.Enrolled{PublicKey: "U"})
+		w.say(ledger.Server, id, &serverv1.Online{BootId: "b"})
+	}
+}
+
+// image makes an agent's image; the agent comes with its first one.
+func (w *world) image(agent, version string) *imagev1.Ref {
+	w.t.Helper()
+	id := ident.From("test image", agent, version)
+	w.say(ledger.Image, id, &imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Agent: agent, Version: version}})
+	w.say(ledger.Image, id, &imagev1.Filled{})
+	return &imagev1.Ref{Id: id, Version: version}
+}
+
+func (w *world) agent(name string, tier uint32, needs ...string) {
+	w.t.Helper()
+	w.say(ledger.Agent, name, &agentv1.Created{Agent: &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON, Tier: tier, Dependencies: needs}})
+}
+
+func instanceID(server, agent string) string { return ident.From("test instance", server, agent) }
+
+func (w *world) want(server, agent string, generation uint64, image *imagev1.Ref) {
+	w.t.Helper()
+	w.say(ledger.Instance, ledger.Key(server, agent), &instancev1.Wanted{
+		InstanceId: instanceID(server, agent), Generation: generation, Image: image, IntentId: ident.From("intent", agent, fmt.Sprint(generation)),
+	})
+}
+
+func (w *world) unwant(server, agent string, generation uint64) {
+	w.t.Helper()
+	w.say(ledger.Instance, ledger.Key(server, agent), &instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: generation})
+}
+
+// document reads what a server would read; nil when there is nothing yet.
+func (w *world) document(server string) *desiredv1.Document {
+	m, err := w.conn.DirectGet(context.Background(), topology.Desired, topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: server}))
+	if err != nil {
+		return nil
+	}
+	var d desiredv1.Document
+	if err := proto.Unmarshal(m.Data, &d); err != nil {
+		w.t.Errorf("document of %s: %v", server, err)
+	}
+	return &d
+}
+
+// report says how far a task is, as its server would.
+func (w *world) report(server, taskID string, state taskv1.State, outcome *taskv1.Outcome) {
+	r := &reportv1.Report{ServerId: server, BootId: "b", Sequence: 1, Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{
+		TaskId: taskID, State: state, Outcome: outcome,
+	}}}
+	w.publish(topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: server}, topology.ReportTask), r)
+}
+
+func (w *world) publish(subject string, m proto.Message) {
+	data, err := proto.Marshal(m)
+	if err == nil {
+		_, err = w.conn.PublishDurable(context.Background(), bus.Durable{Subject: subject, Data: data})
+	}
+	if err != nil {
+		w.t.Errorf("publish on %s: %v", subject, err)
+	}
+}
+
+// call asks a dispatcher over the bus.
+func call[R proto.Message](w *world, method string, q proto.Message) (R, error) {
+	s := dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService")
+	m := s.Methods()
+	for i := range m.Len() {
+		if string(m.Get(i).Name()) == method {
+			return bus.Call[R](context.Background(), w.conn, ledger.Dispatcher, m.Get(i), q)
+		}
+	}
+	panic(method)
+}
+
+// tasks lists the tasks of a server, the newest first.
+func (w *world) tasks(d *Dispatcher, server string) []*taskv1.Task {
+	r, err := d.listTasks(context.Background(), bus.Caller{}, &dispatcherv1.ListTasksRequest{ServerId: server})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.Tasks
+}
+
+// awaitTask waits until the newest task of an agent on a server is in a state.
+func (w *world) awaitTask(d *Dispatcher, server, agent string, generation uint64, state taskv1.State) *taskv1.Task {
+	w.t.Helper()
+	var found *taskv1.Task
+	bustest.Eventually(w.t, fmt.Sprintf("task of %s generation %d is %v", agent, generation, state), func() bool {
+		for _, t := range w.tasks(d, server) {
+			if t.Agent == agent && t.Generation == generation {
+				found = t
+				return t.State == state
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// executors answer the bells of all servers as executors do: they do what the document
+// asks for under a task, and report until the report is stored.
+type executors struct {
+	w       *world
+	outcome func(taskv1.Verb, string) taskv1.State // by verb and agent
+	mu      sync.Mutex
+	done    map[string]bool
+}
+
+func (w *world) execute(outcome func(verb taskv1.Verb, agent string) taskv1.State) *executors {
+	w.t.Helper()
+	e := &executors{w: w, outcome: outcome, done: map[string]bool{}}
+	bells := make(chan string, 100_000)
+	stopBell, err := w.conn.Subscribe("garrison.bell.*.*", func(m bus.Message) {
+		if a, err := topology.ParseServerSubject("bell", m.Subject); err == nil {
+			bells <- a.Server
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(stopBell)
+	for range 8 {
+		bustest.Go(w.t, func(ctx context.Context) error {
+			for {
+				select {
+				case server := <-bells:
+					e.converge(server)
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})
+	}
+	return e
+}
+
+func (e *executors) converge(server string) {
+	d := e.w.document(server)
+	for _, x := range d.GetEntries() {
+		e.do(server, x.TaskId, x.Verb, x.Agent)
+	}
+	for _, x := range d.GetRemovals() {
+		e.do(server, x.TaskId, taskv1.Verb_VERB_REMOVE, x.Agent)
+	}
+	for _, x := range d.GetRequests() {
+		e.do(server, x.TaskId, taskv1.Verb_VERB_REFRESH, "")
+	}
+}
+
+func (e *executors) do(server, taskID string, verb taskv1.Verb, agent string) {
+	e.mu.Lock()
+	seen := e.done[taskID]
+	e.done[taskID] = true
+	e.mu.Unlock()
+	if seen || taskID == "" {
+		return
+	}
+	state := taskv1.State_STATE_SUCCEEDED
+	if e.outcome != nil {
+		state = e.outcome(verb, agent)
+	}
+	e.w.report(server, taskID, taskv1.State_STATE_RUNNING, nil)
+	if state != taskv1.State_STATE_UNSPECIFIED {
+		e.w.report(server, taskID, state, &taskv1.Outcome{})
+	}
+}
