@@ -1,0 +1,181 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+const (
+	// readAhead is how many chunks are asked for before the first is needed.
+	readAhead = 8
+	// checksAtOnce is how many blobs are read at once; each takes readAhead chunks of memory.
+	checksAtOnce = 2
+	// checkWithin bounds one check: 4 GiB at 10 MB/s take 7 minutes.
+	checkWithin = 15 * time.Minute
+	// resultFor is how long a result waits for somebody who asks again.
+	resultFor = time.Minute
+)
+
+// errCorrupt says that the stored content is not what the manifest says.
+var errCorrupt = errors.New("the stored content has another digest than the manifest says")
+
+// checks reads blobs back. A large one takes longer than a request may, so a check goes
+// on without whoever asked, and who asks again joins it or gets its result.
+type checks struct {
+	conn  *bus.Conn
+	now   func() time.Time
+	slots chan struct{}
+
+	mu      sync.Mutex
+	life    context.Context // nil until run
+	running map[string]*check
+	all     sync.WaitGroup
+}
+
+type check struct {
+	done  chan struct{} // closed at the end
+	err   error
+	ended time.Time
+}
+
+func newChecks(conn *bus.Conn, now func() time.Time) *checks {
+	return &checks{conn: conn, now: now, slots: make(chan struct{}, checksAtOnce), running: map[string]*check{}}
+}
+
+// run lets checks run until ctx is done, and waits for those that do.
+func (c *checks) run(ctx context.Context) error {
+	c.mu.Lock()
+	c.life = ctx
+	c.mu.Unlock()
+	<-ctx.Done()
+	c.mu.Lock()
+	c.life = nil
+	c.mu.Unlock()
+	c.all.Wait()
+	return nil
+}
+
+// whole says whether every chunk of a blob is stored and the whole has its digest. Its
+// error is errCorrupt, NotFound for a chunk that is not there, or Unavailable, also
+// while the check goes on.
+func (c *checks) whole(ctx context.Context, b *imagev1.Blob) error {
+	k, err := c.join(b)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-k.done:
+		c.forget(b, k)
+		return k.err
+	case <-ctx.Done():
+		return refuse(fault.Unavailable, "STILL_CHECKING", "the content (%d bytes) is still being read back; ask again to wait on", b.SizeBytes)
+	}
+}
+
+// join gives the check of a blob, a new one if there is none that is fresh.
+func (c *checks) join(b *imagev1.Blob) (*check, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life == nil {
+		return nil, fault.New(fault.Unavailable, "the image-catalog is stopping")
+	}
+	c.dropOld()
+	if k, ok := c.running[string(b.Digest)]; ok {
+		return k, nil
+	}
+	k := &check{done: make(chan struct{})}
+	c.running[string(b.Digest)] = k
+	c.all.Add(1)
+	go func(ctx context.Context) {
+		defer c.all.Done()
+		err := c.read(ctx, b)
+		c.mu.Lock()
+		k.err, k.ended = err, c.now()
+		c.mu.Unlock()
+		close(k.done)
+	}(c.life)
+	return k, nil
+}
+
+// dropOld forgets results that nobody came back for.
+func (c *checks) dropOld() {
+	for d, k := range c.running {
+		if !k.ended.IsZero() && c.now().Sub(k.ended) > resultFor {
+			delete(c.running, d)
+		}
+	}
+}
+
+func (c *checks) forget(b *imagev1.Blob, k *check) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running[string(b.Digest)] == k {
+		delete(c.running, string(b.Digest))
+	}
+}
+
+type piece struct {
+	data []byte
+	err  error
+}
+
+// read reads all chunks, readAhead at a time, and hashes them in order.
+func (c *checks) read(ctx context.Context, b *imagev1.Blob) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "check content: %w", ctx.Err())
+	}
+	order := make(chan chan piece, readAhead)
+	go c.ask(ctx, b, order)
+	sum := sha256.New()
+	for one := range order {
+		p := <-one
+		switch {
+		case fault.RefusalOf(p.err) != nil:
+			return errCorrupt
+		case p.err != nil:
+			return p.err
+		}
+		sum.Write(p.data)
+	}
+	if ctx.Err() != nil {
+		return fault.New(fault.Unavailable, "check content: %w", ctx.Err())
+	}
+	if !bytes.Equal(sum.Sum(nil), b.Digest) {
+		return errCorrupt
+	}
+	return nil
+}
+
+// ask asks for the chunks one after another, without waiting for their content.
+func (c *checks) ask(ctx context.Context, b *imagev1.Blob, order chan<- chan piece) {
+	defer close(order)
+	for n := range b.ChunkDigests {
+		one := make(chan piece, 1)
+		select {
+		case order <- one:
+		case <-ctx.Done():
+			return
+		}
+		go func() {
+			// A deadline of its own: the one of the whole check is too long for one chunk.
+			once, cancel := context.WithTimeout(ctx, bus.DefaultTimeout)
+			defer cancel()
+			data, err := storedChunk(once, c.conn, b, n)
+			one <- piece{data, err}
+		}()
+	}
+}
