@@ -3,23 +3,33 @@ module github.com/garrison-fleet/garrison/e2e
 go 1.26.0
 
 require (
-	github.com/garrison-fleet/garrison/proto v0.0.0
 	github.com/garrison-fleet/garrison/pkg v0.0.0
-	github.com/garrison-fleet/garrison/services/registry v0.0.0
-	github.com/garrison-fleet/garrison/services/image-catalog v0.0.0
-	github.com/garrison-fleet/garrison/services/task-dispatcher v0.0.0
-	github.com/garrison-fleet/garrison/services/executor v0.0.0
-	github.com/garrison-fleet/garrison/services/operator v0.0.0
-	github.com/garrison-fleet/garrison/deploy/allinone v0.0.0
+	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/rs/zerolog v1.35.1
+	golang.org/x/sys v0.49.0
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace (
-	github.com/garrison-fleet/garrison/proto => ../proto
-	github.com/garrison-fleet/garrison/pkg => ../pkg
-	github.com/garrison-fleet/garrison/services/registry => ../services/registry
-	github.com/garrison-fleet/garrison/services/image-catalog => ../services/image-catalog
-	github.com/garrison-fleet/garrison/services/task-dispatcher => ../services/task-dispatcher
-	github.com/garrison-fleet/garrison/services/executor => ../services/executor
-	github.com/garrison-fleet/garrison/services/operator => ../services/operator
 	github.com/garrison-fleet/garrison/deploy/allinone => ../deploy/allinone
+	github.com/garrison-fleet/garrison/pkg => ../pkg
+	github.com/garrison-fleet/garrison/proto => ../proto
+	github.com/garrison-fleet/garrison/services/executor => ../services/executor
+	github.com/garrison-fleet/garrison/services/image-catalog => ../services/image-catalog
+	github.com/garrison-fleet/garrison/services/operator => ../services/operator
+	github.com/garrison-fleet/garrison/services/registry => ../services/registry
+	github.com/garrison-fleet/garrison/services/task-dispatcher => ../services/task-dispatcher
 )

@@ -1,0 +1,118 @@
+package allinone
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// startBus starts the embedded nats-server in operator mode.
+func (g *Garrison) startBus() error {
+	host, port, err := g.address()
+	if err != nil {
+		return err
+	}
+	operator, err := jwt.DecodeOperatorClaims(g.authority.OperatorJWT)
+	if err != nil {
+		return fmt.Errorf("read operator JWT: %w", err)
+	}
+	resolver := &server.MemAccResolver{}
+	for public, token := range g.authority.Accounts {
+		if err := resolver.Store(public, token); err != nil {
+			return fmt.Errorf("load account: %w", err)
+		}
+	}
+	g.server, err = server.NewServer(&server.Options{
+		ServerName:       "garrisond",
+		Host:             host,
+		Port:             port,
+		JetStream:        true,
+		StoreDir:         filepath.Join(g.config.Data, "jetstream"),
+		SyncAlways:       !g.config.Lazy,
+		TrustedOperators: []*jwt.OperatorClaims{operator},
+		SystemAccount:    g.authority.SystemAccount,
+		AccountResolver:  resolver,
+		NoSigs:           true, // signals are the process's, not the server's
+		MaxPayload:       1 << 20,
+		PingInterval:     10 * time.Second,
+		MaxPingsOut:      2,
+		WriteDeadline:    10 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	g.server.SetLoggerV2(&serverLog{g.logger("bus")}, false, false, false)
+	g.server.Start()
+	if !g.server.ReadyForConnections(30 * time.Second) {
+		return errors.New("not ready for connections after 30 s")
+	}
+	addr, ok := g.server.Addr().(*net.TCPAddr)
+	if !ok {
+		return errors.New("no TCP address")
+	}
+	return g.keepAddress(host, addr.Port)
+}
+
+// address gives where to listen: what the configuration says, or the port that was chosen before.
+func (g *Garrison) address() (host string, port int, err error) {
+	listen := g.config.Listen
+	host, p, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("listen address %q: want host:port: %w", listen, err)
+	}
+	if port, err = strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("listen address %q: %q is not a port", listen, p)
+	}
+	if port != 0 {
+		return host, port, nil
+	}
+	kept, err := os.ReadFile(g.addressFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return host, server.RANDOM_PORT, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	_, p, err = net.SplitHostPort(strings.TrimSpace(string(kept)))
+	if err != nil {
+		return "", 0, fmt.Errorf("address kept in %s: %w", g.addressFile(), err)
+	}
+	port, err = strconv.Atoi(p)
+	return host, port, err
+}
+
+// keepAddress remembers where the bus listens. A bus on every interface is reached
+// from this machine by the loopback address.
+func (g *Garrison) keepAddress(host string, port int) error {
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	address := net.JoinHostPort(host, strconv.Itoa(port))
+	g.url = "nats://" + address
+	return os.WriteFile(g.addressFile(), []byte(address+"\n"), 0o600)
+}
+
+func (g *Garrison) addressFile() string { return filepath.Join(g.config.Data, "address") }
+
+// lock takes the lock file, or says that somebody else has it. It is let go when the process ends, however it ends.
+func lock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("the data directory %s is in use by another garrisond", filepath.Dir(path))
+	}
+	return f, nil
+}

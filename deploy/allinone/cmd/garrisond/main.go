@@ -1,0 +1,102 @@
+// Command garrisond is a whole Garrison in one process, with its data in one directory.
+//
+//	garrisond --data DIR                      runs it
+//	garrisond keys --data DIR --url URL       makes keys, credentials and a nats-server configuration, for services in processes of their own
+//	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
+//
+// Exit codes: 0 stopped when told to, 1 error, 2 usage.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/garrison-fleet/garrison/deploy/allinone"
+	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/version"
+)
+
+func main() {
+	ctx, cancel := lifecycle.Signals()
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	cancel()
+	os.Exit(code)
+}
+
+type flags struct {
+	data, listen, services, level, url string
+	replicas                                      int
+	lazy, showVersion                             bool
+	tuning                                        allinone.Tuning
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	command := "run"
+	if len(args) > 0 && (args[0] == "keys" || args[0] == "provision" || args[0] == "run") {
+		command, args = args[0], args[1:]
+	}
+	var f flags
+	fs := flag.NewFlagSet("garrisond", flag.ContinueOnError)
+	fs.StringVar(&f.data, "data", "", "data `DIRECTORY`; made if it is not there")
+	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
+	switch command {
+	case "run":
+		fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDRESS` where servers and operators connect; port 0 means a free one, chosen once and kept")
+		fs.StringVar(&f.services, "services", "all", "the services in this process: all, none (only the bus), or a comma-separated `LIST`")
+		fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
+		fs.IntVar(&f.tuning.Concurrency, "concurrency", 0, "how many tasks may be under way at once; 0 means 20")
+		fs.DurationVar(&f.tuning.BeatInterval, "beat-interval", 0, "how often servers are expected to beat; 0 means 5s")
+		fs.DurationVar(&f.tuning.TaskDeadline, "task-deadline", 0, "how long a task may take once it is assigned; 0 means 10m")
+	default:
+		fs.StringVar(&f.url, "url", "", "`URL` of the bus")
+		fs.IntVar(&f.replicas, "replicas", 1, "how many servers of the bus keep each stream")
+	}
+	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
+		return 2
+	}
+	if f.showVersion {
+		fmt.Fprintln(stdout, "garrisond", version.Version)
+		return 0
+	}
+	if f.data == "" {
+		fmt.Fprintln(stderr, "garrisond: --data is missing: name the directory that keeps everything")
+		return 2
+	}
+	if err := dispatch(ctx, command, f, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "garrisond:", err)
+		return 1
+	}
+	return 0
+}
+
+func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Writer) error {
+	switch command {
+	case "keys":
+		return allinone.WriteKeys(f.data, f.url)
+	case "provision":
+		return allinone.Provision(ctx, f.data, f.url, f.replicas)
+	}
+	log, err := logs.New(stderr, "garrisond", f.level)
+	if err != nil {
+		return err
+	}
+	services, err := allinone.ParseServices(f.services)
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(200)
+	g, err := allinone.Start(ctx, allinone.Config{Data: f.data, Listen: f.listen, Services: services, Lazy: f.lazy, Log: log, Tuning: f.tuning})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	fmt.Fprintf(stdout, "garrisond %s listens at %s\nTalk to it with: export GARRISON_CONTEXT=%s\n", version.Version, g.URL(), g.ContextFile())
+	return g.Run(ctx)
+}

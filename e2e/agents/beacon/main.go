@@ -1,0 +1,140 @@
+// Command beacon is a small real agent: it serves HTTP, says its version, tells its
+// supervisor when it is ready, and can be told to misbehave. The demo, the tests and
+// the benchmarks install it.
+//
+//	GET /         the version
+//	GET /pid      the process id
+//	GET /healthz  ok
+//
+// It listens with SO_REUSEPORT, so that a new version can be ready before the old one stops.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The ways to misbehave.
+const (
+	exitAtOnce = "exit"        // ends with 1 before it listens
+	exitLater  = "exit-later"  // is ready, and ends with 1 half a second later
+	neverReady = "never-ready" // listens, but never says so
+	ignoreTerm = "ignore-term" // does not stop at SIGTERM
+	flood      = "flood"       // writes as much as it can
+	forks      = "fork"        // starts a child that outlives it, unless the whole group is stopped
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "`ADDRESS` to serve HTTP at")
+	version := flag.String("version", "0.0.0", "the `VERSION` to answer with")
+	misbehave := flag.String("misbehave", "", "one of exit, exit-later, never-ready, ignore-term, flood, fork")
+	flag.Parse()
+	if err := run(*listen, *version, *misbehave); err != nil {
+		fmt.Fprintln(os.Stderr, "beacon:", err)
+		os.Exit(1)
+	}
+}
+
+func run(listen, version, misbehave string) error {
+	fmt.Printf("beacon %s starts with pid %d\n", version, os.Getpid())
+	if misbehave == exitAtOnce {
+		return errors.New("told to end at once")
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	if misbehave == ignoreTerm {
+		signal.Ignore(syscall.SIGTERM)
+		ctx = context.Background()
+	}
+	config := net.ListenConfig{Control: reusePort}
+	l, err := config.Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler(version), ReadHeaderTimeout: 5 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	if misbehave != neverReady {
+		if err := notify("READY=1"); err != nil {
+			return err
+		}
+	}
+	after, err := start(misbehave)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-after:
+		return errors.New("told to end after a while")
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	fmt.Printf("beacon %s stops\n", version)
+	return server.Shutdown(stop)
+}
+
+func handler(version string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, version) })
+	mux.HandleFunc("GET /pid", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, os.Getpid()) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	return mux
+}
+
+// start begins to misbehave. The channel says when to end.
+func start(misbehave string) (<-chan time.Time, error) {
+	switch misbehave {
+	case exitLater:
+		return time.After(500 * time.Millisecond), nil
+	case flood:
+		go func() {
+			line := strings.Repeat("all work and no play ", 50)
+			for {
+				fmt.Println(line)
+			}
+		}()
+	case forks:
+		child := exec.Command("/proc/self/exe", "-misbehave", ignoreTerm)
+		if err := child.Start(); err != nil {
+			return nil, err
+		}
+		go func() { _ = child.Wait() }()
+	}
+	return nil, nil
+}
+
+// notify speaks the sd_notify protocol: one datagram to the socket named in the environment.
+func notify(state string) error {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	defer func() { _ = c.Close() }()
+	_, err = c.Write([]byte(state))
+	return err
+}
+
+func reusePort(_, _ string, c syscall.RawConn) error {
+	var set error
+	err := c.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	return errors.Join(err, set)
+}

@@ -1,0 +1,213 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// Options say what kind of fleet it is.
+type Options struct {
+	Bin      string        // where the binaries are
+	Dir      string        // where everything goes; must be empty or not there
+	Apart    bool          // the services run in processes of their own, not inside garrisond
+	Beat     time.Duration // how often servers beat; 0 means 1 s, to be quick in tests
+	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
+	Lazy     bool          // do not sync each write to disk
+}
+
+// Fleet is a Garrison with its servers.
+type Fleet struct {
+	Options
+	Garrisond *Process            // the bus, with every service unless they run apart
+	Services  map[string]*Process // the services, when they run apart
+	servers   []*Server
+}
+
+// New makes a fleet's directory. Nothing runs until Start.
+func New(o Options) (*Fleet, error) {
+	if o.Beat == 0 {
+		o.Beat = time.Second
+	}
+	var err error
+	if o.Bin, err = filepath.Abs(o.Bin); err != nil {
+		return nil, err
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(o.Dir, "logs"), 0o700); err != nil {
+		return nil, fmt.Errorf("make fleet: %w", err)
+	}
+	f := &Fleet{Options: o, Services: map[string]*Process{}}
+	args := []string{"--data", f.path("data"), "--beat-interval", o.Beat.String()}
+	if o.Lazy {
+		args = append(args, "--allow-lazy-sync")
+	}
+	if o.Deadline > 0 {
+		args = append(args, "--task-deadline", o.Deadline.String())
+	}
+	if o.Apart {
+		args = append(args, "--services", "none")
+	}
+	f.Garrisond = f.process("garrisond", "garrisond", args...)
+	return f, nil
+}
+
+func (f *Fleet) path(parts ...string) string {
+	return filepath.Join(append([]string{f.Dir}, parts...)...)
+}
+
+func (f *Fleet) process(name, bin string, args ...string) *Process {
+	return &Process{Name: name, bin: filepath.Join(f.Bin, bin), args: args, log: f.path("logs", name+".log")}
+}
+
+// Start starts the control plane and waits until it answers.
+func (f *Fleet) Start(ctx context.Context) error {
+	if err := f.StartBus(ctx); err != nil {
+		return err
+	}
+	if f.Apart {
+		for _, name := range topology.Services {
+			if f.Services[name] == nil {
+				f.Services[name] = f.process(name, name, f.serviceArgs(name)...)
+			}
+			if err := f.Services[name].Start(); err != nil {
+				return err
+			}
+		}
+	}
+	return f.WaitReady(ctx)
+}
+
+// StartBus starts garrisond and waits until its bus listens.
+func (f *Fleet) StartBus(ctx context.Context) error {
+	if err := f.Garrisond.Start(); err != nil {
+		return err
+	}
+	return f.until(ctx, "the bus listens", func(ctx context.Context) error {
+		address, err := os.ReadFile(f.path("data", "address"))
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(f.ContextFile()); err != nil {
+			return err
+		}
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimSpace(string(address)))
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+}
+
+func (f *Fleet) serviceArgs(name string) []string {
+	args := []string{"--bus", f.URL(), "--credentials", f.path("data", "trust", "services", name+".creds")}
+	switch name {
+	case topology.UserRegistry:
+		args = append(args, "--signer", f.path("data", "trust", "signer"), "--join-url", f.URL(), "--beat-interval", f.Beat.String())
+	case topology.UserDispatcher:
+		if f.Deadline > 0 {
+			args = append(args, "--task-deadline", f.Deadline.String())
+		}
+	}
+	return args
+}
+
+// WaitReady waits until every service answers.
+func (f *Fleet) WaitReady(ctx context.Context) error {
+	return f.until(ctx, "every service answers", func(ctx context.Context) error {
+		_, err := f.CLI(ctx, "versions", "--server")
+		return err
+	})
+}
+
+// until tries again and again until done gives no error, for a minute at most.
+func (f *Fleet) until(ctx context.Context, what string, done func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := done(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w (last: %w)", what, ctx.Err(), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// URL gives the address of the bus.
+func (f *Fleet) URL() string {
+	address, err := os.ReadFile(f.path("data", "address"))
+	if err != nil {
+		return ""
+	}
+	return "nats://" + strings.TrimSpace(string(address))
+}
+
+// ContextFile gives the operator's context.
+func (f *Fleet) ContextFile() string { return f.path("data", "operator.json") }
+
+// CLIError is a call of the CLI that did not end with 0.
+type CLIError struct {
+	Args   []string
+	Code   int
+	Stderr string
+}
+
+func (e *CLIError) Error() string {
+	return fmt.Sprintf("garrison %s: exit code %d: %s", strings.Join(e.Args, " "), e.Code, strings.TrimSpace(e.Stderr))
+}
+
+// CLI runs garrison with the operator's context and gives what it wrote to its standard
+// output. Its error is a *CLIError when it ended with another code than 0.
+func (f *Fleet) CLI(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(f.Bin, "garrison"), args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.Dir, "GARRISON_CONTEXT=" + f.ContextFile()}
+	cmd.Dir = f.Dir
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return stdout.String(), &CLIError{Args: args, Code: exit.ExitCode(), Stderr: stderr.String()}
+	}
+	return stdout.String(), err
+}
+
+// View runs a service's binary to fold the ledger afresh, up to a position, and gives
+// what it printed. It may run beside the service.
+func (f *Fleet) View(ctx context.Context, service string, at uint64, file string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(f.Bin, service), "view", "--bus", f.URL(),
+		"--credentials", f.path("data", "trust", "services", service+".creds"), "--at", fmt.Sprint(at), "-o", file)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("rebuild %s: %w: %s", service, err, out)
+	}
+	return string(out), nil
+}
+
+// Close stops everything, in order: executors with their agents, services, bus. It
+// kills what is left, and says so in its error.
+func (f *Fleet) Close() error {
+	var errs []error
+	for _, s := range f.servers {
+		errs = append(errs, s.Executor.Stop())
+	}
+	for _, p := range f.Services {
+		errs = append(errs, p.Stop())
+	}
+	errs = append(errs, f.Garrisond.Stop(), f.killRest())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is a program that runs until it is stopped or killed, and can be started again.
+type Process struct {
+	Name string
+
+	bin  string
+	args []string
+	log  string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start starts the program; its output goes behind what is in its log.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		return fmt.Errorf("start %s: it runs already", p.Name)
+	}
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	defer func() { _ = out.Close() }() // the child has its own
+	cmd := exec.Command(p.bin, p.args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(p.log)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	p.cmd, p.done = cmd, make(chan struct{})
+	go func(done chan struct{}) {
+		p.err = cmd.Wait()
+		close(done)
+	}(p.done)
+	return nil
+}
+
+// Pid gives the process id, or 0 when it does not run.
+func (p *Process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Kill ends the process with SIGKILL and waits for its end.
+func (p *Process) Kill() error { return p.end(syscall.SIGKILL, 10*time.Second) }
+
+// Stop ends the process with SIGTERM and, if it does not, with SIGKILL, which is an error.
+func (p *Process) Stop() error {
+	if err := p.end(syscall.SIGTERM, 20*time.Second); err != nil {
+		return errors.Join(err, p.end(syscall.SIGKILL, 10*time.Second))
+	}
+	return nil
+}
+
+func (p *Process) end(with syscall.Signal, within time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(with); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("end %s: %w", p.Name, err)
+	}
+	select {
+	case <-p.done:
+		p.cmd = nil
+		return nil
+	case <-time.After(within):
+		return fmt.Errorf("%s (pid %d) did not end within %v of %v", p.Name, p.cmd.Process.Pid, within, with)
+	}
+}
+
+// Ended waits until the process ended by itself and gives its exit code.
+func (p *Process) Ended(ctx context.Context) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0, fmt.Errorf("%s does not run", p.Name)
+	}
+	select {
+	case <-p.done:
+		code := p.cmd.ProcessState.ExitCode()
+		p.cmd = nil
+		return code, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%s did not end: %w", p.Name, ctx.Err())
+	}
+}
+
+// Log gives everything the process has written so far.
+func (p *Process) Log() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

@@ -1,0 +1,143 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Server is one server of the fleet: a root directory and an executor process.
+type Server struct {
+	Name     string
+	Root     string
+	Port     int // where its agent listens; a label of the server
+	Executor *Process
+	fleet    *Fleet
+}
+
+// AddServer enrols a server by the CLI, joins it with the token, and starts its executor.
+func (f *Fleet) AddServer(ctx context.Context, name string, labels ...string) (*Server, error) {
+	s, err := f.JoinServer(ctx, name, labels...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Executor.Start()
+}
+
+// JoinServer is AddServer without the start of the executor.
+func (f *Fleet) JoinServer(ctx context.Context, name string, labels ...string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"server", "enroll", name, "--label", "port=" + strconv.Itoa(port)}
+	for _, l := range labels {
+		args = append(args, "--label", l)
+	}
+	token, err := f.CLI(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Name: name, Root: f.path("servers", name), Port: port, fleet: f}
+	if err := s.Join(ctx, token); err != nil {
+		return nil, err
+	}
+	s.Executor = f.process("executor-"+name, "executor", "run", "--root", s.Root, "--beat-interval", f.Beat.String(), "--stop-agents")
+	f.servers = append(f.servers, s)
+	return s, nil
+}
+
+// Join runs the executor's join command with a token.
+func (s *Server) Join(ctx context.Context, token string) error {
+	out, err := exec.CommandContext(ctx, filepath.Join(s.fleet.Bin, "executor"), "join", "--root", s.Root, "--token", strings.TrimSpace(token)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("join %s: %w: %s", s.Name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Get asks the server's agent over HTTP.
+func (s *Server) Get(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.Port, path), nil)
+	if err != nil {
+		return "", err
+	}
+	req.Close = true // each request meets whichever process listens now
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("status %s", resp.Status)
+	}
+	return strings.TrimSpace(string(body)), nil
+}
+
+// freePort finds a loopback port that nobody listens on at the moment.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
+
+// AgentProcesses gives the ids of the processes whose program lies in the fleet's directory: agents, and nothing else.
+func (f *Fleet) AgentProcesses() ([]int, error) {
+	return processesUnder(filepath.Join(f.Dir, "servers"))
+}
+
+// AgentProcesses gives the ids of the server's agents' processes.
+func (s *Server) AgentProcesses() ([]int, error) { return processesUnder(s.Root) }
+
+func processesUnder(dir string) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
+		if err == nil && strings.HasPrefix(exe, dir+"/") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// killRest kills agents that are left although their executors were told to stop them.
+func (f *Fleet) killRest() error {
+	pids, err := f.AgentProcesses()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, pid := range pids {
+		errs = append(errs, fmt.Errorf("an agent was left with pid %d", pid))
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
