@@ -3,6 +3,7 @@
 //	garrisond --data DIR                      runs it
 //	garrisond keys --data DIR --url URL       makes keys, credentials and a nats-server configuration, for services in processes of their own
 //	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
+//	garrisond health --url URL                exits 0 when a bus listens there
 //
 // Exit codes: 0 stopped when told to, 1 error, 2 usage.
 package main
@@ -14,6 +15,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/config"
@@ -38,7 +40,7 @@ type flags struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	command := "run"
-	if len(args) > 0 && (args[0] == "keys" || args[0] == "provision" || args[0] == "run") {
+	if len(args) > 0 && slices.Contains([]string{"run", "keys", "provision", "health"}, args[0]) {
 		command, args = args[0], args[1:]
 	}
 	var f flags
@@ -65,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "garrisond", version.Version)
 		return 0
 	}
-	if f.data == "" {
+	if f.data == "" && command != "health" {
 		fmt.Fprintln(stderr, "garrisond: --data is missing: name the directory that keeps everything")
 		return 2
 	}
@@ -78,6 +80,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Writer) error {
 	switch command {
+	case "health":
+		return allinone.Health(ctx, f.url)
 	case "keys":
 		return allinone.WriteKeys(f.data, f.url)
 	case "provision":

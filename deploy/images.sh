@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds a container image for each program, from scratch and the static binaries in $1.
+set -euo pipefail
+bin=$1
+here=$(cd "$(dirname "$0")" && pwd)
+
+# image NAME PROGRAM [OTHER …]: the program is the entry point, the others lie beside it.
+image() {
+  local name=$1 program=$2 context
+  shift 2
+  context=$(mktemp -d)
+  cp "$bin/$program" "$context/program"
+  for other in "$@"; do cp "$bin/$other" "$context/$other"; done
+  docker build -q -t "garrison/$name" -f "$here/Dockerfile" "$context" >/dev/null
+  rm -rf "$context"
+  echo "garrison/$name"
+}
+
+image bus nats-server garrisond # garrisond asks the bus whether it is healthy
+image garrisond garrisond
+image garrison garrison
+for service in registry image-catalog task-dispatcher executor; do image "$service" "$service"; done
