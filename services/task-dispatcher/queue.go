@@ -85,3 +85,10 @@ func (q *queue) done(server string) {
 		q.push(server)
 	}
 }
+
+// idle says whether every document was looked at.
+func (q *queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) == 0 && len(q.busy) == 0
+}

@@ -120,6 +120,24 @@ func (w *world) document(server string) *desiredv1.Document {
 	return &d
 }
 
+// sequenceOf gives the place of a server's document.
+func (w *world) sequenceOf(server string) uint64 {
+	m, err := w.conn.DirectGet(context.Background(), topology.Desired, topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: server}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m.Sequence
+}
+
+// desiredEnd gives the place of the last document that was written.
+func (w *world) desiredEnd() uint64 {
+	s, err := w.conn.Stream(context.Background(), topology.Desired)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s.LastSequence
+}
+
 // report says how far a task is, as its server would.
 func (w *world) report(server, taskID string, state taskv1.State, outcome *taskv1.Outcome) {
 	r := &reportv1.Report{ServerId: server, BootId: "b", Sequence: 1, Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{
@@ -182,6 +200,14 @@ type executors struct {
 	outcome func(taskv1.Verb, string) taskv1.State // by verb and agent
 	mu      sync.Mutex
 	done    map[string]bool
+	paused  bool
+}
+
+// pause lets the executors hear nothing any more.
+func (e *executors) pause() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.paused = true
 }
 
 func (w *world) execute(outcome func(verb taskv1.Verb, agent string) taskv1.State) *executors {
@@ -229,8 +255,9 @@ func (e *executors) do(server, taskID string, verb taskv1.Verb, agent string) {
 	e.mu.Lock()
 	seen := e.done[taskID]
 	e.done[taskID] = true
+	paused := e.paused
 	e.mu.Unlock()
-	if seen || taskID == "" {
+	if seen || paused || taskID == "" {
 		return
 	}
 	state := taskv1.State_STATE_SUCCEEDED

@@ -17,7 +17,7 @@ type Server struct {
 
 // Task is what counts of a task that has not ended.
 type Task struct {
-	ID       string
+	ID       string // empty for one that is still to be opened
 	Agent    string // empty for a refresh
 	Queued   uint64 // its place in the queue
 	Removes  bool

@@ -116,7 +116,7 @@ func (v *View) reviewTasks(server string) {
 	if len(open) == 0 {
 		return
 	}
-	tasks, records := v.forAdmission(open)
+	tasks, records := v.forAdmission(server)
 	reasons := admission.Judge(v.serverForAdmission(server), tasks, v.agentForAdmission)
 	for n, r := range records {
 		if tasks[n].UnderWay {
@@ -134,7 +134,11 @@ func (v *View) reviewTasks(server string) {
 	}
 }
 
-func (v *View) forAdmission(open map[string]*dispatcherv1.TaskRecord) ([]admission.Task, []*dispatcherv1.TaskRecord) {
+// forAdmission gives a server's open tasks with their records, in the order of the
+// queue. Behind them come, without records, the tasks that are still to be opened: they
+// are opened one by one, and an agent waits also for those of which it is not the turn yet.
+func (v *View) forAdmission(server string) ([]admission.Task, []*dispatcherv1.TaskRecord) {
+	open := v.openOf[server]
 	tasks := make([]admission.Task, 0, len(open))
 	records := make([]*dispatcherv1.TaskRecord, 0, len(open))
 	for _, r := range open {
@@ -147,7 +151,23 @@ func (v *View) forAdmission(open map[string]*dispatcherv1.TaskRecord) ([]admissi
 			UnderWay: task.UnderWay(r.Task.State), Outdated: v.outdated(r),
 		})
 	}
+	for _, agent := range v.dueOn(server) {
+		i := v.instanceOf[server][agent]
+		tasks = append(tasks, admission.Task{Agent: agent, Queued: math.MaxUint64, Removes: i.Unwanted})
+	}
 	return tasks, records
+}
+
+// dueOn gives the agents of a server that must get a task, sorted.
+func (v *View) dueOn(server string) []string {
+	var agents []string
+	for agent, i := range v.instanceOf[server] {
+		if _, due := v.due.Get(i.DecidedSequence); due {
+			agents = append(agents, agent)
+		}
+	}
+	slices.Sort(agents)
+	return agents
 }
 
 func (v *View) serverForAdmission(id string) admission.Server {

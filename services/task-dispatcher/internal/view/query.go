@@ -97,10 +97,11 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	if t.State != taskv1.State_STATE_QUEUED {
 		return t
 	}
-	tasks, records := v.forAdmission(v.openOf[t.ServerId])
-	for n, reason := range admission.Judge(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission) {
-		if records[n].Task.Id == t.Id {
-			t.Reason = reason
+	tasks, records := v.forAdmission(t.ServerId)
+	reasons := admission.Judge(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
+	for n, r := range records {
+		if r.Task.Id == t.Id {
+			t.Reason = reasons[n]
 		}
 	}
 	return t
