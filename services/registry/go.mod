@@ -3,11 +3,29 @@ module github.com/garrison-fleet/garrison/services/registry
 go 1.26.0
 
 require (
-	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/garrison-fleet/garrison/pkg v0.0.0
+	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/rs/zerolog v1.35.1
+	github.com/tidwall/btree v1.8.1
+	golang.org/x/sync v0.24.0
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 replace (
-	github.com/garrison-fleet/garrison/proto => ../../proto
 	github.com/garrison-fleet/garrison/pkg => ../../pkg
+	github.com/garrison-fleet/garrison/proto => ../../proto
 )

@@ -1,0 +1,44 @@
+// Command registry runs the registry; see package registry.
+package main
+
+import (
+	"context"
+	"flag"
+
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/process"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+
+	"github.com/garrison-fleet/garrison/services/registry"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+)
+
+func main() {
+	var c registry.Config
+	var signer string
+	process.Main(process.Spec{
+		Name: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns,
+		View: func() fold.View { return view.New() },
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&signer, "signer", "", "`DIRECTORY` of the keys that admit servers; without it none can be invited or enrolled")
+			fs.StringVar(&c.JoinURL, "join-url", "nats://127.0.0.1:4222", "`URL` where invited servers find the bus")
+			fs.DurationVar(&c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat")
+		},
+		Run: func(ctx context.Context, e process.Env) error {
+			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log
+			if signer != "" {
+				s, err := trust.OpenSigner(signer)
+				if err != nil {
+					return err
+				}
+				c.Signer = s
+			}
+			r, err := registry.New(c)
+			if err != nil {
+				return err
+			}
+			return r.Run(ctx)
+		},
+	})
+}

@@ -1,0 +1,52 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+)
+
+func (r *Registry) listInstances(_ context.Context, _ bus.Caller, q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
+	limit, err := pageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListInstancesResponse{}
+	r.follower.Read(func() {
+		var filter view.InstanceFilter
+		if filter, err = r.instanceFilter(q); err != nil {
+			return
+		}
+		var rows []*instancev1.Instance
+		rows, resp.NextCursor = page(r.view.Instances(filter, q.Page.GetCursor()), limit)
+		for _, i := range rows {
+			s, _ := r.view.Server(i.ServerId)
+			resp.Instances = append(resp.Instances, &registryv1.InstanceRow{Instance: i, ServerName: s.GetName(), Presence: s.GetPresence()})
+		}
+	})
+	return answer(resp, err)
+}
+
+// instanceFilter checks that everything a filter names is there: a filter with a typing
+// error must not look like an empty list. An image may be gone while instances have it.
+func (r *Registry) instanceFilter(q *registryv1.ListInstancesRequest) (view.InstanceFilter, error) {
+	filter := view.InstanceFilter{Agent: q.Agent, ImageID: q.ImageId, Environment: q.Environment, State: q.State}
+	if q.Server != "" {
+		s, err := r.find(q.Server)
+		if err != nil {
+			return filter, err
+		}
+		filter.Server = s.Id
+	}
+	if q.Agent != "" {
+		if _, ok := r.view.Agent(q.Agent); !ok {
+			return filter, notFound(intent.UnknownAgent(r.view, q.Agent))
+		}
+	}
+	return filter, r.checkEnvironment(q.Environment)
+}

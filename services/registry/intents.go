@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+)
+
+// Decisions with more changes than one atomic unit holds are recorded in units of this
+// many: few enough that a busy instance sets back few others, and the writer gathers
+// several into one batch anyway.
+const (
+	partOfLarge  = 100
+	partsAtOnce  = 16
+	triesOfLarge = 40
+)
+
+// handleIntent decides an intent. It is safe to run twice: an intent that is decided is
+// only acknowledged, and the guard of its key makes a second decision impossible. Only
+// a subject that cannot be answered to is an error of kind Invalid; a body that cannot
+// be read is refused in the ledger, where its publisher looks.
+func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
+	at, err := topology.ParseIntentSubject(m.Subject)
+	if err != nil {
+		return err
+	}
+	ask := intent.Ask{ID: at.ID, Actor: at.Actor, Verb: at.Verb, Trace: m.Get(ledger.HeaderTrace), Again: m.Delivered > 1}
+	body := &intentv1.Intent{}
+	if err := bus.Unmarshal(m, body); err != nil {
+		ask.Unreadable = err.Error()
+	} else {
+		ask.Intent = body
+	}
+	for n, left := 0, tries; left > 0; n, left = n+1, left-1 {
+		d, decided := r.decide(ask)
+		if decided {
+			return nil
+		}
+		if n == 0 && len(d.Drafts) > topology.MaxBatch {
+			left = triesOfLarge // each try records a part of it
+		}
+		if err = r.record(ctx, d.Drafts); err == nil {
+			r.logDecision(ask, d)
+			return nil
+		}
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+		if answered, e := r.answered(ctx, at.ID); answered || e != nil {
+			return e
+		}
+		if e := r.catchUp(ctx); e != nil {
+			return e
+		}
+		ask.Again = true
+	}
+	return err
+}
+
+func (r *Registry) decide(ask intent.Ask) (d intent.Decision, decided bool) {
+	ask.At = r.Now()
+	r.follower.Read(func() {
+		if _, decided = r.view.Intent(ask.ID); !decided {
+			d = intent.Decide(r.view, ask)
+		}
+	})
+	return d, decided
+}
+
+// record records a decision: in one atomic unit when it fits, otherwise the changes
+// first, in several, and the answer behind them. An error of kind Conflict means that
+// part of the changes may be recorded and the answer is not.
+func (r *Registry) record(ctx context.Context, drafts []ledger.Draft) error {
+	if len(drafts) <= topology.MaxBatch {
+		_, err := r.writer.Append(ctx, drafts...)
+		return err
+	}
+	changes, answer := drafts[:len(drafts)-1], drafts[len(drafts)-1]
+	var g errgroup.Group // not one that stops at the first error: the other parts are progress
+	g.SetLimit(partsAtOnce)
+	for start := 0; start < len(changes); start += partOfLarge {
+		part := changes[start:min(start+partOfLarge, len(changes))]
+		g.Go(func() error {
+			_, err := r.writer.Append(ctx, part...)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	_, err := r.writer.Append(ctx, answer)
+	return err
+}
+
+// answered looks in the ledger itself whether an intent is decided: the view only knows recent ones.
+func (r *Registry) answered(ctx context.Context, id string) (bool, error) {
+	_, err := r.pastIntent(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (r *Registry) logDecision(ask intent.Ask, d intent.Decision) {
+	e := r.Log.Info().Str(logs.Intent, ask.ID).Str(logs.Actor, ask.Actor).Str("verb", ask.Verb)
+	if d.Refusal != nil {
+		e.Str(logs.Code, d.Refusal.Code).Str(logs.Reason, d.Refusal.Message).Msg("intent refused")
+		return
+	}
+	e.Uint32(logs.Count, d.Changed).Msg("intent accepted")
+}

@@ -1,0 +1,160 @@
+package image
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// Reader is what a choice looks at.
+type Reader interface {
+	Image(id string) (*imagev1.Image, bool)
+	Channel(name string) (*channelv1.Channel, bool)
+	Channels() iter.Seq[*channelv1.Channel]
+}
+
+// Want is what must be chosen: an image of an agent for one platform.
+type Want struct {
+	Agent    *agentv1.Agent
+	Choice   *intentv1.ImageChoice
+	Channel  string // the channel of the target's environment; empty means the default one
+	Platform *serverv1.Platform
+}
+
+// Choose gives the image that is meant, or why there is none.
+func Choose(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
+	var found *imagev1.Image
+	var refusal *apiv1.Refusal
+	if id := w.Choice.GetImageId(); id != "" {
+		found, refusal = byID(r, w, id)
+	} else {
+		found, refusal = inChannel(r, w)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return found, check(w, found)
+}
+
+func byID(r Reader, w Want, id string) (*imagev1.Image, *apiv1.Refusal) {
+	found, ok := r.Image(id)
+	if !ok {
+		return nil, refuse("NO_MATCH", fmt.Sprintf("no image %s of agent %q", id, w.Agent.Name), list(w.Agent.Name))
+	}
+	if m := found.Manifest; m.Agent != w.Agent.Name {
+		return nil, refuse("NO_MATCH", fmt.Sprintf("image %s is of agent %q, not of %q", id, m.Agent, w.Agent.Name), list(w.Agent.Name))
+	}
+	return found, nil
+}
+
+// inChannel finds the newest image of the channel, or the newest of a version. Those
+// that may be installed are preferred, so that a disabled one is passed over.
+func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
+	channel, refusal := channelOf(r, w)
+	if refusal != nil {
+		return nil, refusal
+	}
+	var best *imagev1.Image
+	rank := 0
+	for _, id := range slices.Backward(channel.ImageIds) {
+		i, ok := r.Image(id)
+		if !ok || i.Manifest.Agent != w.Agent.Name || !w.versionFits(i.Manifest.Version) {
+			continue
+		}
+		if have := w.rank(i); have > rank {
+			best, rank = i, have
+		}
+	}
+	if best == nil {
+		return nil, noMatch(r, w, channel)
+	}
+	return best, nil
+}
+
+// rank orders images that match otherwise: one of the right platform first, and of those one that is active.
+func (w Want) rank(i *imagev1.Image) int {
+	rank := 1
+	if samePlatform(i.Manifest.Platform, w.Platform) {
+		rank += 2
+	}
+	if i.State == imagev1.State_STATE_ACTIVE {
+		rank++
+	}
+	return rank
+}
+
+func (w Want) versionFits(have string) bool {
+	want := w.Choice.GetVersion()
+	if want == "" || want == have {
+		return true
+	}
+	a, err := semver.NewVersion(want)
+	if err != nil {
+		return false
+	}
+	b, err := semver.NewVersion(have)
+	// Build metadata tells two builds apart, though it has no precedence.
+	return err == nil && a.Equal(b) && a.Metadata() == b.Metadata()
+}
+
+func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
+	name := w.Choice.GetChannel()
+	if name == "" {
+		name = w.Channel
+	}
+	if name != "" {
+		if c, ok := r.Channel(name); ok {
+			return c, nil
+		}
+		return nil, noChannel(r, name)
+	}
+	for c := range r.Channels() {
+		if c.Default {
+			return c, nil
+		}
+	}
+	return nil, refuse("NO_MATCH", "no channel was named and there is no default channel", "garrison channel list")
+}
+
+// check says why an image that was found must not be used, or nil.
+func check(w Want, found *imagev1.Image) *apiv1.Refusal {
+	m := found.Manifest
+	name := fmt.Sprintf("image %s (%s %s for %s)", m.Id, m.Agent, m.Version, platform(m.Platform))
+	switch {
+	case !samePlatform(m.Platform, w.Platform):
+		return refuse("WRONG_PLATFORM", name+" does not run on "+platform(w.Platform), list(m.Agent))
+	case m.Kind != w.Agent.Kind:
+		return refuse("WRONG_KIND", fmt.Sprintf("%s is of kind %s, but agent %q is of kind %s", name, m.Kind, w.Agent.Name, w.Agent.Kind), "garrison agent show "+m.Agent)
+	case found.State == imagev1.State_STATE_DISABLED:
+		return refuse("NOT_ACTIVE", name+" is disabled: "+found.Reason, list(m.Agent))
+	case found.State != imagev1.State_STATE_ACTIVE:
+		return refuse("NOT_ACTIVE", name+" is not activated", "garrison image activate "+m.Id)
+	}
+	return nil
+}
+
+func samePlatform(a, b *serverv1.Platform) bool {
+	return a.GetOs() == b.GetOs() && a.GetArch() == b.GetArch()
+}
+
+func platform(p *serverv1.Platform) string {
+	if p.GetOs() == "" {
+		return "an unknown platform"
+	}
+	return p.Os + "/" + p.Arch
+}
+
+func refuse(code, message, try string) *apiv1.Refusal {
+	return &apiv1.Refusal{Code: code, Message: message, Try: try}
+}
+
+func list(agent string) string { return "garrison image list " + agent }

@@ -1,0 +1,129 @@
+package instance
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// Apply folds a fact into the instance's row, which may be nil, and gives the row after
+// it; nil means that the instance is gone. A fact that does not fit gives false, and the
+// row is as it was.
+func Apply(i *instancev1.Instance, f ledger.Fact) (*instancev1.Instance, bool) {
+	switch b := f.Body.(type) {
+	case *instancev1.Wanted:
+		return want(i, f, b)
+	case *instancev1.Unwanted:
+		return unwant(i, f, b)
+	case *instancev1.Observed:
+		return observe(i, f, b)
+	case *instancev1.Adopted:
+		return adopt(i, f, b)
+	case *instancev1.Gone:
+		if i == nil || i.Id != b.InstanceId {
+			return i, false
+		}
+		return nil, true
+	}
+	return i, false
+}
+
+func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) (*instancev1.Instance, bool) {
+	switch {
+	case i == nil && (b.Generation == 0 || b.InstanceId == ""):
+		return i, false
+	case i == nil:
+		i = blank(f.Key, b.InstanceId)
+	case i.Id != b.InstanceId || b.Generation <= i.Generation:
+		return i, false
+	}
+	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
+	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
+	settle(i, f.At, "")
+	return i, true
+}
+
+func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) (*instancev1.Instance, bool) {
+	if i == nil || i.Id != b.InstanceId || b.Generation <= i.Generation {
+		return i, false
+	}
+	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
+	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
+	settle(i, f.At, "")
+	return i, true
+}
+
+func observe(i *instancev1.Instance, f ledger.Fact, b *instancev1.Observed) (*instancev1.Instance, bool) {
+	if i == nil || i.Id != b.InstanceId {
+		return i, false
+	}
+	see(i, f.At, b.Image, b.Health)
+	settle(i, f.At, b.Reason)
+	return i, true
+}
+
+func adopt(i *instancev1.Instance, f ledger.Fact, b *instancev1.Adopted) (*instancev1.Instance, bool) {
+	if i != nil || b.InstanceId == "" || b.Image == nil {
+		return i, false
+	}
+	i = blank(f.Key, b.InstanceId)
+	i.Generation, i.Wanted = 1, b.Image
+	see(i, f.At, b.Image, instancev1.Health_HEALTH_GOOD)
+	settle(i, f.At, "")
+	return i, true
+}
+
+// Note folds where a task is into the instance that it changes. A task of another
+// instance or generation says nothing about this one.
+//
+// A task that succeeded or was undone proved what is there, so that is what is observed
+// from then on: reports only tell what differs.
+func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
+	if i == nil || t.InstanceId != i.Id || t.Generation != i.Generation {
+		return
+	}
+	i.TaskId, i.TaskState = t.Id, t.State
+	switch t.State {
+	case taskv1.State_STATE_SUCCEEDED:
+		prove(i, t.To, at)
+	case taskv1.State_STATE_UNDONE:
+		prove(i, t.From, at)
+	}
+	settle(i, at, t.Reason)
+}
+
+func prove(i *instancev1.Instance, image *imagev1.Ref, at time.Time) {
+	if image == nil {
+		see(i, at, nil, instancev1.Health_HEALTH_ABSENT)
+		return
+	}
+	see(i, at, image, instancev1.Health_HEALTH_GOOD)
+}
+
+func see(i *instancev1.Instance, at time.Time, image *imagev1.Ref, health instancev1.Health) {
+	i.Observed, i.Health, i.ObservedAt = image, health, timestamppb.New(at)
+}
+
+// settle derives the state. since moves only when the state does.
+func settle(i *instancev1.Instance, at time.Time, reason string) {
+	if s := Derive(i); s != i.State {
+		i.State, i.Since = s, timestamppb.New(at)
+	}
+	if reason != "" || !badEnd(i.TaskState) {
+		i.Reason = reason // why the last change failed stays until there is something newer to say
+	}
+	if i.State == instancev1.State_STATE_CONVERGED {
+		i.Reason = ""
+	}
+}
+
+func blank(key, id string) *instancev1.Instance {
+	server, agent, _ := strings.Cut(key, ".")
+	return &instancev1.Instance{Id: id, ServerId: server, Agent: agent}
+}

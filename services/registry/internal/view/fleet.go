@@ -1,0 +1,91 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
+	"github.com/garrison-fleet/garrison/services/registry/internal/server"
+	"github.com/garrison-fleet/garrison/services/registry/internal/task"
+)
+
+func (v *View) applyServer(f ledger.Fact) bool {
+	have := row(v.servers, f.Key)
+	if b, ok := f.Body.(*serverv1.Invited); ok && v.nameTaken(b.Name) {
+		v.servers.Touch(f.Key, f.Sequence)
+		return false
+	}
+	before := serverGroups(have)
+	next, fit := server.Apply(have, f)
+	if !fit {
+		v.servers.Touch(f.Key, f.Sequence)
+		return false
+	}
+	if next == nil {
+		v.forget(f.Key, before)
+		return true
+	}
+	v.servers.Put(f.Key, next, f.Sequence)
+	v.serverBy.Change(f.Key, before, serverGroups(next))
+	v.judgeDuty(f.Key)
+	return true
+}
+
+func (v *View) nameTaken(name string) bool {
+	for s := range v.ServersNamed(name) {
+		if server.Living(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// forget takes a server out of the view with everything that hangs on it, sequences
+// included: a server's id never comes again, so no guard will ask for them.
+func (v *View) forget(id string, groups []string) {
+	v.servers.Forget(id)
+	v.serverBy.Change(id, groups, nil)
+	for _, key := range slices.Collect(v.instanceBy.Ascend(groupServer+id, "")) {
+		v.instanceBy.Change(key, instanceGroups(row(v.instances, key)), nil)
+		v.instances.Forget(key)
+	}
+	for a := range v.agents.All() {
+		v.instances.Forget(ledger.Key(id, a)) // the sequences of those that are gone
+	}
+	v.judgeDuty(id)
+}
+
+func (v *View) applyInstance(f ledger.Fact) bool {
+	have := row(v.instances, f.Key)
+	before := instanceGroups(have)
+	next, fit := instance.Apply(have, f)
+	if own(v.instances, f, next, fit); fit {
+		v.instanceBy.Change(f.Key, before, instanceGroups(next))
+		v.judgeDuty(serverOf(f.Key))
+	}
+	return fit
+}
+
+// applyTask keeps an open task, and notes where it is in the instance that it changes.
+// The instance's sequence stays: this is no fact on its key.
+func (v *View) applyTask(f ledger.Fact) bool {
+	next, fit := task.Apply(row(v.tasks, f.Key), f)
+	if !fit {
+		return follow(v.tasks, f, next, false)
+	}
+	key := ledger.Key(next.ServerId, next.Agent)
+	if i, ok := v.instances.Get(key); ok {
+		before := instanceGroups(i)
+		instance.Note(i, next, f.At)
+		v.instanceBy.Change(key, before, instanceGroups(i))
+	}
+	server := next.ServerId
+	if task.Ended(next) {
+		next = nil
+	}
+	follow(v.tasks, f, next, true)
+	v.judgeDuty(server)
+	return true
+}

@@ -1,0 +1,131 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/server"
+)
+
+// sweepEvery is how often silence is looked for.
+const sweepEvery = time.Second
+
+// watchPresence turns beats and silence into facts. Every replica hears all beats and
+// may write; the guards let one of them win.
+func (r *Registry) watchPresence(ctx context.Context) error {
+	stop, err := r.Conn.Subscribe("garrison.beat.*.*", r.hear)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	tick := time.NewTicker(min(sweepEvery, r.BeatInterval))
+	defer tick.Stop()
+	// Until everybody had time to beat, silence means nothing; the same after this
+	// process was cut off from the bus.
+	grace := r.Now().Add(server.Silence(r.BeatInterval))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.stir:
+		case <-tick.C:
+		}
+		if !r.Conn.Connected() {
+			grace = r.Now().Add(server.Silence(r.BeatInterval))
+			continue
+		}
+		r.sweep(ctx, grace)
+	}
+}
+
+// hear notes a beat. One of a server that is not under management is nobody's, so what
+// is noted stays bounded by the fleet.
+func (r *Registry) hear(m bus.Message) {
+	from, err := topology.ParseServerSubject("beat", m.Subject)
+	if err != nil {
+		return
+	}
+	beat := &reportv1.Beat{}
+	if err := bus.Unmarshal(m, beat); err != nil || beat.ServerId != from.Server {
+		r.Log.Debug().Str(logs.Subject, m.Subject).Msg("beat that cannot be believed")
+		return
+	}
+	heard := server.Heard{At: r.Now(), BootID: beat.BootId}
+	var managed, news bool
+	r.follower.Read(func() {
+		s, _ := r.view.Server(from.Server)
+		managed = server.Managed(s) && s.Cell == from.Cell
+		news = managed && server.Judge(s, heard, r.watch(heard.At, heard.At)) != nil
+	})
+	if !managed {
+		return
+	}
+	r.heardMu.Lock()
+	r.heard[from.Server] = heard
+	r.heardMu.Unlock()
+	if news {
+		ring(r.stir)
+	}
+}
+
+func (r *Registry) watch(now, grace time.Time) server.Watch {
+	return server.Watch{Now: now, Beat: r.BeatInterval, Grace: grace}
+}
+
+// change is a change of a server's presence that is to be recorded.
+type change struct {
+	draft ledger.Draft
+	name  string
+}
+
+// sweep records every change of presence that is due now.
+func (r *Registry) sweep(ctx context.Context, grace time.Time) {
+	var changes []change
+	w := r.watch(r.Now(), grace)
+	r.heardMu.Lock()
+	r.follower.Read(func() {
+		for s := range r.view.AllServers() {
+			if body := server.Judge(s, r.heard[s.Id], w); body != nil {
+				changes = append(changes, r.draftPresence(s, body))
+			}
+		}
+		for id := range r.heard {
+			if s, ok := r.view.Server(id); !ok || !server.Managed(s) {
+				delete(r.heard, id)
+			}
+		}
+		r.forgetReports()
+	})
+	r.heardMu.Unlock()
+	r.sideBySide(len(changes), func(n int) { r.recordPresence(ctx, changes[n]) })
+}
+
+func (r *Registry) draftPresence(s *serverv1.Server, body proto.Message) change {
+	f := r.noticed(ledger.Server, s.Id, body, ledger.CausedByClock)
+	return change{draft: r.guarded(f), name: s.Name}
+}
+
+// recordPresence records one change. A Conflict means that another replica did, or that
+// the server changed; the next sweep sees which.
+func (r *Registry) recordPresence(ctx context.Context, c change) {
+	last, err := r.writer.Append(ctx, c.draft)
+	if err == nil {
+		err = r.follower.Wait(ctx, last)
+	}
+	switch {
+	case err == nil:
+		r.Log.Info().Str(logs.Server, c.draft.Key).Str("name", c.name).Str("presence", c.draft.Name()).Msg("presence changed")
+	case ctx.Err() == nil && !fault.Is(err, fault.Conflict):
+		r.Log.Warn().Err(err).Str(logs.Server, c.draft.Key).Msg("presence not recorded")
+	}
+}

@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"context"
+	"maps"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"github.com/garrison-fleet/garrison/services/registry/internal/server"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+)
+
+func (r *Registry) listServers(_ context.Context, _ bus.Caller, q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
+	limit, err := pageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListServersResponse{}
+	r.follower.Read(func() {
+		if err = r.checkEnvironment(q.Environment); err != nil {
+			return
+		}
+		filter := view.ServerFilter{Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: q.Presence}
+		resp.Servers, resp.NextCursor = page(r.view.Servers(filter, q.Page.GetCursor()), limit)
+	})
+	return answer(resp, err)
+}
+
+func (r *Registry) getServer(_ context.Context, _ bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+	resp := &registryv1.GetServerResponse{}
+	err := r.copyServer(q.Server, &resp.Server)
+	return answer(resp, err)
+}
+
+// copyServer copies the server that is meant to where it is wanted.
+func (r *Registry) copyServer(reference string, to **serverv1.Server) (err error) {
+	r.follower.Read(func() {
+		var s *serverv1.Server
+		if s, err = r.find(reference); err == nil {
+			*to = proto.CloneOf(s)
+		}
+	})
+	return err
+}
+
+// changeServer replaces labels and environment. It is safe to run twice: what is as it
+// should be writes nothing.
+func (r *Registry) changeServer(ctx context.Context, c bus.Caller, q *registryv1.ChangeServerRequest) (*registryv1.ChangeServerResponse, error) {
+	if err := checkLabels(q.SetLabels); err != nil {
+		return nil, err
+	}
+	var id string
+	err := r.write(ctx, func() ([]ledger.Draft, error) {
+		s, err := r.find(q.Server)
+		if err != nil {
+			return nil, err
+		}
+		id = s.Id
+		next, err := r.changed(s, q)
+		if err != nil || maps.Equal(next.Labels, s.Labels) && next.Environment == s.Environment {
+			return nil, err
+		}
+		return []ledger.Draft{r.guarded(r.asked(c, ledger.Server, s.Id, next))}, nil
+	})
+	resp := &registryv1.ChangeServerResponse{}
+	if err == nil {
+		err = r.copyServer(id, &resp.Server)
+	}
+	return answer(resp, err)
+}
+
+// changed gives what a server's record should be. It must run inside Read.
+func (r *Registry) changed(s *serverv1.Server, q *registryv1.ChangeServerRequest) (*serverv1.Changed, error) {
+	if !server.Living(s) {
+		return nil, fault.Refuse(fault.Conflict, selector.NotAlive(s))
+	}
+	next := &serverv1.Changed{Labels: maps.Clone(s.Labels), Environment: s.Environment}
+	if next.Labels == nil {
+		next.Labels = map[string]string{}
+	}
+	for _, k := range q.UnsetLabels {
+		delete(next.Labels, k)
+	}
+	maps.Copy(next.Labels, q.SetLabels)
+	if err := checkLabels(next.Labels); err != nil {
+		return nil, err
+	}
+	if q.Environment == nil {
+		return next, nil
+	}
+	next.Environment = *q.Environment
+	return next, r.checkEnvironment(next.Environment)
+}
+
+// forgetServer takes a dead server, or an invitation that was not used, out of every view.
+func (r *Registry) forgetServer(ctx context.Context, c bus.Caller, q *registryv1.ForgetServerRequest) (*registryv1.ForgetServerResponse, error) {
+	resp := &registryv1.ForgetServerResponse{}
+	err := r.write(ctx, func() ([]ledger.Draft, error) {
+		s, err := r.find(q.Server)
+		if resp.ServerId != "" && fault.Is(err, fault.NotFound) {
+			return nil, nil // another registry was told the same
+		}
+		if err != nil {
+			return nil, err
+		}
+		if server.Managed(s) {
+			return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+				Code: "NOT_DEAD", Message: "server " + s.Name + " (" + s.Id + ") is under management",
+				Try: "garrison server decommission " + s.Id,
+			})
+		}
+		resp.ServerId = s.Id
+		return []ledger.Draft{r.guarded(r.asked(c, ledger.Server, s.Id, &serverv1.Forgotten{}))}, nil
+	})
+	return answer(resp, err)
+}
+
+// answer gives a response or an error, never both.
+func answer[R any](resp *R, err error) (*R, error) {
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
