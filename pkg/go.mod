@@ -16,6 +16,7 @@ require (
 	github.com/rs/zerolog v1.35.1
 	golang.org/x/sync v0.24.0
 	google.golang.org/protobuf v1.36.12
+	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -1,0 +1,166 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+var (
+	registryService = registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService")
+	getServer       = registryService.Methods().ByName("GetServer")
+)
+
+func serving(t *testing.T, f func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error)) *bus.Conn {
+	t.Helper()
+	b := bustest.Start(t)
+	s, err := b.Dial(t, "registry").NewService("registry", "v1.2.3", registryService)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if err := bus.Handle(s, "GetServer", f); err != nil {
+		t.Fatal(err)
+	}
+	return b.Dial(t, "alice")
+}
+
+func TestACallIsAnsweredAndSaysWhoAsks(t *testing.T) {
+	c := serving(t, func(_ context.Context, who bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+		if who.Actor != "alice" || who.Request == "" || q.Server != "web-1" {
+			return nil, errors.New("not what was asked")
+		}
+		return &registryv1.GetServerResponse{}, nil
+	})
+	if _, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, &registryv1.GetServerRequest{Server: "web-1"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARefusalArrivesAsItWasGiven(t *testing.T) {
+	c := serving(t, func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+		return nil, fault.Refuse(fault.NotFound, &apiv1.Refusal{Code: "UNKNOWN_SERVER", Message: `no server "web-1" (3 searched)`, Nearest: "web-2", Try: "garrison server list"})
+	})
+	_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, &registryv1.GetServerRequest{})
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("kind %v, want not found", fault.KindOf(err))
+	}
+	want := `registry: UNKNOWN_SERVER: no server "web-1" (3 searched). Nearest: web-2. Try: garrison server list`
+	if err == nil || err.Error() != want {
+		t.Errorf("have %v\nwant %s", err, want)
+	}
+}
+
+func TestACallNobodyAnswersEndsWithItsDeadline(t *testing.T) {
+	c := bustest.Start(t).Dial(t, "alice")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := bus.Call[*registryv1.GetServerResponse](ctx, c, "registry", getServer, &registryv1.GetServerRequest{})
+	if !fault.Is(err, fault.Unavailable) || fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
+		t.Errorf("%v, want unavailable with a code", err)
+	}
+}
+
+func TestAHandlerForAnotherRequestIsRefused(t *testing.T) {
+	s, err := bustest.Start(t).Dial(t, "registry").NewService("registry", "dev", registryService)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	wrong := func(context.Context, bus.Caller, *registryv1.ListServersRequest) (*registryv1.GetServerResponse, error) {
+		return nil, nil
+	}
+	if bus.Handle(s, "GetServer", wrong) == nil {
+		t.Error("a handler for ListServersRequest was taken for GetServer")
+	}
+	if bus.Handle(s, "NoSuchMethod", wrong) == nil {
+		t.Error("a method that no descriptor has was taken")
+	}
+}
+
+// intents publishes intents by hand and consumes them with handle.
+func intents(t *testing.T, n int, handle bus.Handler) *bus.Conn {
+	t.Helper()
+	b := bustest.Start(t)
+	c := b.Dial(t, "registry")
+	for range n {
+		subject := topology.IntentSubject(topology.VerbRefresh, "alice", ident.New())
+		if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: subject, Data: []byte(subject)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Go(t, func(ctx context.Context) error { return c.Consume(ctx, topology.RegistryIntents, handle) })
+	return c
+}
+
+func TestEveryMessageIsHandledAlsoWhenItFailsAtFirst(t *testing.T) {
+	var mu sync.Mutex
+	tries := map[string]int{}
+	intents(t, 40, func(_ context.Context, m bus.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if tries[m.Subject]++; tries[m.Subject] < 3 {
+			return fault.New(fault.Unavailable, "not yet")
+		}
+		return nil
+	})
+	bustest.Eventually(t, "each message was handled at its third try", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		done := 0
+		for _, n := range tries {
+			if n == 3 {
+				done++
+			}
+		}
+		return done == 40
+	})
+}
+
+func TestPoisonIsQuarantinedAndDelaysNobody(t *testing.T) {
+	var mu sync.Mutex
+	handled := 0
+	c := intents(t, 40, func(_ context.Context, m bus.Message) error {
+		if m.Sequence == 7 {
+			return fault.New(fault.Invalid, "poison:\nnot readable")
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		handled++
+		return nil
+	})
+	bustest.Eventually(t, "all others are handled", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return handled == 39
+	})
+	bustest.Eventually(t, "the poison is in quarantine", func() bool {
+		m, err := c.DirectGet(t.Context(), topology.Quarantine, topology.QuarantineSubject(topology.Intents))
+		return err == nil && string(m.Data) == m.Get("Garrison-Subject") && m.Get("Garrison-Reason") == "poison: not readable" && m.Get("Garrison-Sequence") == "7"
+	})
+}
+
+func TestJSONIsReadWhenTheContentTypeSaysSo(t *testing.T) {
+	var q registryv1.GetServerRequest
+	m := bus.Message{Header: nats.Header{"Content-Type": {"application/json"}}, Data: []byte(`{"server":"web-1"}`)}
+	if err := bus.Unmarshal(m, &q); err != nil || q.Server != "web-1" {
+		t.Errorf("server %q, %v", q.Server, err)
+	}
+	m.Data = []byte(`{"sever":"web-1"}`)
+	if err := bus.Unmarshal(m, &q); !fault.Is(err, fault.Invalid) {
+		t.Errorf("an unknown field: %v, want invalid", err)
+	}
+}
