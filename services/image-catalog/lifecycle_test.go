@@ -1,0 +1,353 @@
+package catalog
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
+)
+
+func TestActivatingTwiceChangesNothing(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	c.upload(s)
+	c.activate(s.Id, "")
+	before := facts(t, c.conn)
+	c.activate(s.Id, "")
+	if d := cmp.Diff(before, facts(t, c.conn)); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestADisabledImageIsEnabledByActivatingItAgain(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	c.upload(s)
+	c.activate(s.Id, "")
+	i := must[*catalogv1.DisableImageResponse](c, "DisableImage", &catalogv1.DisableImageRequest{Image: "a@1.0.0", Reason: "leaks"}).Image
+	if i.State != imagev1.State_STATE_DISABLED || i.Reason != "leaks" {
+		t.Fatalf("%v for %q", i.State, i.Reason)
+	}
+	if i := c.activate(s.Id, ""); i.State != imagev1.State_STATE_ACTIVE || i.Reason != "" {
+		t.Fatalf("%v for %q", i.State, i.Reason)
+	}
+}
+
+func TestADisabledImageWhoseContentIsGoneStaysDisabled(t *testing.T) {
+	b := bustest.Start(t)
+	cat, _ := run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 3000)
+	c.upload(s)
+	c.activate(s.Id, "")
+	must[*catalogv1.DisableImageResponse](c, "DisableImage", &catalogv1.DisableImageRequest{Image: s.Id})
+	if err := cat.conn.Purge(t.Context(), topology.Blobs, topology.BlobSubject(s.Blob.Digest, 1)); err != nil {
+		t.Fatal(err)
+	}
+	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id}, fault.Conflict, "INCOMPLETE")
+	c.upload(s) // a disabled image may be filled again
+	c.activate(s.Id, "")
+}
+
+func TestAnActiveImageIsNotDeletedAndADisabledOneGoesWithItsContent(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 3000)
+	c.upload(s)
+	c.activate(s.Id, "")
+	q := &catalogv1.DeleteImageRequest{Image: s.Id}
+	refused[*catalogv1.DeleteImageResponse](c, "DeleteImage", q, fault.Conflict, "ACTIVE")
+	must[*catalogv1.DisableImageResponse](c, "DisableImage", &catalogv1.DisableImageRequest{Image: s.Id})
+	must[*catalogv1.DeleteImageResponse](c, "DeleteImage", q)
+	refused[*catalogv1.GetImageResponse](c, "GetImage", &catalogv1.GetImageRequest{Image: s.Id}, fault.NotFound, "NO_MATCH")
+	if left, err := c.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); len(left) != 0 || err != nil {
+		t.Fatal(left, err)
+	}
+	if ids := c.channel("release").ImageIds; len(ids) != 0 {
+		t.Fatal(ids)
+	}
+	c.upload(s)
+	c.activate(s.Id, "")
+}
+
+func TestAManifestIsCheckedBeforeAnythingElse(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	m := newSample("a", "1.0.0", "s", 100).Manifest
+	m.Version = "1.0.1"
+	r := refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{Manifest: m}, fault.Invalid, image.CodeWrongID)
+	if r.Component != ledger.Catalog {
+		t.Fatalf("refused by %q", r.Component)
+	}
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{}, fault.Invalid, "MALFORMED")
+}
+
+func TestTheSameBuildPublishedAgainIsTheSameImage(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	f := built(t, 100)
+	first := c.create(f.Manifest())
+	again := f.Manifest()
+	again.PublishedAt = first.Since
+	if !proto.Equal(first, c.create(again)) {
+		t.Fatal("it changed")
+	}
+}
+
+func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	c.upload(s)
+	for range 2 { // the second time changes nothing
+		must[*catalogv1.CreateChannelResponse](c, "CreateChannel", &catalogv1.CreateChannelRequest{Name: "dev", Description: "d"})
+	}
+	refused[*catalogv1.CreateChannelResponse](c, "CreateChannel", &catalogv1.CreateChannelRequest{Name: "dev", Description: "e"}, fault.Conflict, "CHANNEL_EXISTS")
+	q := &catalogv1.PromoteImageRequest{Image: "a@1.0.0", Channel: "release"}
+	refused[*catalogv1.PromoteImageResponse](c, "PromoteImage", q, fault.Conflict, "NOT_ACTIVE")
+	c.activate(s.Id, "dev")
+	i := must[*catalogv1.PromoteImageResponse](c, "PromoteImage", q).Image
+	if d := cmp.Diff([]string{"dev", "release"}, i.Channels); d != "" {
+		t.Fatal(d)
+	}
+	must[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "dev"})
+	refused[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "dev"}, fault.NotFound, "NO_CHANNEL")
+	refused[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "release"}, fault.Conflict, "DEFAULT_CHANNEL")
+	if d := cmp.Diff([]string{"release"}, c.get(s.Id).Channels); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestImagesAreListedOverTheBus(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	for n := range 5 {
+		c.create(newSample("a", "1.0."+strconv.Itoa(n), strconv.Itoa(n), 100).Manifest)
+	}
+	q := &catalogv1.ListImagesRequest{Agent: "a", Page: &apiv1.Page{Limit: 2}}
+	have := 0
+	for {
+		r := must[*catalogv1.ListImagesResponse](c, "ListImages", q)
+		have += len(r.Images)
+		if q.Page.Cursor = r.NextCursor; r.NextCursor == "" {
+			break
+		}
+	}
+	if have != 5 {
+		t.Fatalf("%d images listed", have)
+	}
+}
+
+func TestOfTwoContentsForOneVersionOneIsCreatedWhicheverCatalogIsAsked(t *testing.T) {
+	b := bustest.Start(t)
+	cats := []*Catalog{nil, nil}
+	cats[0], _ = run(t, b)
+	cats[1], _ = run(t, b)
+	const versions, contents = 6, 4
+	created := make([]int, versions)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for v := range versions {
+		for n := range contents {
+			all.Go(func() {
+				s := newSample("a", "1.0."+strconv.Itoa(v), strconv.Itoa(n), 100)
+				_, err := cats[n%2].createImage(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.CreateImageRequest{Manifest: s.Manifest})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					created[v]++
+				case fault.RefusalOf(err).GetCode() != "VERSION_EXISTS":
+					t.Errorf("version %d, content %d: %v", v, n, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if d := cmp.Diff([]int{1, 1, 1, 1, 1, 1}, created); d != "" {
+		t.Fatal(d)
+	}
+	same := func() bool {
+		_, one, err := cats[0].follower.Canonical()
+		_, two, err2 := cats[1].follower.Canonical()
+		return err == nil && err2 == nil && string(one) == string(two)
+	}
+	bustest.Eventually(t, "both catalogs have the same view", same)
+}
+
+func TestTwoCatalogsMakeOneDefaultChannelAndKnowEachOthersImages(t *testing.T) {
+	b := bustest.Start(t)
+	one, _ := run(t, b)
+	two, _ := run(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	if _, err := one.createImage(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.CreateImageRequest{Manifest: s.Manifest}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := two.putChunk(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.PutChunkRequest{ImageId: s.Id, Content: s.chunk(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"channel.created", "image.created"}, facts(t, one.conn), cmpopts.EquateEmpty()); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func TestManyActivationsAtOnceInTwoCatalogsAllSucceed(t *testing.T) {
+	b := bustest.Start(t)
+	one, _ := run(t, b)
+	two, _ := run(t, b)
+	c := newClient(t, b)
+	var samples []sample
+	for n := range 8 {
+		samples = append(samples, newSample("a", "1.0."+strconv.Itoa(n), strconv.Itoa(n), 100))
+		c.upload(samples[n])
+	}
+	var all sync.WaitGroup
+	for n, s := range samples {
+		for _, cat := range []*Catalog{one, two}[n%2:] {
+			all.Go(func() {
+				if _, err := cat.activateImage(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.ActivateImageRequest{Image: s.Id}); err != nil {
+					t.Errorf("image %d: %v", n, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if ids := c.channel("release").ImageIds; len(ids) != len(samples) {
+		t.Fatalf("%d images in the channel", len(ids))
+	}
+}
+
+func TestAnImageActivatedWhileItsContentGoesIsDisabledByTheOneWhoActivates(t *testing.T) {
+	b := bustest.Start(t)
+	cat, _ := run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 3000)
+	c.upload(s)
+	i := c.activate(s.Id, "")
+	if err := cat.conn.Purge(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); err != nil {
+		t.Fatal(err)
+	}
+	err := cat.stillWhole(t.Context(), bus.Caller{Actor: "ada"}, i)
+	if fault.RefusalOf(err).GetCode() != "INCOMPLETE" || c.get(s.Id).State != imagev1.State_STATE_DISABLED {
+		t.Fatal(err)
+	}
+}
+
+func TestAnImageActivatedWhileItsContentGoesIsDisabledByTheOneWhoDeletes(t *testing.T) {
+	b := bustest.Start(t)
+	cat, _ := run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 3000)
+	c.upload(s)
+	c.activate(s.Id, "")
+	if err := cat.undermined(t.Context(), bus.Caller{Actor: "ada"}, s.Blob.Digest); err != nil {
+		t.Fatal(err)
+	}
+	if i := c.get(s.Id); i.State != imagev1.State_STATE_DISABLED || i.Reason != lostContent {
+		t.Fatal(i.State, i.Reason)
+	}
+}
+
+func TestContentWithoutAnImageIsSweptAtTheStart(t *testing.T) {
+	b := bustest.Start(t)
+	_, stop := run(t, b)
+	c := newClient(t, b)
+	kept, lost := newSample("a", "1.0.0", "kept", 3000), newSample("a", "1.0.1", "lost", 3000)
+	c.upload(kept)
+	stop()
+	for n := range lost.Blob.ChunkDigests {
+		if _, err := c.conn.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(lost.Blob.Digest, n), Data: lost.chunk(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, b)
+	for s, want := range map[string]int{string(kept.Blob.Digest): 3, string(lost.Blob.Digest): 0} {
+		if have, err := c.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects([]byte(s))); len(have) != want || err != nil {
+			t.Fatalf("%d chunks are left, want %d (%v)", len(have), want, err)
+		}
+	}
+}
+
+func TestAChunkThatComesAfterItsImageWasDeletedIsTakenAwayAgain(t *testing.T) {
+	b := bustest.Start(t)
+	cat, _ := run(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	if _, err := cat.conn.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, 0), Data: s.chunk(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cat.stillWanted(t.Context(), &imagev1.Image{Manifest: s.Manifest}); !fault.Is(err, fault.NotFound) {
+		t.Fatal(err)
+	}
+	if left, err := cat.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); len(left) != 0 || err != nil {
+		t.Fatal(left, err)
+	}
+}
+
+func TestTheViewOverTheBusIsThatOfAFreshFold(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	c.upload(s)
+	c.activate(s.Id, "")
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods()
+	live, err := bus.Call[*apiv1.ViewResponse](t.Context(), c.conn, ledger.Catalog, about.ByName("View"), &apiv1.ViewRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := view.New()
+	if _, err := fold.RebuildTo(t.Context(), c.conn, fresh, fold.Options{Service: ledger.Catalog, Layout: view.Layout, Nouns: view.Nouns}, live.Position); err != nil {
+		t.Fatal(err)
+	}
+	encoding, err := fold.CanonicalOf(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(live.Canonical, encoding); d != "" {
+		t.Fatal(d)
+	}
+	if r, err := bus.Call[*apiv1.AboutResponse](t.Context(), c.conn, ledger.Catalog, about.ByName("About"), &apiv1.AboutRequest{}); err != nil || r.Misfits != 0 {
+		t.Fatal(r, err)
+	}
+}
+
+func TestFactsNameWhoAskedAndWhy(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	c.create(s.Manifest)
+	m, err := c.conn.DirectGet(t.Context(), topology.Ledger, ledger.Fact{Noun: ledger.Image, Key: s.Id, Body: &imagev1.Created{}}.Subject())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
+	if err != nil || f.Actor != "ada" || f.Source != ledger.Catalog || f.Request == "" || f.Cause != ledger.CausedByRequest(f.Request) {
+		t.Fatalf("%+v (%v)", f, err)
+	}
+}
