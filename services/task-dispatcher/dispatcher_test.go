@@ -231,7 +231,7 @@ func TestDocumentsAreNotWrittenAgainWhenNothingDiffers(t *testing.T) {
 }
 
 // same waits until the stored document is what the view projects.
-func same(t *testing.T, w *world, d *Dispatcher, server string) {
+func same(t testing.TB, w *world, d *Dispatcher, server string) {
 	t.Helper()
 	bustest.Eventually(t, "the document is what the view says", func() bool {
 		_, want, err := d.project(server)

@@ -136,3 +136,6 @@ func (v *View) ServerNear(prefix string) string {
 	}
 	return near
 }
+
+// Ended gives how many ended tasks the view holds.
+func (v *View) Ended() int { return v.ended.Len() }

@@ -1,0 +1,220 @@
+package dispatcher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
+)
+
+// ledgerFacts reads the whole ledger.
+func (w *world) ledgerFacts() []ledger.Fact {
+	w.t.Helper()
+	var out []ledger.Fact
+	for from := uint64(1); ; {
+		msgs, err := w.conn.DirectGetFrom(context.Background(), topology.Ledger, "garrison.ledger.>", from, 500)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(msgs) == 0 {
+			return out
+		}
+		for _, m := range msgs {
+			f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			out, from = append(out, f), m.Sequence+1
+		}
+	}
+}
+
+// judge walks the ledger and sees that the promises hold at each place of it.
+func (w *world) judge(concurrency int) (ended map[string]task.State) {
+	w.t.Helper()
+	states, about := map[string]task.State{}, map[string]string{}
+	busy, underWay := map[string]string{}, 0
+	ended = map[string]task.State{}
+	for _, f := range w.ledgerFacts() {
+		if q, ok := f.Body.(*taskv1.Queued); ok {
+			if states[f.Key] != "" {
+				w.t.Errorf("task %s was opened twice", f.Key)
+			}
+			states[f.Key], about[f.Key] = task.Queued, q.ServerId+"/"+q.Agent
+			continue
+		}
+		what := task.FactOf(f.Body)
+		if what == "" {
+			continue
+		}
+		next, ok := task.Life.Next(states[f.Key], what)
+		if !ok {
+			w.t.Errorf("fact %d: task %s is %s and cannot be %s", f.Sequence, f.Key, states[f.Key], what)
+			continue
+		}
+		was := task.UnderWay(states[f.Key].Proto())
+		states[f.Key] = next
+		switch is := task.UnderWay(next.Proto()); {
+		case is && !was:
+			if other := busy[about[f.Key]]; other != "" {
+				w.t.Errorf("fact %d: tasks %s and %s of %s are under way at once", f.Sequence, other, f.Key, about[f.Key])
+			}
+			busy[about[f.Key]] = f.Key
+			if underWay++; underWay > concurrency {
+				w.t.Errorf("fact %d: %d tasks are under way, the limit is %d", f.Sequence, underWay, concurrency)
+			}
+		case was && !is:
+			delete(busy, about[f.Key])
+			underWay--
+		}
+		if task.Life.End(next) {
+			ended[f.Key] = next
+		}
+	}
+	return ended
+}
+
+// sameAsFolded sees that a dispatcher's view, and what is in DESIRED, are what a fresh fold of the ledger gives.
+func (w *world) sameAsFolded(d *Dispatcher, servers ...string) {
+	w.t.Helper()
+	bustest.Eventually(w.t, "every document is looked at", func() bool { return d.dirty.idle() })
+	fresh := view.New(nil)
+	if _, err := fold.RebuildTo(context.Background(), w.conn, fresh, fold.Options{Service: ledger.Dispatcher, Layout: Layout, Nouns: Nouns, Log: zerolog.Nop()}, 0); err != nil {
+		w.t.Fatal(err)
+	}
+	want, err := fold.CanonicalOf(fresh)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	bustest.Eventually(w.t, "the live view is the rebuilt one", func() bool {
+		_, have, err := d.fold.Canonical()
+		return err == nil && bytes.Equal(have, want)
+	})
+	for _, s := range servers {
+		same(w.t, w, d, s)
+	}
+}
+
+func servers(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, serverID(i))
+	}
+	return out
+}
+
+// wantAll wants agents on all servers, many at once.
+func (w *world) wantAll(servers, agents []string, generation uint64, image *imagev1.Ref) {
+	w.t.Helper()
+	done := make(chan bool)
+	for _, s := range servers {
+		go func() {
+			for _, a := range agents {
+				w.want(s, a, generation, image)
+			}
+			done <- true
+		}()
+	}
+	for range servers {
+		<-done
+	}
+}
+
+// awaitEnds waits until so many tasks have ended, as a dispatcher sees it.
+func (w *world) awaitEnds(d *Dispatcher, n int) {
+	w.t.Helper()
+	end := time.Now().Add(60 * time.Second)
+	for have := -1; have < n; time.Sleep(10 * time.Millisecond) {
+		d.fold.Read(func() { have = d.view.Ended() })
+		if time.Now().After(end) {
+			w.t.Fatalf("%d tasks ended within a minute, want %d", have, n)
+		}
+	}
+}
+
+func TestTwoDispatchersTogetherKeepEveryPromise(t *testing.T) {
+	const concurrency = 7
+	w := newWorld(t)
+	all, agents := servers(60), []string{"a", "b", "c", "d"}
+	w.agent("a", 1)
+	w.agent("b", 2, "a")
+	img, next := w.image("any", "1.0.0"), w.image("any", "2.0.0")
+	w.enrol(all...)
+	one, _ := w.start(Config{Concurrency: concurrency})
+	two, _ := w.start(Config{Concurrency: concurrency})
+	w.execute(func(v taskv1.Verb, agent string) taskv1.State {
+		if v == taskv1.Verb_VERB_UPGRADE && agent == "c" {
+			return taskv1.State_STATE_UNDONE
+		}
+		return taskv1.State_STATE_SUCCEEDED
+	})
+	w.wantAll(all, agents, 1, img)
+	w.awaitEnds(one, 240)
+	w.wantAll(all, agents, 2, next)
+	w.awaitEnds(one, 480)
+	w.awaitEnds(two, 480)
+	count := map[task.State]int{}
+	for _, s := range w.judge(concurrency) {
+		count[s]++
+	}
+	if count[task.Succeeded] != 420 || count[task.Undone] != 60 || len(count) != 2 {
+		t.Errorf("the tasks ended as %v, want 420 succeeded and 60 undone", count)
+	}
+	w.sameAsFolded(one, all...)
+	w.sameAsFolded(two, all...)
+}
+
+func TestADispatcherThatIsStoppedAndStartedGoesOn(t *testing.T) {
+	const concurrency = 5
+	w := newWorld(t)
+	store := t.TempDir()
+	all := servers(40)
+	w.enrol(all...)
+	w.execute(nil)
+	img := w.image("any", "1.0.0")
+	d, stop := w.start(Config{Concurrency: concurrency, Store: store})
+	w.wantAll(all, []string{"a", "b"}, 1, img)
+	for n := 1; n <= 4; n++ {
+		w.awaitEnds(d, n*15)
+		stop()
+		d, stop = w.start(Config{Concurrency: concurrency, Store: store})
+	}
+	w.awaitEnds(d, 80)
+	if ended := w.judge(concurrency); len(ended) != 80 {
+		t.Errorf("%d tasks ended, want 80", len(ended))
+	}
+	w.sameAsFolded(d, all...)
+}
+
+func TestManyTasksAtOnceGoInBatches(t *testing.T) {
+	const concurrency = 1000
+	w := newWorld(t)
+	all := servers(200)
+	w.enrol(all...)
+	w.execute(nil)
+	img := w.image("any", "1.0.0")
+	agents := []string{"a", "b", "c", "d", "e", "f"}
+	w.wantAll(all, agents, 1, img) // before anybody dispatches
+	d, _ := w.start(Config{Concurrency: concurrency})
+	began := time.Now()
+	w.awaitEnds(d, 1200)
+	t.Log(fmt.Sprint("1,200 tasks took ", time.Since(began)))
+	if ended := w.judge(concurrency); len(ended) != 1200 {
+		t.Errorf("%d tasks ended, want 1200", len(ended))
+	}
+	w.sameAsFolded(d, all...)
+}
