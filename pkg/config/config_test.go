@@ -1,0 +1,38 @@
+package config_test
+
+import (
+	"bytes"
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/config"
+)
+
+func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
+	env := map[string]string{"GARRISON_LOG_LEVEL": "debug", "GARRISON_COUNT": "x"}
+	for name, c := range map[string]struct {
+		args  []string
+		level string
+		says  string // on stderr, when refused
+	}{
+		"from the environment":       {[]string{"--count", "1"}, "debug", ""},
+		"from the command line":      {[]string{"--count", "1", "--log-level", "warn"}, "warn", ""},
+		"a bad variable":             {nil, "", "GARRISON_COUNT"},
+		"an argument that is none":   {[]string{"--count", "1", "stray"}, "", `unexpected argument "stray"`},
+		"a flag that does not exist": {[]string{"--nope"}, "", "-nope"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := flag.NewFlagSet("test", flag.ContinueOnError)
+			level, _ := fs.String("log-level", "info", ""), fs.Int("count", 0, "")
+			var stderr bytes.Buffer
+			err := config.Parse(fs, c.args, func(k string) string { return env[k] }, &stderr)
+			if (err != nil) != (c.says != "") || !strings.Contains(stderr.String(), c.says) {
+				t.Fatalf("error %v, says %q; want it to say %q", err, stderr.String(), c.says)
+			}
+			if err == nil && *level != c.level {
+				t.Errorf("level %q, want %q", *level, c.level)
+			}
+		})
+	}
+}

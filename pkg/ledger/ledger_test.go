@@ -1,0 +1,119 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
+	for _, k := range ledger.Kinds {
+		want := ledger.Fact{
+			Noun: k.Noun, Key: "a.b", Body: k.Body.ProtoReflect().New().Interface(),
+			ID: "0190", At: time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC), Source: k.Noun.Writer(), Actor: "alice",
+			Request: "r", Cause: ledger.CausedByFact(7), Trace: "00-a-b-01", Sequence: 42,
+		}
+		header, data, err := ledger.Encode(want)
+		if err != nil {
+			t.Errorf("encode %s.%s: %v", k.Noun, k.Name, err)
+			continue
+		}
+		if subject := want.Subject(); subject != "garrison.ledger."+string(k.Noun)+".a.b."+k.Name {
+			t.Errorf("subject %s", subject)
+		}
+		have, err := ledger.Decode(want.Subject(), header, data, 42)
+		if err != nil {
+			t.Errorf("decode %s.%s: %v", k.Noun, k.Name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, have, protocmp.Transform()); diff != "" {
+			t.Errorf("%s.%s (-want +have):\n%s", k.Noun, k.Name, diff)
+		}
+	}
+}
+
+func TestAFactCarriesTheAttributesOfCloudEvents(t *testing.T) {
+	header, _, err := ledger.Encode(ledger.Fact{
+		Noun: ledger.Task, Key: "t1", Body: &taskv1.Queued{}, ID: "i", At: time.Unix(0, 0), Source: ledger.Dispatcher, Actor: "alice",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"ce-specversion": {"1.0"}, "ce-id": {"i"}, "ce-type": {"garrison.task.v1.Queued"}, "ce-source": {"garrison/task-dispatcher"},
+		"ce-subject": {"task/t1"}, "ce-time": {"1970-01-01T00:00:00Z"}, "Garrison-Actor": {"alice"},
+	}
+	if diff := cmp.Diff(want, header); diff != "" {
+		t.Errorf("(-want +have):\n%s", diff)
+	}
+}
+
+func TestAFactThatIsNotWholeIsNotEncoded(t *testing.T) {
+	whole := ledger.Fact{Noun: ledger.Task, Key: "t1", Body: &taskv1.Queued{}, ID: "i", At: time.Unix(1, 0), Source: "s", Actor: "a"}
+	for name, edit := range map[string]func(*ledger.Fact){
+		"no id":        func(f *ledger.Fact) { f.ID = "" },
+		"no key":       func(f *ledger.Fact) { f.Key = "" },
+		"no time":      func(f *ledger.Fact) { f.At = time.Time{} },
+		"no actor":     func(f *ledger.Fact) { f.Actor = "" },
+		"another noun": func(f *ledger.Fact) { f.Noun = ledger.Server },
+	} {
+		f := whole
+		edit(&f)
+		if _, _, err := ledger.Encode(f); err == nil {
+			t.Errorf("%s: encoded", name)
+		}
+	}
+}
+
+func TestAMessageThatIsNoFactIsInvalid(t *testing.T) {
+	header := map[string][]string{"ce-time": {"2026-01-01T00:00:00Z"}}
+	for _, c := range []struct {
+		subject string
+		data    string
+	}{
+		{"garrison.ledger.task.t1.nonsense", ""},
+		{"garrison.ledger.nonsense.t1.queued", ""},
+		{"garrison.ledger.task.queued", ""},
+		{"other.subject", ""},
+		{"garrison.ledger.task.t1.queued", "\xff\xff\xff"},
+	} {
+		if _, err := ledger.Decode(c.subject, header, []byte(c.data), 1); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v, want invalid", c.subject, err)
+		}
+	}
+	if _, err := ledger.Decode("garrison.ledger.task.t1.queued", nil, nil, 1); !fault.Is(err, fault.Invalid) {
+		t.Errorf("without a time: %v, want invalid", err)
+	}
+}
+
+func TestEachKindIsThereOnceAndHasAWriter(t *testing.T) {
+	subjects, types := map[string]bool{}, map[string]bool{}
+	for _, k := range ledger.Kinds {
+		subject, typ := string(k.Noun)+"."+k.Name, string(k.Body.ProtoReflect().Descriptor().FullName())
+		if subjects[subject] || types[typ] {
+			t.Errorf("%s or %s is there twice", subject, typ)
+		}
+		subjects[subject], types[typ] = true, true
+		if !strings.HasPrefix(typ, "garrison."+string(k.Noun)+".v1.") || k.Noun.Writer() == "" {
+			t.Errorf("%s: body %s, writer %q", subject, typ, k.Noun.Writer())
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("garrison.ledger.task.t1.queued", "2026-01-01T00:00:00Z", []byte{})
+	f.Fuzz(func(t *testing.T, subject, at string, data []byte) {
+		fact, err := ledger.Decode(subject, map[string][]string{"ce-time": {at}}, data, 1)
+		if err == nil && fact.Subject() != subject {
+			t.Errorf("decoded %q as %q", subject, fact.Subject())
+		}
+	})
+}
