@@ -1,0 +1,298 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// signer stands in for the keys of an account: what it signs is readable.
+type signer struct{}
+
+func (signer) Server(key, id, cell string) (string, error) {
+	if key == "" || key == "not-a-key" {
+		return "", fault.New(fault.Invalid, "public key %q is not a user's key", key)
+	}
+	return "jwt of " + key + " for " + id + " in " + cell, nil
+}
+
+func (signer) Guest(id, _ string, _ time.Time) (string, []byte, error) {
+	return "guest jwt of " + id, []byte("SUGUEST"), nil
+}
+
+// site is a bus with a registry on it, and everybody who talks to it.
+type site struct {
+	t    *testing.T
+	bus  *bustest.Bus
+	r    *Registry
+	ops  *bus.Conn
+	core *bus.Writer // writes the facts of the other services
+}
+
+func start(t *testing.T) *site {
+	t.Helper()
+	b := bustest.Start(t)
+	s := &site{t: t, bus: b, ops: b.Dial(t, "alice")}
+	s.core = b.Writer(t, b.Dial(t, "core"))
+	s.r, _ = s.registry()
+	return s
+}
+
+// registry runs one more registry on the site's bus.
+func (s *site) registry() (*Registry, func()) {
+	s.t.Helper()
+	r, err := New(Config{
+		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{}, JoinURL: "nats://bus:4222",
+		BeatInterval: 100 * time.Millisecond, Log: zerolog.Nop(),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stop := bustest.Go(s.t, r.Run)
+	select {
+	case <-r.Ready():
+	case <-time.After(20 * time.Second):
+		s.t.Fatal("the registry is not ready after 20 s")
+	}
+	bustest.Eventually(s.t, "the registry answers", func() bool {
+		_, err := ask[*registryv1.ListAgentsResponse](s, "ListAgents", &registryv1.ListAgentsRequest{})
+		return err == nil
+	})
+	return r, stop
+}
+
+var methods = registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").Methods()
+
+func ask[R proto.Message](s *site, method protoreflect.Name, q proto.Message) (R, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return bus.Call[R](ctx, s.ops, ledger.Registry, methods.ByName(method), q)
+}
+
+func must[R proto.Message](s *site, method protoreflect.Name, q proto.Message) R {
+	s.t.Helper()
+	r, err := ask[R](s, method, q)
+	if err != nil {
+		s.t.Fatalf("%s: %v", method, err)
+	}
+	return r
+}
+
+// append records facts of other services.
+func (s *site) append(drafts ...ledger.Draft) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	last, err := s.core.Append(ctx, drafts...)
+	if err != nil {
+		s.t.Fatalf("append: %v", err)
+	}
+	if err := s.r.follower.Wait(ctx, last); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func fact(noun ledger.Noun, key string, body proto.Message) ledger.Draft {
+	return ledger.Free(ledger.Fact{
+		Noun: noun, Key: key, Body: body, ID: ident.New(), At: time.Now(), Source: noun.Writer(), Actor: noun.Writer(),
+	})
+}
+
+// agent creates an agent of kind daemon.
+func (s *site) agent(name string, dependencies ...string) {
+	s.t.Helper()
+	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
+		Agent: &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON, Dependencies: dependencies},
+	})
+}
+
+func (s *site) channel(name string, byDefault bool) {
+	s.t.Helper()
+	s.append(fact(ledger.Channel, name, &channelv1.Created{Default: byDefault}))
+}
+
+// image makes an active image for linux/amd64 and puts it into a channel.
+func (s *site) image(agent, version, channel string, change ...func(*imagev1.Manifest)) string {
+	s.t.Helper()
+	m := &imagev1.Manifest{
+		Id: ident.From("image", agent, version, channel), Agent: agent, Version: version, Kind: agentv1.Kind_KIND_DAEMON,
+		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}, Blob: &imagev1.Blob{Digest: []byte(agent + version)},
+	}
+	for _, c := range change {
+		c(m)
+	}
+	s.append(
+		fact(ledger.Image, m.Id, &imagev1.Created{Manifest: m}), fact(ledger.Image, m.Id, &imagev1.Filled{}),
+		fact(ledger.Image, m.Id, &imagev1.Activated{}), fact(ledger.Channel, channel, &channelv1.ImageAdded{ImageId: m.Id}))
+	return m.Id
+}
+
+func (s *site) invite(name string) trust.Token {
+	s.t.Helper()
+	r := must[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: name})
+	token, err := trust.ParseToken(r.Token)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return token
+}
+
+func (s *site) enrol(token trust.Token, key string) (*registryv1.EnrolResponse, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.ServerID})
+	return bus.Ask[*registryv1.EnrolResponse](ctx, s.ops, subject, &registryv1.EnrolRequest{
+		ServerId: token.ServerID, Secret: token.Secret, PublicKey: key,
+		Sysinfo: &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}},
+	})
+}
+
+// server invites and enrols a server, and gives its id.
+func (s *site) server(name string) string {
+	s.t.Helper()
+	token := s.invite(name)
+	if _, err := s.enrol(token, "key of "+name); err != nil {
+		s.t.Fatalf("enrol %s: %v", name, err)
+	}
+	return token.ServerID
+}
+
+// publish publishes an intent and gives its id.
+func (s *site) publish(verb string, i *intentv1.Intent) string {
+	s.t.Helper()
+	data, err := protojson.Marshal(i)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id := ident.New()
+	s.publishRaw(bus.Durable{Subject: topology.IntentSubject(verb, "alice", id), ID: id, Type: "application/json", Data: data})
+	return id
+}
+
+func (s *site) publishRaw(d bus.Durable) {
+	s.t.Helper()
+	if _, err := s.ops.PublishDurable(context.Background(), d); err != nil {
+		s.t.Fatalf("publish: %v", err)
+	}
+}
+
+// outcome waits for what became of an intent.
+func (s *site) outcome(id string) *intentv1.Record {
+	s.t.Helper()
+	r := must[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)})
+	return r.Intent
+}
+
+// accepted publishes an intent that must be accepted.
+func (s *site) accepted(verb string, i *intentv1.Intent) *intentv1.Record {
+	s.t.Helper()
+	r := s.outcome(s.publish(verb, i))
+	if r.State != intentv1.State_STATE_ACCEPTED {
+		s.t.Fatalf("%s was refused: %v", verb, fault.Line(r.Refusal))
+	}
+	return r
+}
+
+func on(servers ...string) *intentv1.Selector { return &intentv1.Selector{Servers: servers} }
+
+func install(agent string, on *intentv1.Selector) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: agent, On: on}}}
+}
+
+func upgrade(agent, version string, on *intentv1.Selector) *intentv1.Intent {
+	choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
+	return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, On: on, Image: choice}}}
+}
+
+func remove(agent string, on *intentv1.Selector) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: agent, On: on}}}
+}
+
+func decommission(server string, lost bool) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: server, Lost: lost}}}
+}
+
+// report publishes a report of a server of the cell main.
+func (s *site) report(kind string, r *reportv1.Report) {
+	s.t.Helper()
+	s.reportOn(topology.ServerAddress{Cell: "main", Server: r.ServerId}, kind, r)
+}
+
+func (s *site) reportOn(a topology.ServerAddress, kind string, r *reportv1.Report) {
+	s.t.Helper()
+	data, err := proto.Marshal(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.publishRaw(bus.Durable{Subject: topology.ReportSubject(a, kind), Data: data})
+}
+
+func (s *site) beat(server, boot string) {
+	s.t.Helper()
+	data, err := proto.Marshal(&reportv1.Beat{ServerId: server, BootId: boot})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.ops.Publish(topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: server}), data); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// facts gives the ledger's facts about a key.
+func (s *site) facts(noun ledger.Noun, key string) []ledger.Fact {
+	s.t.Helper()
+	msgs, err := s.ops.DirectGetFrom(context.Background(), topology.Ledger, ledger.KeySubject(noun, key), 1, 1000)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var out []ledger.Fact
+	for _, m := range msgs {
+		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func names(facts []ledger.Fact) []string {
+	var out []string
+	for _, f := range facts {
+		out = append(out, f.Name())
+	}
+	return out
+}
+
+// codeOf gives the code of the refusal that an error carries.
+func codeOf(err error) string {
+	if err == nil {
+		return "none"
+	}
+	if r := fault.RefusalOf(err); r != nil {
+		return r.Code
+	}
+	return errors.Unwrap(err).Error()
+}
