@@ -38,6 +38,7 @@ type Options struct {
 	Log         zerolog.Logger // what happens to the connection
 	Persist     bool           // keep trying when the bus is away at the start: for services and servers, not for people
 	MaxBackoff  time.Duration  // the longest wait between two tries to reconnect; 0 means 10 s
+	Denied      func(error)    // told when the bus refuses a subject, which no answer ever says; may be nil, must not block
 }
 
 // Conn is a connection to the bus. It is safe for concurrent use.
@@ -119,6 +120,9 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 				e = e.Str("subject", s.Subject)
 			}
 			e.Msg("bus error")
+			if o.Denied != nil && errors.Is(err, nats.ErrPermissionViolation) {
+				o.Denied(fault.New(fault.Denied, "%w", err))
+			}
 		}),
 	}
 	if o.Name != "" {
