@@ -9,7 +9,8 @@
 //     had the digest of its manifest. Should its content go at the same moment, because
 //     another image that shared it was deleted, it is disabled again at once.
 //  3. No chunk is stored that does not have the digest in a manifest.
-//  4. Every request may be made again: what already holds is left as it is.
+//  4. Every request may be made again: what already holds is left as it is. Only what is
+//     deleted is not found the second time.
 //  5. What a request changed can be seen in the answer and by every later request to
 //     the same catalog. A catalog that does not know what is named first reads to the
 //     end of the ledger.

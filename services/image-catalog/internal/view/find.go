@@ -17,15 +17,23 @@ import (
 // namedAtOnce is how many images an ambiguity lists.
 const namedAtOnce = 5
 
-// Image gives a copy of an image with its channels, by its id.
+// Image gives an image with its channels, by its id. It may be kept and must not be
+// changed: its manifest is shared, because nothing ever changes one and each chunk that
+// comes would copy thousands of digests.
 func (v *View) Image(id string) (*imagev1.Image, bool) {
 	i, ok := v.images.Get(id)
 	if !ok {
 		return nil, false
 	}
-	out := proto.CloneOf(i)
-	out.Channels = slices.Clone(v.index.channelsOf(id))
-	return out, true
+	return v.with(i, i.Manifest), true
+}
+
+// with gives the record with its channels and a manifest, whole or not.
+func (v *View) with(i *imagev1.Image, m *imagev1.Manifest) *imagev1.Image {
+	return &imagev1.Image{
+		Manifest: m, State: i.State, Filled: i.Filled, Since: i.Since, Reason: i.Reason,
+		Channels: slices.Clone(v.index.channelsOf(i.Manifest.Id)),
+	}
 }
 
 // Channel gives a copy of a channel.

@@ -85,28 +85,17 @@ func (v *View) listed(p *page, q *catalogv1.ListImagesRequest, e entry) bool {
 	return true
 }
 
-// row copies an image without its chunk digests.
+// row gives an image without its chunk digests.
 func (v *View) row(i *imagev1.Image) *imagev1.Image {
 	m, b := i.Manifest, i.Manifest.GetBlob()
-	return &imagev1.Image{
-		Manifest: &imagev1.Manifest{
-			Id: m.Id, Agent: m.Agent, Version: m.Version, Kind: m.Kind, Platform: proto.CloneOf(m.Platform),
-			Blob: &imagev1.Blob{
-				Digest: slices.Clone(b.GetDigest()), SizeBytes: b.GetSizeBytes(), ChunkSizeBytes: b.GetChunkSizeBytes(),
-				UnpackedSizeBytes: b.GetUnpackedSizeBytes(), Entries: b.GetEntries(),
-			},
-			Run: proto.CloneOf(m.Run), PublishedAt: proto.CloneOf(m.PublishedAt), Tags: cloneTags(m.Tags), Description: m.Description,
+	return v.with(i, &imagev1.Manifest{
+		Id: m.Id, Agent: m.Agent, Version: m.Version, Kind: m.Kind, Platform: m.Platform, Run: m.Run,
+		PublishedAt: m.PublishedAt, Tags: m.Tags, Description: m.Description,
+		Blob: &imagev1.Blob{
+			Digest: b.GetDigest(), SizeBytes: b.GetSizeBytes(), ChunkSizeBytes: b.GetChunkSizeBytes(),
+			UnpackedSizeBytes: b.GetUnpackedSizeBytes(), Entries: b.GetEntries(),
 		},
-		State: i.State, Filled: i.Filled, Since: proto.CloneOf(i.Since), Reason: i.Reason, Channels: slices.Clone(v.index.channelsOf(m.Id)),
-	}
-}
-
-func cloneTags(tags map[string]string) map[string]string {
-	out := make(map[string]string, len(tags))
-	for k, t := range tags {
-		out[k] = t
-	}
-	return out
+	})
 }
 
 // Channels gives one part of the channels, by name, and the cursor of the next.

@@ -83,6 +83,12 @@ func questions(t *rapid.T, v *View) map[string]any {
 		i, _ := v.Image(id)
 		out[id] = i.Channels
 	}
+	for s, o := range v.index.byState {
+		out[s.String()] = o.Len()
+	}
+	for c, o := range v.index.byChannel {
+		out["channel "+c] = o.Len()
+	}
 	out["builds"] = maps.Clone(v.index.byBuild)
 	out["ids"] = v.index.ids.Keys()
 	return out

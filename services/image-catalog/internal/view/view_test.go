@@ -12,8 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -260,11 +258,13 @@ func TestADisabledImageIsNotEnabledWithoutACheckOfItsContent(t *testing.T) {
 func TestPromotionMakesAnImageTheNewestOfItsChannel(t *testing.T) {
 	w := newWorld()
 	a, b := w.active(t, manifest("a", "1.0.0", "amd64", "x")), w.active(t, manifest("a", "1.1.0", "amd64", "y"))
+	if c, _ := w.Channel(DefaultChannel); !slices.Equal(c.ImageIds, []string{a, b}) {
+		t.Fatal(c.ImageIds)
+	}
 	drafts, err := w.Promote(a, DefaultChannel)
 	w.do(t, drafts, err)
-	c, _ := w.Channel(DefaultChannel)
-	if d := cmp.Diff([]string{b, a}, c.ImageIds); d != "" {
-		t.Fatal(d)
+	if c, _ := w.Channel(DefaultChannel); !slices.Equal(c.ImageIds, []string{b, a}) {
+		t.Fatal(c.ImageIds)
 	}
 }
 
@@ -322,136 +322,41 @@ func TestAnImageDeletedWhileAChannelGetsItLeavesTheChannel(t *testing.T) {
 	}
 }
 
-func (w *world) listAll(t *testing.T, q *catalogv1.ListImagesRequest) []string {
-	t.Helper()
-	var out []string
-	for {
-		images, next, err := w.List(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range images {
-			if len(i.Manifest.Blob.ChunkDigests) != 0 {
-				t.Fatal("chunk digests are listed")
-			}
-			out = append(out, i.Manifest.Agent+" "+i.Manifest.Version)
-		}
-		if next == "" {
-			return out
-		}
-		q.Page = &apiv1.Page{Limit: q.GetPage().GetLimit(), Cursor: next}
-	}
-}
-
-func TestImagesAreListedInPartsByAgentAndVersion(t *testing.T) {
-	w := newWorld()
-	var want []string
-	for _, agent := range []string{"a", "b"} {
-		for _, version := range []string{"0.9.0", "1.0.0-rc.1", "1.0.0", "1.2.0", "1.10.0"} {
-			want = append(want, agent+" "+version)
-		}
-	}
-	for _, n := range []int{7, 3, 9, 0, 4, 1, 8, 2, 6, 5} {
-		agent, version, _ := strings.Cut(want[n], " ")
-		w.active(t, manifest(agent, version, "amd64", want[n]))
-	}
-	for limit := range uint32(12) {
-		if d := cmp.Diff(want, w.listAll(t, &catalogv1.ListImagesRequest{Page: &apiv1.Page{Limit: limit}})); d != "" {
-			t.Fatalf("limit %d: %s", limit, d)
-		}
-	}
-	if d := cmp.Diff(want[5:], w.listAll(t, &catalogv1.ListImagesRequest{Agent: "b", Page: &apiv1.Page{Limit: 2}})); d != "" {
-		t.Fatal(d)
-	}
-}
-
-func TestImagesAreFilteredByChannelAndState(t *testing.T) {
-	w := newWorld()
-	id := w.active(t, manifest("a", "1.0.0", "amd64", "x"))
-	w.active(t, manifest("a", "1.1.0", "amd64", "y"))
-	drafts, err := w.Create(manifest("a", "1.2.0", "amd64", "z"))
-	w.do(t, drafts, err)
-	drafts, err = w.CreateChannel("dev", "")
-	w.do(t, drafts, err)
-	drafts, err = w.Promote(id, "dev")
-	w.do(t, drafts, err)
-	drafts, err = w.Disable(id, "")
-	w.do(t, drafts, err)
-	for _, c := range []struct {
-		q    *catalogv1.ListImagesRequest
-		want []string
-	}{
-		{&catalogv1.ListImagesRequest{Channel: "dev"}, []string{"a 1.0.0"}},
-		{&catalogv1.ListImagesRequest{Channel: "release"}, []string{"a 1.0.0", "a 1.1.0"}},
-		{&catalogv1.ListImagesRequest{Channel: "release", State: imagev1.State_STATE_ACTIVE}, []string{"a 1.1.0"}},
-		{&catalogv1.ListImagesRequest{State: imagev1.State_STATE_UNACTIVATED}, []string{"a 1.2.0"}},
-		{&catalogv1.ListImagesRequest{State: imagev1.State_STATE_DISABLED, Agent: "b"}, nil},
-	} {
-		if d := cmp.Diff(c.want, w.listAll(t, c.q)); d != "" {
-			t.Errorf("%v: %s", c.q, d)
-		}
-	}
-	if _, _, err := w.List(&catalogv1.ListImagesRequest{Channel: "stage"}); fault.RefusalOf(err).GetCode() != "NO_CHANNEL" {
-		t.Fatal(err)
-	}
-}
-
-func TestAPartOfAListEndsBeforeItIsTooLargeForAMessage(t *testing.T) {
-	w := newWorld()
-	for n := range 40 {
-		m := manifest("a", "1.0."+strconv.Itoa(n), "amd64", strconv.Itoa(n))
-		m.Run = &imagev1.Run{Args: []string{strings.Repeat("x", 60<<10)}}
-		w.active(t, m)
-	}
-	images, next, err := w.List(&catalogv1.ListImagesRequest{})
-	if err != nil || next == "" || proto.Size(&catalogv1.ListImagesResponse{Images: images}) > 900<<10 {
-		t.Fatalf("%d images, next %q, %v", len(images), next, err)
-	}
-	if all := w.listAll(t, &catalogv1.ListImagesRequest{}); len(all) != 40 {
-		t.Fatalf("%d images listed", len(all))
-	}
-}
-
-func TestAForeignCursorIsRefused(t *testing.T) {
-	w := newWorld()
-	for _, cursor := range []string{"!", "abc", writeCursor("a", "b")} {
-		_, _, err := w.List(&catalogv1.ListImagesRequest{Page: &apiv1.Page{Cursor: cursor}})
-		if fault.RefusalOf(err).GetCode() != "BAD_CURSOR" {
-			t.Errorf("%q: %v", cursor, err)
-		}
-	}
-}
-
-func TestChannelsAreListedInPartsByName(t *testing.T) {
-	w := newWorld()
-	want := []string{"a", "b", "c", "d", "e"}
-	for _, n := range []int{3, 1, 4, 0, 2} {
-		drafts, err := w.CreateChannel(want[n], "")
-		w.do(t, drafts, err)
-	}
-	var have []string
-	for p := (&apiv1.Page{Limit: 2}); ; {
-		channels, next, err := w.Channels(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range channels {
-			have = append(have, c.Name)
-		}
-		if next == "" {
-			break
-		}
-		p.Cursor = next
-	}
-	if !slices.Equal(have, want) {
-		t.Fatal(have)
-	}
-}
-
 func TestTheNearestNameIsTheOneWithTheFewestEdits(t *testing.T) {
 	for want, name := range map[string]string{"relase": "release", "dve": "dev", "staging": "staging", "zzzzzz": "", "": ""} {
 		if have := nearest(want, []string{"dev", "release", "staging"}); have != name {
 			t.Errorf("nearest to %q is %q, want %q", want, have, name)
+		}
+	}
+}
+
+func TestAFactFitsOnlyInTheStatesOfTheTable(t *testing.T) {
+	fits := map[string]string{
+		"unactivated": "filled deleted",
+		"filled":      "activated deleted",
+		"active":      "disabled",
+		"disabled":    "enabled deleted",
+		"deleted":     "",
+	}
+	bodies := []proto.Message{&imagev1.Filled{}, &imagev1.Activated{}, &imagev1.Disabled{}, &imagev1.Enabled{}, &imagev1.Deleted{}}
+	for state, want := range fits {
+		have := []string{}
+		for _, b := range bodies {
+			w := newWorld()
+			from, filled := state, state == "filled"
+			if filled {
+				from = "unactivated"
+			}
+			id := w.inState(t, from)
+			if filled {
+				w.fold(imageFact(id, &imagev1.Filled{}))
+			}
+			if f := imageFact(id, b); w.fold(f) {
+				have = append(have, f.Name())
+			}
+		}
+		if d := cmp.Diff(strings.Fields(want), have); d != "" {
+			t.Errorf("%s: %s", state, d)
 		}
 	}
 }
