@@ -43,14 +43,10 @@ func (g *Garrison) addService(name string) error {
 		}
 		part.Run = s.Run
 	case topology.UserDispatcher:
-		s, err := dispatcher.New(dispatcher.Config{
+		part.Run = dispatcher.New(dispatcher.Config{
 			Conn: conn, Store: store, Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
 			Log: g.logger(name), Now: time.Now, NewID: ident.New,
-		})
-		if err != nil {
-			return err
-		}
-		part.Run = s.Run
+		}).Run
 	default:
 		return fmt.Errorf("there is no service %q", name)
 	}

@@ -123,6 +123,11 @@ func (f *Fleet) serviceArgs(name string) []string {
 	return args
 }
 
+// Replica makes a second process of a service that runs apart.
+func (f *Fleet) Replica(service string) *Process {
+	return f.process(service+"-2", service, f.serviceArgs(service)...)
+}
+
 // WaitReady waits until every service answers.
 func (f *Fleet) WaitReady(ctx context.Context) error {
 	return f.until(ctx, "every service answers", func(ctx context.Context) error {

@@ -34,10 +34,15 @@ const (
 )
 
 // New makes a logger that writes JSON lines to w. level is debug, info, warn or error.
+// An empty service leaves the field to whoever makes loggers of this one.
 func New(w io.Writer, service, level string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil || level == "" {
 		return zerolog.Nop(), fmt.Errorf("log level %q: want debug, info, warn or error", level)
 	}
-	return zerolog.New(w).Level(l).With().Timestamp().Str(Service, service).Logger(), nil
+	with := zerolog.New(w).Level(l).With().Timestamp()
+	if service != "" {
+		with = with.Str(Service, service)
+	}
+	return with.Logger(), nil
 }

@@ -33,9 +33,9 @@ func main() {
 
 type flags struct {
 	data, listen, services, level, url string
-	replicas                                      int
-	lazy, showVersion                             bool
-	tuning                                        allinone.Tuning
+	replicas                           int
+	lazy, showVersion                  bool
+	tuning                             allinone.Tuning
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -87,7 +87,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	case "provision":
 		return allinone.Provision(ctx, f.data, f.url, f.replicas)
 	}
-	log, err := logs.New(stderr, "garrisond", f.level)
+	log, err := logs.New(stderr, "", f.level)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,163 @@
+// Package invariant checks what must always hold, over a whole ledger: after every
+// fault, whatever was killed. Each check names the facts that break it.
+package invariant
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// Check gives what does not hold in a ledger after quiescence: nothing is under way any
+// more. acknowledged are the ids of the intents whose publishers were told that they are stored.
+func Check(facts []ledger.Fact, acknowledged []string) []error {
+	c := &checker{
+		decided: map[string]int{}, open: map[string]string{}, tasks: map[string]*task{},
+		generations: map[string]bool{}, instances: map[string]map[string]bool{}, dead: map[string]bool{},
+	}
+	for _, f := range facts {
+		c.fold(f)
+	}
+	for _, id := range acknowledged {
+		if n := c.decided[id]; n != 1 {
+			c.breaks(ledger.Fact{}, "intent %s was acknowledged and decided %d times", id, n)
+		}
+	}
+	for id, t := range c.tasks {
+		if !t.ended {
+			c.breaks(t.last, "task %s never ended", id)
+		}
+	}
+	return c.broken
+}
+
+type task struct {
+	place string // server and agent
+	ended bool
+	last  ledger.Fact
+}
+
+type checker struct {
+	decided     map[string]int             // how often an intent was decided
+	open        map[string]string          // the task between assigned and its end, by server and agent
+	tasks       map[string]*task           // by id
+	generations map[string]bool            // instance, generation and attempt for which a task was queued
+	instances   map[string]map[string]bool // agents wanted, by server
+	dead        map[string]bool
+	broken      []error
+}
+
+func (c *checker) breaks(f ledger.Fact, format string, args ...any) {
+	c.broken = append(c.broken, fmt.Errorf("fact %d: %s", f.Sequence, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) fold(f ledger.Fact) {
+	if f.Actor == "" || f.Source != f.Noun.Writer() {
+		c.breaks(f, "a fact about a %s, written by %q for actor %q", f.Noun, f.Source, f.Actor)
+	}
+	switch b := f.Body.(type) {
+	case *intentv1.Accepted, *intentv1.Refused:
+		if c.decided[f.Key]++; c.decided[f.Key] > 1 {
+			c.breaks(f, "intent %s is decided again", f.Key)
+		}
+	case *instancev1.Wanted:
+		c.wanted(f, b)
+	case *instancev1.Gone:
+		server, agent, _ := cutKey(f.Key)
+		delete(c.instances[server], agent)
+	case *serverv1.Dead:
+		c.died(f)
+	}
+	if f.Noun == ledger.Task {
+		c.task(f)
+	}
+}
+
+func (c *checker) wanted(f ledger.Fact, b *instancev1.Wanted) {
+	server, agent, _ := cutKey(f.Key)
+	if c.dead[server] {
+		c.breaks(f, "%s is wanted on a dead server", f.Key)
+	}
+	if b.IntentId == "" {
+		c.breaks(f, "%s changes and no intent asked for it", f.Key)
+	}
+	if c.instances[server] == nil {
+		c.instances[server] = map[string]bool{}
+	}
+	c.instances[server][agent] = true
+}
+
+func (c *checker) died(f ledger.Fact) {
+	if left := c.instances[f.Key]; len(left) > 0 {
+		c.breaks(f, "server %s is dead with %d instances", f.Key, len(left))
+	}
+	for id, t := range c.tasks {
+		if server, _, _ := cutKey(t.place); server == f.Key && !t.ended {
+			c.breaks(f, "server %s is dead while task %s is under way", f.Key, id)
+		}
+	}
+	c.dead[f.Key] = true
+}
+
+var ends = []string{"succeeded", "failed", "undone", "cancelled", "expired", "superseded"}
+
+func (c *checker) task(f ledger.Fact) {
+	if b, ok := f.Body.(*taskv1.Queued); ok {
+		c.queued(f, b)
+		return
+	}
+	t, ok := c.tasks[f.Key]
+	if !ok {
+		c.breaks(f, "task %s was %s before it was queued", f.Key, f.Name())
+		return
+	}
+	if t.ended {
+		c.breaks(f, "task %s was %s after its end at %d", f.Key, f.Name(), t.last.Sequence)
+		return
+	}
+	t.last = f
+	switch {
+	case f.Name() == "assigned":
+		if other := c.open[t.place]; other != "" {
+			c.breaks(f, "task %s is assigned while %s is under way at the same place", f.Key, other)
+		}
+		c.open[t.place] = f.Key
+	case slices.Contains(ends, f.Name()):
+		t.ended = true
+		if c.open[t.place] == f.Key {
+			delete(c.open, t.place)
+		}
+	}
+}
+
+func (c *checker) queued(f ledger.Fact, b *taskv1.Queued) {
+	what := fmt.Sprintf("%s %d %d", b.InstanceId, b.Generation, b.Attempt)
+	if b.InstanceId != "" && c.generations[what] {
+		c.breaks(f, "the same change is queued again: instance, generation, attempt %s", what)
+	}
+	if c.tasks[f.Key] != nil {
+		c.breaks(f, "task %s is queued again", f.Key)
+	}
+	c.generations[what] = true
+	place := ledger.Key(b.ServerId, b.Agent)
+	if b.Agent == "" {
+		place = ledger.Key(b.ServerId, f.Key) // refreshes do not exclude each other
+	}
+	c.tasks[f.Key] = &task{place: place, last: f}
+}
+
+// cutKey splits a server's id from an agent's name.
+func cutKey(key string) (server, agent string, ok bool) {
+	for i := range key {
+		if key[i] == '.' {
+			return key[:i], key[i+1:], true
+		}
+	}
+	return key, "", false
+}

@@ -1,0 +1,80 @@
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// Whatever is killed in the middle of an upgrade, the upgrade ends as if nothing had
+// happened, and no intent is lost or decided twice.
+func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
+	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+
+	victims := map[string]*fleet.Process{"the bus": w.Garrisond, "an executor": w.servers[1].Executor}
+	for _, name := range topology.Services {
+		victims[name] = w.Services[name]
+	}
+	want := []string{"2.0.0", "1.0.0"}
+	round := 0
+	for name, victim := range victims {
+		for _, after := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond, 400 * time.Millisecond} {
+			version := want[round%2]
+			round++
+			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
+				w.ok("up", "beacon@"+version, "--on", "all", "--yes", "--detach")
+				time.Sleep(after) // not to wait for something, but to hit another moment
+				if err := victim.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				if err := victim.Start(); err != nil {
+					t.Fatal(err)
+				}
+				w.converges(version)
+			})
+		}
+	}
+	w.holds()
+}
+
+// An intent that was acknowledged is decided although the registry was dead when it came.
+func TestAnIntentWaitsForTheRegistry(t *testing.T) {
+	w := newWorld(t, fleet.Options{Apart: true}, "alpha")
+	if err := w.Services[topology.UserRegistry].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	id := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"all":true}}}`, topology.VerbInstall)
+	if err := w.Services[topology.UserRegistry].Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.converges("1.0.0")
+	w.ok("intent", "show", id)
+	w.holds()
+}
+
+// Two dispatchers at once never do a thing twice, and share the work when one is killed.
+func TestTwoDispatchersNeverDoAThingTwice(t *testing.T) {
+	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie")
+	second := w.Replica(topology.UserDispatcher)
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	for i := range 6 {
+		w.ok("up", "beacon@"+[]string{"2.0.0", "1.0.0"}[i%2], "--on", "all", "--yes")
+	}
+	if err := w.Services[topology.UserDispatcher].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
+	w.converges("2.0.0")
+	w.holds()
+	if err := second.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
