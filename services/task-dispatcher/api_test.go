@@ -1,0 +1,178 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// queuedWorld gives a world in which ten tasks of two agents are queued, and one is under way.
+func queuedWorld(t *testing.T) (*world, *Dispatcher, []string) {
+	w := newWorld(t)
+	d, _ := w.start(Config{Concurrency: 1})
+	all := servers(5)
+	w.enrol(all...)
+	img := w.image("any", "1.0.0")
+	for _, s := range all {
+		w.want(s, "a", 1, img)
+		w.want(s, "b", 1, img)
+	}
+	bustest.Eventually(t, "ten tasks, one of them assigned", func() bool {
+		var assigned int
+		for _, s := range all {
+			for _, x := range w.tasks(d, s) {
+				if x.State == taskv1.State_STATE_ASSIGNED {
+					assigned++
+				}
+			}
+		}
+		r, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", &dispatcherv1.ListTasksRequest{})
+		return err == nil && len(r.Tasks) == 10 && assigned == 1
+	})
+	return w, d, all
+}
+
+func TestTasksAreListedPartByPartTheNewestFirst(t *testing.T) {
+	w, _, all := queuedWorld(t)
+	queries := map[string]struct {
+		q    *dispatcherv1.ListTasksRequest
+		want int
+	}{
+		"all":                  {&dispatcherv1.ListTasksRequest{}, 10},
+		"of an agent":          {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
+		"on a server":          {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
+		"of both":              {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
+		"of an intent":         {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
+		"in a state":           {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}}, 9},
+		"in one of two":        {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED}}, 10},
+		"of what there is not": {&dispatcherv1.ListTasksRequest{Agent: "c"}, 0},
+	}
+	for name, c := range queries {
+		t.Run(name, func(t *testing.T) {
+			whole, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", c.q)
+			if err != nil || len(whole.Tasks) != c.want || whole.NextCursor != "" {
+				t.Fatalf("%d tasks, next %q, %v; want %d", len(whole.GetTasks()), whole.GetNextCursor(), err, c.want)
+			}
+			var parts []string
+			for cursor := ""; ; {
+				c.q.Page = &apiv1.Page{Limit: 3, Cursor: cursor}
+				r, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", c.q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, x := range r.Tasks {
+					parts = append(parts, x.Id)
+				}
+				if cursor = r.NextCursor; cursor == "" {
+					break
+				}
+			}
+			var ids []string
+			for _, x := range whole.Tasks {
+				ids = append(ids, x.Id)
+			}
+			if !slices.Equal(ids, parts) {
+				t.Errorf("the parts are %v, the whole is %v", parts, ids)
+			}
+		})
+	}
+}
+
+func TestAQueuedTaskSaysWhatItWaitsFor(t *testing.T) {
+	w, _, _ := queuedWorld(t)
+	r, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", &dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range r.Tasks {
+		if want := "waits for its turn: 1 of 1 tasks are under way"; x.Reason != want {
+			t.Errorf("the reason is %q, want %q", x.Reason, want)
+		}
+	}
+}
+
+func TestOnlyAQueuedTaskIsCancelled(t *testing.T) {
+	w, d, all := queuedWorld(t)
+	var queued, assigned *taskv1.Task
+	for _, s := range all {
+		for _, x := range w.tasks(d, s) {
+			if x.State == taskv1.State_STATE_QUEUED {
+				queued = x
+			} else {
+				assigned = x
+			}
+		}
+	}
+	r, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: queued.Id[:18], Reason: "not today"})
+	if err != nil || r.Task.State != taskv1.State_STATE_CANCELLED || r.Task.Reason != "not today" {
+		t.Fatalf("cancelled: %v, %v", r, err)
+	}
+	for _, id := range []string{assigned.Id, queued.Id} {
+		_, err = call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: id})
+		if !fault.Is(err, fault.Conflict) || fault.RefusalOf(err).GetCode() != "NOT_QUEUED" {
+			t.Errorf("cancel %s: %v, want NOT_QUEUED", id, err)
+		}
+	}
+	w.report(assigned.ServerId, assigned.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	w.judge(1)
+}
+
+func TestRefusalsSayWhatIsNearAndWhatToTry(t *testing.T) {
+	w, d, all := queuedWorld(t)
+	known := w.tasks(d, all[0])[0].Id
+	w.say(ledger.Server, serverID(77), &serverv1.Invited{Name: "new", Cell: "main"})
+	bustest.Eventually(t, "the invited server is known", func() bool {
+		ok := false
+		d.fold.Read(func() { _, ok = d.view.Server(serverID(77)) })
+		return ok
+	})
+	ask := map[string]func() error{
+		"UNKNOWN_TASK": func() error {
+			_, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask", &dispatcherv1.GetTaskRequest{Task: known[:8] + "x"})
+			return err
+		},
+		"NO_TASK_NAMED": func() error {
+			_, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask", &dispatcherv1.GetTaskRequest{})
+			return err
+		},
+		"UNKNOWN_SERVER": func() error {
+			_, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: all[0][:8]})
+			return err
+		},
+		"NO_DOCUMENT": func() error {
+			_, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: serverID(77)})
+			return err
+		},
+		"BAD_CURSOR": func() error {
+			_, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", &dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Cursor: "x"}})
+			return err
+		},
+	}
+	near := map[string]string{"UNKNOWN_TASK": known, "UNKNOWN_SERVER": all[0]}
+	for code, f := range ask {
+		r := fault.RefusalOf(f())
+		if r.GetCode() != code || r.GetTry() == "" || r.GetNearest() != near[code] {
+			t.Errorf("want %s near %q, have %s", code, near[code], fmt.Sprint(r))
+		}
+	}
+}
+
+func TestTheDocumentThatIsAnsweredIsTheOneThatIsStored(t *testing.T) {
+	w, d, all := queuedWorld(t)
+	same(t, w, d, all[0])
+	r, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: all[0]})
+	if err != nil || r.Document.String() != w.document(all[0]).String() || !strings.Contains(r.Document.String(), all[0]) {
+		t.Errorf("answered %v, %v; stored %v", r.GetDocument(), err, w.document(all[0]))
+	}
+}
