@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +32,7 @@ type Fleet struct {
 	Options
 	Garrisond *Process            // the bus, with every service unless they run apart
 	Services  map[string]*Process // the services, when they run apart
+	replicas  []*Process
 	servers   []*Server
 }
 
@@ -125,7 +128,9 @@ func (f *Fleet) serviceArgs(name string) []string {
 
 // Replica makes a second process of a service that runs apart.
 func (f *Fleet) Replica(service string) *Process {
-	return f.process(service+"-2", service, f.serviceArgs(service)...)
+	p := f.process(service+"-2", service, f.serviceArgs(service)...)
+	f.replicas = append(f.replicas, p)
+	return p
 }
 
 // WaitReady waits until every service answers.
@@ -210,7 +215,7 @@ func (f *Fleet) Close() error {
 	for _, s := range f.servers {
 		errs = append(errs, s.Executor.Stop())
 	}
-	for _, p := range f.Services {
+	for _, p := range slices.AppendSeq(f.replicas, maps.Values(f.Services)) {
 		errs = append(errs, p.Stop())
 	}
 	errs = append(errs, f.Garrisond.Stop(), f.killRest())
