@@ -1,0 +1,194 @@
+package instance
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+const (
+	good   = instancev1.Health_HEALTH_GOOD
+	bad    = instancev1.Health_HEALTH_BAD
+	absent = instancev1.Health_HEALTH_ABSENT
+
+	pending   = instancev1.State_STATE_PENDING
+	converged = instancev1.State_STATE_CONVERGED
+	failed    = instancev1.State_STATE_FAILED
+	drifted   = instancev1.State_STATE_DRIFTED
+	removing  = instancev1.State_STATE_REMOVING
+)
+
+var one, two = &imagev1.Ref{Id: "one", Digest: []byte{1}}, &imagev1.Ref{Id: "two", Digest: []byte{2}}
+
+// found is one way in which an agent was found, and the states that follow: when no task
+// ended yet, when the last succeeded, and when it ended badly.
+type found struct {
+	name              string
+	observed          *imagev1.Ref
+	health            instancev1.Health
+	open, done, wrong instancev1.State
+}
+
+var truths = []found{
+	{"nothing yet", nil, 0, pending, drifted, failed},
+	{"absent", nil, absent, pending, drifted, failed},
+	{"the wanted, good", one, good, converged, converged, converged},
+	{"the wanted, bad", one, bad, pending, failed, failed},
+	{"another, good", two, good, pending, drifted, failed},
+	{"another, bad", two, bad, pending, drifted, failed},
+	{"the wanted with another content", &imagev1.Ref{Id: "one", Digest: []byte{9}}, good, pending, drifted, failed},
+}
+
+func TestAStateFollowsFromWantedObservedAndTheLastTask(t *testing.T) {
+	for _, f := range truths {
+		for n := range taskv1.State_name {
+			last := taskv1.State(n)
+			want, unwanted := f.open, removing
+			switch last {
+			case taskv1.State_STATE_SUCCEEDED:
+				want = f.done
+			case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED, taskv1.State_STATE_EXPIRED:
+				want, unwanted = f.wrong, failed
+			}
+			i := &instancev1.Instance{Wanted: one, Observed: f.observed, Health: f.health, TaskState: last}
+			if have := Derive(i); have != want {
+				t.Errorf("wanted, %s, last task %s: %s; want %s", f.name, last, have, want)
+			}
+			i.Wanted = nil
+			if have := Derive(i); have != unwanted {
+				t.Errorf("unwanted, %s, last task %s: %s; want %s", f.name, last, have, unwanted)
+			}
+		}
+	}
+}
+
+func at(second int64, body proto.Message) ledger.Fact {
+	return ledger.Fact{Noun: ledger.Instance, Key: "server.web", Body: body, At: time.Unix(second, 0)}
+}
+
+// after folds bodies into an instance, and notes tasks; it fails when one does not fit.
+func after(t *testing.T, steps ...proto.Message) *instancev1.Instance {
+	t.Helper()
+	var i *instancev1.Instance
+	for n, s := range steps {
+		if task, ok := s.(*taskv1.Task); ok {
+			Note(i, task, time.Unix(int64(n), 0))
+			continue
+		}
+		next, fit := Apply(i, at(int64(n), s))
+		if !fit {
+			t.Fatalf("step %d does not fit: %v", n, s)
+		}
+		i = next
+	}
+	return i
+}
+
+func wanted(generation uint64, image *imagev1.Ref) *instancev1.Wanted {
+	return &instancev1.Wanted{InstanceId: "i", Generation: generation, Image: image, IntentId: "intent"}
+}
+
+func task(generation uint64, s taskv1.State, from, to *imagev1.Ref) *taskv1.Task {
+	return &taskv1.Task{Id: "t", InstanceId: "i", Generation: generation, State: s, From: from, To: to, Reason: reasonOf(s)}
+}
+
+func reasonOf(s taskv1.State) string {
+	if badEnd(s) {
+		return "because"
+	}
+	return ""
+}
+
+func TestAnInstanceGoesThroughItsLife(t *testing.T) {
+	const succeeded, undone = taskv1.State_STATE_SUCCEEDED, taskv1.State_STATE_UNDONE
+	for _, c := range []struct {
+		name  string
+		steps []proto.Message
+		want  instancev1.State
+	}{
+		{"wanted", []proto.Message{wanted(1, one)}, pending},
+		{"installed", []proto.Message{wanted(1, one), task(1, succeeded, nil, one)}, converged},
+		{"an old task says nothing", []proto.Message{wanted(1, one), wanted(2, two), task(1, succeeded, nil, one)}, pending},
+		{"an upgrade that was undone", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), wanted(2, two), task(2, undone, one, two)}, failed},
+		{"somebody deleted it", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Health: absent}}, drifted},
+		{"it came back", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Health: absent}, &instancev1.Observed{InstanceId: "i", Image: one, Health: good}}, converged},
+		{"it crashes", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: bad, Reason: "exit 1"}}, failed},
+		{"unwanted", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Unwanted{InstanceId: "i", Generation: 2}}, removing},
+		{"adopted", []proto.Message{&instancev1.Adopted{InstanceId: "i", Image: one}}, converged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if have := after(t, c.steps...).State; have != c.want {
+				t.Errorf("state %s; want %s", have, c.want)
+			}
+		})
+	}
+}
+
+func TestAnInstanceIsRemovedOnlyWhenItsOwnRemovalSucceeded(t *testing.T) {
+	i := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one), &instancev1.Unwanted{InstanceId: "i", Generation: 2})
+	if Removed(i) {
+		t.Error("it counts as removed before any removal ran")
+	}
+	Note(i, task(2, taskv1.State_STATE_SUCCEEDED, one, nil), time.Unix(9, 0))
+	if !Removed(i) || i.Observed != nil {
+		t.Errorf("after its removal: removed %v, observed %v", Removed(i), i.Observed)
+	}
+}
+
+func TestAFactThatDoesNotFitChangesNothing(t *testing.T) {
+	for name, body := range map[string]proto.Message{
+		"an old generation":        wanted(1, two),
+		"another instance":         &instancev1.Wanted{InstanceId: "other", Generation: 9, Image: two},
+		"another's removal":        &instancev1.Unwanted{InstanceId: "other", Generation: 9},
+		"another's end":            &instancev1.Gone{InstanceId: "other"},
+		"another's observation":    &instancev1.Observed{InstanceId: "other", Health: bad},
+		"adopted when it is there": &instancev1.Adopted{InstanceId: "i", Image: one},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := after(t, wanted(1, one))
+			before := proto.CloneOf(i)
+			next, fit := Apply(i, at(9, body))
+			if fit || !proto.Equal(before, next) {
+				t.Errorf("fit %v: %s", fit, cmp.Diff(before, next, protocmp.Transform()))
+			}
+		})
+	}
+}
+
+func TestOnlyDifferencesAreTold(t *testing.T) {
+	settled := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one))
+	fresh := after(t, wanted(1, one))
+	broken := after(t, wanted(1, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: bad, Reason: "exit 1"})
+	for _, c := range []struct {
+		name  string
+		i     *instancev1.Instance
+		found []*reportv1.Found
+		want  instancev1.Health // 0 means no difference
+	}{
+		{"as it should be", settled, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, 0},
+		{"an agent that nobody wants", settled, []*reportv1.Found{{Agent: "web", Image: one, Health: good}, {Agent: "cron", Image: two, Health: good}}, 0},
+		{"gone", settled, nil, absent},
+		{"not there yet", fresh, nil, 0},
+		{"arrived", fresh, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, good},
+		{"another image", settled, []*reportv1.Found{{Agent: "web", Image: two, Health: good}}, good},
+		{"still broken in the same way", broken, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 1"}}, 0},
+		{"broken in another way", broken, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 2"}}, bad},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := Differences(slices.Values([]*instancev1.Instance{c.i}), &reportv1.AgentsReport{Agents: c.found})
+			if (len(d) == 1) != (c.want != 0) || len(d) == 1 && d[0].Observed.Health != c.want {
+				t.Errorf("differences %v; want health %s", d, c.want)
+			}
+		})
+	}
+}

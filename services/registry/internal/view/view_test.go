@@ -1,0 +1,321 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// A small world, so that facts meet.
+var (
+	servers      = rapid.SampledFrom([]string{"s1", "s2", "s3"})
+	agents       = rapid.SampledFrom([]string{"web", "db"})
+	images       = rapid.SampledFrom([]string{"i1", "i2"})
+	environments = rapid.SampledFrom([]string{"", "prod", "test"})
+	racks        = rapid.SampledFrom([]string{"a", "b"})
+	ids          = rapid.SampledFrom([]string{"x", "y"})
+	generations  = rapid.Uint64Range(0, 4)
+	healths      = rapid.SampledFrom([]instancev1.Health{1, 2, 3})
+)
+
+func ref(t *rapid.T) *imagev1.Ref { return &imagev1.Ref{Id: images.Draw(t, "image")} }
+
+// anyFact draws any fact there is, about any key of the small world, fit or not.
+func anyFact(t *rapid.T, sequence uint64) ledger.Fact {
+	k := rapid.SampledFrom(ledger.Kinds).Filter(func(k ledger.Kind) bool { return k.Noun != ledger.Rollout }).Draw(t, "kind")
+	f := ledger.Fact{Noun: k.Noun, Body: fill(t, k.Body), At: time.Unix(int64(sequence), 0), Actor: "alice", Sequence: sequence}
+	switch k.Noun {
+	case ledger.Server:
+		f.Key = servers.Draw(t, "server")
+	case ledger.Instance:
+		f.Key = ledger.Key(servers.Draw(t, "server"), agents.Draw(t, "agent"))
+	case ledger.Agent:
+		f.Key = agents.Draw(t, "agent")
+	case ledger.Image:
+		f.Key = images.Draw(t, "image")
+	default:
+		f.Key = ids.Draw(t, "key")
+	}
+	return f
+}
+
+// fill gives a body with what matters filled in; the rest of the bodies are well as they are.
+func fill(t *rapid.T, like proto.Message) proto.Message {
+	switch b := proto.Clone(like).(type) {
+	case *serverv1.Invited:
+		b.Name, b.Cell, b.Environment = rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "name"), "main", environments.Draw(t, "env")
+		b.Labels = map[string]string{"rack": racks.Draw(t, "rack")}
+		return b
+	case *serverv1.Changed:
+		b.Environment, b.Labels = environments.Draw(t, "env"), map[string]string{"rack": racks.Draw(t, "rack")}
+		return b
+	case *instancev1.Wanted:
+		b.InstanceId, b.Generation, b.Image, b.IntentId = ids.Draw(t, "id"), generations.Draw(t, "generation"), ref(t), "intent"
+		return b
+	case *instancev1.Unwanted:
+		b.InstanceId, b.Generation = ids.Draw(t, "id"), generations.Draw(t, "generation")
+		return b
+	case *instancev1.Observed:
+		b.InstanceId, b.Image, b.Health = ids.Draw(t, "id"), ref(t), healths.Draw(t, "health")
+		return b
+	case *instancev1.Adopted:
+		b.InstanceId, b.Image = ids.Draw(t, "id"), ref(t)
+		return b
+	case *instancev1.Gone:
+		b.InstanceId = ids.Draw(t, "id")
+		return b
+	case *taskv1.Queued:
+		b.ServerId, b.Agent, b.InstanceId = servers.Draw(t, "server"), agents.Draw(t, "agent"), ids.Draw(t, "id")
+		b.Generation, b.To = generations.Draw(t, "generation"), ref(t)
+		return b
+	case *agentv1.Created:
+		b.Agent = &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Application: ids.Draw(t, "application")}
+		return b
+	case *agentv1.Changed:
+		b.Agent = &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Application: ids.Draw(t, "application")}
+		return b
+	case *applicationv1.Created:
+		b.Application = &applicationv1.Application{Description: "d"}
+		return b
+	case *environmentv1.Created:
+		b.Environment = &environmentv1.Environment{Channel: "c"}
+		return b
+	case *imagev1.Created:
+		b.Manifest = &imagev1.Manifest{Id: images.Draw(t, "image"), Agent: agents.Draw(t, "agent")}
+		return b
+	case *channelv1.ImageAdded:
+		b.ImageId = images.Draw(t, "image")
+		return b
+	case *channelv1.ImageRemoved:
+		b.ImageId = images.Draw(t, "image")
+		return b
+	default:
+		return b
+	}
+}
+
+func drawFacts(t *rapid.T) []ledger.Fact {
+	facts := make([]ledger.Fact, rapid.IntRange(0, 300).Draw(t, "facts"))
+	for n := range facts {
+		facts[n] = anyFact(t, uint64(n+1))
+	}
+	return facts
+}
+
+func canonical(t interface{ Fatal(...any) }, v *View) []byte {
+	data, err := fold.CanonicalOf(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestAFoldIsTheSameWhereverASnapshotWasTaken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		facts := drawFacts(t)
+		split := rapid.IntRange(0, len(facts)).Draw(t, "split")
+		straight, first, second := New(), New(), New()
+		for n, f := range facts {
+			straight.Apply(f)
+			if n < split {
+				first.Apply(f)
+			}
+		}
+		if err := fold.LoadCanonical(second, canonical(t, first)); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range facts[split:] {
+			second.Apply(f)
+		}
+		if !bytes.Equal(canonical(t, straight), canonical(t, second)) {
+			t.Fatal("the fold with a snapshot in between differs")
+		}
+		if diff := cmp.Diff(everyIndex(straight), everyIndex(second)); diff != "" {
+			t.Fatalf("the indexes differ:\n%s", diff)
+		}
+	})
+}
+
+// everyIndex gives what indexes hold, for comparison.
+func everyIndex(v *View) map[string][]string {
+	out := map[string][]string{"duties": slices.Collect(v.ServersWithDuties())}
+	for _, s := range []string{"s1", "s2", "s3"} {
+		for i := range v.InstancesOf(s) {
+			out["of "+s] = append(out["of "+s], i.Agent)
+		}
+	}
+	for _, n := range []string{"n1", "n2", "n3"} {
+		for s := range v.ServersNamed(n) {
+			out["named "+n] = append(out["named "+n], s.Id)
+		}
+	}
+	v.recent.Scan(func(_ uint64, id string) bool {
+		out["recent"] = append(out["recent"], id)
+		return true
+	})
+	for _, a := range []string{"", "x", "y"} {
+		out["agents in"] = append(out["agents in"], fmt.Sprint(v.AgentsIn(a)))
+	}
+	return out
+}
+
+func TestAFactThatDoesNotFitMovesOnlyTheSequenceOfItsKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := New()
+		for _, f := range drawFacts(t) {
+			before := canonical(t, v)
+			if v.Apply(f) {
+				continue
+			}
+			if f.Noun != ledger.Task && f.Noun != ledger.Image && f.Noun != ledger.Channel && v.Sequence(f.Noun, f.Key) != f.Sequence {
+				t.Fatalf("the guard of %s is %d after a fact at %d", f.Subject(), v.Sequence(f.Noun, f.Key), f.Sequence)
+			}
+			again := New()
+			if err := fold.LoadCanonical(again, before); err != nil {
+				t.Fatal(err)
+			}
+			touch(again, f)
+			if !bytes.Equal(canonical(t, again), canonical(t, v)) {
+				t.Fatalf("%s did not fit but changed more than a sequence", f.Subject())
+			}
+		}
+	})
+}
+
+// touch moves the sequence of a fact's key as a fact that does not fit may.
+func touch(v *View, f ledger.Fact) {
+	switch f.Noun {
+	case ledger.Server:
+		v.servers.Touch(f.Key, f.Sequence)
+	case ledger.Instance:
+		v.instances.Touch(f.Key, f.Sequence)
+	case ledger.Agent:
+		v.agents.Touch(f.Key, f.Sequence)
+	case ledger.Application:
+		v.applications.Touch(f.Key, f.Sequence)
+	case ledger.Environment:
+		v.environments.Touch(f.Key, f.Sequence)
+	case ledger.Intent:
+		v.intents.Touch(f.Key, f.Sequence)
+	case ledger.Task:
+		touchKnown(v.tasks, f)
+	case ledger.Image:
+		touchKnown(v.images, f)
+	case ledger.Channel:
+		touchKnown(v.channels, f)
+	}
+}
+
+func touchKnown[T proto.Message](t *fold.Table[T], f ledger.Fact) {
+	if _, ok := t.Get(f.Key); ok {
+		t.Touch(f.Key, f.Sequence)
+	}
+}
+
+func TestAFilteredListIsWhatAScanWouldGive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := New()
+		for _, f := range drawFacts(t) {
+			v.Apply(f)
+		}
+		sq := ServerFilter{
+			Environment: environments.Draw(t, "env"), Life: rapid.SampledFrom([]serverv1.Life{0, 1, 2, 3, 4}).Draw(t, "life"),
+			Presence: rapid.SampledFrom([]serverv1.Presence{0, 1, 2}).Draw(t, "presence"),
+		}
+		if rapid.Bool().Draw(t, "labelled") {
+			sq.Labels = map[string]string{"rack": racks.Draw(t, "rack")}
+		}
+		after := rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "after")
+		if diff := cmp.Diff(scanServers(v, sq, after), keysOf(v.Servers(sq, after))); diff != "" {
+			t.Fatalf("servers %+v:\n%s", sq, diff)
+		}
+		iq := InstanceFilter{
+			Server: rapid.SampledFrom([]string{"", "s1"}).Draw(t, "server"), Agent: rapid.SampledFrom([]string{"", "web"}).Draw(t, "agent"),
+			ImageID: rapid.SampledFrom([]string{"", "i1"}).Draw(t, "image"), Environment: environments.Draw(t, "env"),
+			State: rapid.SampledFrom([]instancev1.State{0, 1, 2, 3, 4, 5}).Draw(t, "state"),
+		}
+		if diff := cmp.Diff(scanInstances(v, iq, after+".web"), keysOf(v.Instances(iq, after+".web"))); diff != "" {
+			t.Fatalf("instances %+v:\n%s", iq, diff)
+		}
+	})
+}
+
+func keysOf[T any](rows func(func(string, T) bool)) (out []string) {
+	for key := range rows {
+		out = append(out, key)
+	}
+	return out
+}
+
+func scanServers(v *View, q ServerFilter, after string) (out []string) {
+	for id, s := range v.servers.All() {
+		life := q.Life == s.Life || q.Life == 0 && s.Life != serverv1.Life_LIFE_DEAD
+		label := q.Labels == nil || s.Labels["rack"] == q.Labels["rack"]
+		if life && label && (q.Environment == "" || s.Environment == q.Environment) && (q.Presence == 0 || s.Presence == q.Presence) && id > after {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func scanInstances(v *View, q InstanceFilter, after string) (out []string) {
+	for key, i := range v.instances.All() {
+		s, _ := v.servers.Get(i.ServerId)
+		if (q.Server == "" || i.ServerId == q.Server) && (q.Agent == "" || i.Agent == q.Agent) &&
+			(q.ImageID == "" || i.Wanted.GetId() == q.ImageID || i.Observed.GetId() == q.ImageID) &&
+			(q.Environment == "" || s != nil && s.Environment == q.Environment) &&
+			(q.State == 0 || i.State == q.State) && key > after {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestOnlyTheLastTenThousandIntentsAreKept(t *testing.T) {
+	v := New()
+	for n := uint64(1); n <= keptIntents+5; n++ {
+		v.Apply(ledger.Fact{Noun: ledger.Intent, Key: fmt.Sprintf("i%d", n), Body: &intentv1.Accepted{}, Sequence: n, At: time.Unix(int64(n), 0)})
+	}
+	if v.intents.Len() != keptIntents {
+		t.Errorf("%d intents are kept; want %d", v.intents.Len(), keptIntents)
+	}
+	if _, ok := v.Intent("i5"); ok {
+		t.Error("the fifth of them is kept; want the last ones")
+	}
+	if _, ok := v.Intent("i6"); !ok {
+		t.Error("the sixth of them is not kept")
+	}
+}
+
+func TestASecondInvitationUnderATakenNameDoesNotFit(t *testing.T) {
+	v := New()
+	invited := func(id string, sequence uint64) bool {
+		return v.Apply(ledger.Fact{Noun: ledger.Server, Key: id, Body: &serverv1.Invited{Name: "db1"}, Sequence: sequence})
+	}
+	if first, second := invited("a", 1), invited("b", 2); !first || second {
+		t.Errorf("fit: %v, %v; want only the first", first, second)
+	}
+	if _, ok := v.Server("b"); ok {
+		t.Error("the second is in the view")
+	}
+}
