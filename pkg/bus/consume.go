@@ -24,6 +24,8 @@ const (
 	// handleWithin bounds one run of a handler; it is below topology.AckWait, so that a
 	// message is not delivered again while it is handled.
 	handleWithin = 25 * time.Second
+	// drainWithin bounds how long stopping waits for messages that are on their way.
+	drainWithin = time.Second
 )
 
 // Handler handles one message. It must be safe to run twice on the same message. Its
@@ -54,7 +56,11 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 		}
 		return nil
 	})
-	return g.Wait()
+	err := g.Wait()
+	for _, l := range lanes {
+		giveBack(l) // what was put there while its worker stopped
+	}
+	return err
 }
 
 // pull fetches messages and puts each into its subject's lane, until something breaks.
@@ -70,10 +76,16 @@ func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan je
 		return err
 	}
 	defer it.Stop()
-	stop := context.AfterFunc(ctx, it.Stop)
+	// When stopping, what has come already is given back, below; a bus that is away is not waited for.
+	last, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	stop := context.AfterFunc(ctx, func() {
+		it.Drain()
+		time.AfterFunc(drainWithin, done)
+	})
 	defer stop()
 	for {
-		m, err := it.Next()
+		m, err := it.Next(jetstream.NextContext(last))
 		if errors.Is(err, jetstream.ErrNoHeartbeat) && c.nc.IsConnected() {
 			continue // the iterator pulls again by itself
 		}
@@ -83,7 +95,7 @@ func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan je
 		select {
 		case lanes[lane(m.Subject())] <- m:
 		case <-ctx.Done():
-			return nil
+			_ = m.Nak()
 		}
 	}
 }
@@ -96,6 +108,7 @@ func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetst
 	for {
 		select {
 		case <-ctx.Done():
+			giveBack(in)
 			return nil
 		case m := <-in:
 			msg, err := received(m)
@@ -105,9 +118,24 @@ func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetst
 				cancel()
 			}
 			if ctx.Err() != nil {
-				return nil // stopping: it will be delivered again
+				_ = m.Nak() // stopping: it is delivered again, to another replica or after the restart
+				giveBack(in)
+				return nil
 			}
 			c.settle(ctx, from, m, msg, err)
+		}
+	}
+}
+
+// giveBack asks that what still waits in a lane is delivered again at once, and not
+// only after topology.AckWait: a restart is then no pause.
+func giveBack(in <-chan jetstream.Msg) {
+	for {
+		select {
+		case m := <-in:
+			_ = m.Nak()
+		default:
+			return
 		}
 	}
 }
