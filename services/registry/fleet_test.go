@@ -1,0 +1,257 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+func (s *site) get(server string) *serverv1.Server {
+	s.t.Helper()
+	return must[*registryv1.GetServerResponse](s, "GetServer", &registryv1.GetServerRequest{Server: server}).Server
+}
+
+func (s *site) untilPresence(server string, want serverv1.Presence) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Presence == want })
+}
+
+func (s *site) untilLife(server string, want serverv1.Life) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Life == want })
+}
+
+func (s *site) untilQuarantined(stream string, n int) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "the message is in quarantine", func() bool {
+		msgs, err := s.ops.DirectGetFrom(context.Background(), topology.Quarantine, topology.QuarantineSubject(stream), 1, 10)
+		return err == nil && len(msgs) == n
+	})
+}
+
+// instance gives the only instance of an agent, or nil.
+func (s *site) instance(agent string) *instancev1.Instance {
+	s.t.Helper()
+	r := must[*registryv1.ListInstancesResponse](s, "ListInstances", &registryv1.ListInstancesRequest{Agent: agent})
+	if len(r.Instances) == 0 {
+		return nil
+	}
+	return r.Instances[0].Instance
+}
+
+func (s *site) untilState(agent string, want instancev1.State) {
+	s.t.Helper()
+	bustest.Eventually(s.t, agent+" is "+want.String(), func() bool { return s.instance(agent).GetState() == want })
+}
+
+// do records a task of the instance's present generation, from its start to its success.
+func (s *site) do(verb taskv1.Verb, i *instancev1.Instance, from *imagev1.Ref) {
+	s.t.Helper()
+	id := ident.New()
+	s.append(
+		fact(ledger.Task, id, &taskv1.Queued{
+			Verb: verb, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, Attempt: 1, From: from, To: i.Wanted,
+		}),
+		fact(ledger.Task, id, &taskv1.Assigned{}), fact(ledger.Task, id, &taskv1.Started{}), fact(ledger.Task, id, &taskv1.Succeeded{}))
+}
+
+// installed is a site with one server on which agents are installed.
+func installed(t *testing.T, agents ...string) (*site, string) {
+	s := start(t)
+	s.channel("release", true)
+	id := s.server("one")
+	for _, a := range agents {
+		s.agent(a)
+		s.image(a, "1.0.0", "release")
+		s.accepted(topology.VerbInstall, install(a, on("one")))
+		s.do(taskv1.Verb_VERB_INSTALL, s.instance(a), nil)
+		s.untilState(a, instancev1.State_STATE_CONVERGED)
+	}
+	return s, id
+}
+
+func TestAServerThatDiesEndsInOneUnitWithItsLastInstances(t *testing.T) {
+	s, id := installed(t, "web", "db")
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	s.untilLife(id, serverv1.Life_LIFE_DYING)
+
+	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"), nil)
+	if i := s.instance("web"); i == nil {
+		t.Error("an instance of a dying server is gone before the server is dead")
+	}
+	s.do(taskv1.Verb_VERB_REMOVE, s.instance("db"), nil)
+	s.untilLife(id, serverv1.Life_LIFE_DEAD)
+
+	var ends []uint64
+	for _, a := range []string{"web", "db"} {
+		facts := s.facts(ledger.Instance, ledger.Key(id, a))
+		last := facts[len(facts)-1]
+		if last.Name() != "gone" {
+			t.Errorf("the last fact about %s is %s; want gone", a, last.Name())
+		}
+		ends = append(ends, last.Sequence)
+	}
+	facts := s.facts(ledger.Server, id)
+	dead := facts[len(facts)-1]
+	ends = append(ends, dead.Sequence)
+	slices.Sort(ends)
+	if dead.Name() != "dead" || ends[2] != dead.Sequence || ends[0] != dead.Sequence-2 {
+		t.Errorf("the ends are at %v and the server's %s at %d; want one unit that ends with dead", ends, dead.Name(), dead.Sequence)
+	}
+}
+
+func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	if diff := cmp.Diff([]string{"invited", "enrolled", "dying", "dead"}, names(s.facts(ledger.Server, id))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
+	s, id := installed(t, "web")
+	s.accepted(topology.VerbDecommission, decommission("one", true))
+	facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
+	gone, _ := facts[len(facts)-1].Body.(*instancev1.Gone)
+	if !gone.GetLost() || s.get(id).Life != serverv1.Life_LIFE_DEAD {
+		t.Errorf("the last fact is %v and the server %s", facts[len(facts)-1].Body, s.get(id).Life)
+	}
+	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: id})
+	if _, err := ask[*registryv1.GetServerResponse](s, "GetServer", &registryv1.GetServerRequest{Server: id}); codeOf(err) != "UNKNOWN_SERVER" {
+		t.Errorf("a forgotten server is found: %v", err)
+	}
+}
+
+func TestARemovedAgentIsGoneAlsoWhenItsTaskEndedWhileNoRegistryRan(t *testing.T) {
+	s, _ := installed(t, "web")
+	s.accepted(topology.VerbRemove, remove("web", on("one")))
+	i := s.instance("web")
+	second, stop := s.registry()
+	_ = second
+	s.do(taskv1.Verb_VERB_REMOVE, i, i.Wanted)
+	bustest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
+	stop()
+	gone := 0
+	for _, n := range names(s.facts(ledger.Instance, ledger.Key(i.ServerId, "web"))) {
+		if n == "gone" {
+			gone++
+		}
+	}
+	if gone != 1 {
+		t.Errorf("it is gone %d times; want once though two registries ran", gone)
+	}
+}
+
+func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.beat(id, "first")
+	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
+	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
+	s.beat(id, "second")
+	bustest.Eventually(t, "the new boot is known", func() bool { return s.get(id).BootId == "second" })
+	have := names(s.facts(ledger.Server, id))
+	if diff := cmp.Diff([]string{"invited", "enrolled", "online", "offline", "online"}, have[:min(5, len(have))]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.registry()
+	s.beat(id, "boot")
+	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
+	if diff := cmp.Diff([]string{"invited", "enrolled", "online", "offline"}, names(s.facts(ledger.Server, id))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
+	s, id := installed(t, "web")
+	image := s.instance("web").Wanted
+	found := func(sequence uint64, health instancev1.Health) {
+		s.report(topology.ReportAgents, &reportv1.Report{
+			ServerId: id, Sequence: sequence,
+			Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{{Agent: "web", Image: image, Health: health}}}},
+		})
+	}
+	found(1, instancev1.Health_HEALTH_GOOD)
+	found(2, instancev1.Health_HEALTH_BAD)
+	found(3, instancev1.Health_HEALTH_BAD)
+	found(4, instancev1.Health_HEALTH_GOOD)
+	bustest.Eventually(t, "the last report is handled", func() bool {
+		return len(s.facts(ledger.Instance, ledger.Key(id, "web"))) == 3 && s.instance("web").State == instancev1.State_STATE_CONVERGED
+	})
+	want := []string{"wanted", "observed", "observed"} // the first said nothing new, the third the same as the second
+	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(id, "web")))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestASysinfoIsRecordedWhenItDiffersOrWasAskedFor(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	same := s.get(id).Sysinfo
+	send := func(sequence uint64, info *serverv1.Sysinfo, task string) {
+		s.report(topology.ReportSysinfo, &reportv1.Report{
+			ServerId: id, BootId: "boot", Sequence: sequence,
+			Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: info, TaskId: task}},
+		})
+	}
+	task := ident.New()
+	send(1, same, "")
+	send(2, same, task)
+	send(3, &serverv1.Sysinfo{Platform: same.Platform, MemoryBytes: 1}, "")
+	bustest.Eventually(t, "the last report is handled", func() bool { return s.get(id).Sysinfo.MemoryBytes == 1 })
+	facts := s.facts(ledger.Server, id)
+	if diff := cmp.Diff([]string{"invited", "enrolled", "sysinfo-seen", "sysinfo-seen"}, names(facts)); diff != "" {
+		t.Fatal(diff)
+	}
+	if have := facts[2].Body.(*serverv1.SysinfoSeen).RequestId; have != task {
+		t.Errorf("the answer names request %q; want %q", have, task)
+	}
+}
+
+func TestAForgedReportGoesToQuarantineAndChangesNothing(t *testing.T) {
+	s, id := installed(t, "web")
+	other := s.server("two")
+	s.reportOn(topology.ServerAddress{Cell: "main", Server: other}, topology.ReportAgents, &reportv1.Report{
+		ServerId: id, Sequence: 9, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{}},
+	})
+	s.untilQuarantined(topology.Reports, 1)
+	if have := s.instance("web").State; have != instancev1.State_STATE_CONVERGED {
+		t.Errorf("the forged report made it %s", have)
+	}
+}
+
+func TestALateReportOfADeadServerIsPassedOver(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	s.report(topology.ReportSysinfo, &reportv1.Report{
+		ServerId: id, Sequence: 1, Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}}},
+	})
+	alive := s.server("two")
+	s.report(topology.ReportSysinfo, &reportv1.Report{
+		ServerId: alive, Sequence: 1, Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}}},
+	})
+	bustest.Eventually(t, "the other server's report is handled", func() bool { return s.get(alive).Sysinfo.MemoryBytes == 7 })
+	if have := names(s.facts(ledger.Server, id)); have[len(have)-1] != "dead" {
+		t.Errorf("facts of the dead server: %v", have)
+	}
+}
