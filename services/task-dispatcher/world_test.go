@@ -269,3 +269,25 @@ func (e *executors) do(server, taskID string, verb taskv1.Verb, agent string) {
 		e.w.report(server, taskID, state, &taskv1.Outcome{})
 	}
 }
+
+// sayAll writes many facts in few units.
+func (w *world) sayAll(facts []ledger.Draft) {
+	w.t.Helper()
+	for len(facts) > 0 {
+		n := min(len(facts), topology.MaxBatch)
+		if _, err := w.writer.Append(context.Background(), facts[:n]...); err != nil {
+			w.t.Fatal(err)
+		}
+		facts = facts[n:]
+	}
+}
+
+// awaitNone waits until so many instances are at a generation and no task is open.
+func (w *world) awaitNone(d *Dispatcher, generation uint64, many int) {
+	w.t.Helper()
+	bustest.Eventually(w.t, "no task is open", func() bool {
+		done := false
+		d.fold.Read(func() { done = d.view.Settled(generation) == many })
+		return done
+	})
+}

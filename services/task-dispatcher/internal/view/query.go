@@ -139,3 +139,14 @@ func (v *View) ServerNear(prefix string) string {
 
 // Ended gives how many ended tasks the view holds.
 func (v *View) Ended() int { return v.ended.Len() }
+
+// Settled gives how many instances stand at a generation with no task under way.
+func (v *View) Settled(generation uint64) int {
+	n := 0
+	for _, i := range v.instances.All() {
+		if i.PlacedGeneration == generation && i.OpenTaskId == "" {
+			n++
+		}
+	}
+	return n
+}
