@@ -11,6 +11,7 @@ require (
 	github.com/tidwall/btree v1.8.1
 	golang.org/x/sync v0.24.0
 	google.golang.org/protobuf v1.36.12
+	pgregory.net/rapid v1.3.0
 )
 
 require (

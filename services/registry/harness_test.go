@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
@@ -49,6 +50,7 @@ type site struct {
 	r    *Registry
 	ops  *bus.Conn
 	core *bus.Writer // writes the facts of the other services
+	stop func()      // stops the first registry
 }
 
 func start(t *testing.T) *site {
@@ -56,7 +58,7 @@ func start(t *testing.T) *site {
 	b := bustest.Start(t)
 	s := &site{t: t, bus: b, ops: b.Dial(t, "alice")}
 	s.core = b.Writer(t, b.Dial(t, "core"))
-	s.r, _ = s.registry()
+	s.r, s.stop = s.registry()
 	return s
 }
 
@@ -105,13 +107,22 @@ func (s *site) append(drafts ...ledger.Draft) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	last := s.appendUnheard(drafts...)
+	if err := s.r.follower.Wait(ctx, last); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// appendUnheard records facts of other services and does not wait until the registry knows them.
+func (s *site) appendUnheard(drafts ...ledger.Draft) uint64 {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
 	last, err := s.core.Append(ctx, drafts...)
 	if err != nil {
 		s.t.Fatalf("append: %v", err)
 	}
-	if err := s.r.follower.Wait(ctx, last); err != nil {
-		s.t.Fatal(err)
-	}
+	return last
 }
 
 func fact(noun ledger.Noun, key string, body proto.Message) ledger.Draft {
@@ -152,11 +163,7 @@ func (s *site) image(agent, version, channel string, change ...func(*imagev1.Man
 func (s *site) invite(name string) trust.Token {
 	s.t.Helper()
 	r := must[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: name})
-	token, err := trust.ParseToken(r.Token)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return token
+	return s.tokenOf(r)
 }
 
 func (s *site) enrol(token trust.Token, key string) (*registryv1.EnrolResponse, error) {
@@ -295,4 +302,23 @@ func codeOf(err error) string {
 		return r.Code
 	}
 	return errors.Unwrap(err).Error()
+}
+
+// code asks a method and gives the code of its refusal.
+func (s *site) code(method string, q proto.Message) string {
+	s.t.Helper()
+	d := methods.ByName(protoreflect.Name(method))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err := bus.Call[*emptypb.Empty](ctx, s.ops, ledger.Registry, d, q) // an answer would be read as an empty one
+	return codeOf(err)
+}
+
+func (s *site) tokenOf(r *registryv1.InviteServerResponse) trust.Token {
+	s.t.Helper()
+	token, err := trust.ParseToken(r.Token)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return token
 }

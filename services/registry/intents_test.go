@@ -1,12 +1,22 @@
 package registry
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 func TestAnIntentIsAcceptedTogetherWithWhatItChanges(t *testing.T) {
@@ -30,5 +40,155 @@ func TestAnIntentIsAcceptedTogetherWithWhatItChanges(t *testing.T) {
 		if f.Sequence < answer[0].Sequence-2 || f.Cause != ledger.CausedByIntent(r.Id) || f.Actor != "alice" {
 			t.Errorf("fact at %d by %s because of %s; want it in one unit with the answer at %d", f.Sequence, f.Actor, f.Cause, answer[0].Sequence)
 		}
+	}
+}
+
+// counts is what an answer counts.
+type counts struct{ Changed, Already, PassedOver uint32 }
+
+func countsOf(r *intentv1.Record) counts { return counts{r.Changed, r.Already, r.PassedOver} }
+
+func TestAnIntentCountsWhatItChangesAndWhatItNeedNot(t *testing.T) {
+	s, _ := installed(t, "web")
+	s.server("two")
+	s.image("web", "2.0.0", "release")
+	all := &intentv1.Selector{All: true}
+	for _, c := range []struct {
+		name, verb string
+		intent     *intentv1.Intent
+		want       counts
+	}{
+		{"upgrade where it is", "upgrade", upgrade("web", "2.0.0", all), counts{1, 0, 1}},
+		{"the same upgrade", "upgrade", upgrade("web", "2.0.0", all), counts{0, 1, 1}},
+		{"install where it is not", "install", install("web", all), counts{1, 1, 0}},
+		{"the same install", "install", install("web", all), counts{0, 2, 0}},
+		{"remove it from one", "remove", remove("web", on("two")), counts{1, 0, 0}},
+		{"the same removal", "remove", remove("web", on("two")), counts{0, 1, 0}},
+		{"refresh", "refresh", refresh(all), counts{2, 0, 0}},
+	} {
+		if diff := cmp.Diff(c.want, countsOf(s.accepted(c.verb, c.intent))); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+func TestADryRunAnswersAndChangesNothing(t *testing.T) {
+	s, one := installed(t, "web")
+	s.image("web", "2.0.0", "release")
+	i := upgrade("web", "2.0.0", on("one"))
+	i.DryRun = true
+	if have := countsOf(s.accepted("upgrade", i)); have.Changed != 1 {
+		t.Errorf("a dry run counts %+v; want 1 changed", have)
+	}
+	if diff := cmp.Diff([]string{"wanted"}, names(s.facts(ledger.Instance, ledger.Key(one, "web")))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAskingAgainAfterAFailureTriesAgain(t *testing.T) {
+	s, one := installed(t, "web")
+	s.image("web", "2.0.0", "release")
+	s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
+	i := s.instance("web")
+	drafts := task(taskv1.Verb_VERB_UPGRADE, i)
+	s.append(append(drafts[:3], fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "NOT_READY"}}))...)
+
+	r := s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
+
+	if have := s.instance("web"); r.Changed != 1 || have.Generation != i.Generation+1 || have.Id != i.Id {
+		t.Errorf("changed %d, generation %d on %s; want 1, %d", r.Changed, have.Generation, one, i.Generation+1)
+	}
+}
+
+func TestTwoRegistriesNeverDecideAnIntentTwice(t *testing.T) {
+	s := start(t)
+	s.registry()
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	for n := range 5 {
+		s.server(fmt.Sprintf("server-%d", n))
+	}
+	var ids []string
+	for range 40 { // all want the same servers, so that their guards meet
+		ids = append(ids, s.publish("install", install("web", &intentv1.Selector{All: true})), s.publish("remove", remove("web", &intentv1.Selector{All: true})))
+	}
+	for _, id := range ids {
+		s.outcome(id)
+		if have := s.facts(ledger.Intent, id); len(have) != 1 {
+			t.Errorf("intent %s has the facts %v; want one", id, names(have))
+		}
+	}
+	if have := s.r.follower.Misfits(); have != 0 {
+		t.Errorf("%d facts did not fit; want none, since every one was guarded", have)
+	}
+}
+
+// fleet records n enrolled servers of linux/amd64 without the door.
+func (s *site) fleet(n int) {
+	s.t.Helper()
+	for done := 0; done < n; {
+		var drafts []ledger.Draft
+		for ; done < n && len(drafts) < 900; done++ {
+			id := ident.New()
+			drafts = append(drafts,
+				fact(ledger.Server, id, &serverv1.Invited{Name: fmt.Sprintf("server-%d", done), Cell: "main"}),
+				fact(ledger.Server, id, &serverv1.Enrolled{PublicKey: "key", Sysinfo: &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}}}))
+		}
+		s.append(drafts...)
+	}
+}
+
+func TestALargeIntentIsRecordedInPartsWithItsAnswerLast(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	const n = 2300
+	s.fleet(n)
+
+	r := s.accepted("install", install("web", &intentv1.Selector{All: true}))
+
+	if r.Changed != n || len(r.ServerIds) != 1000 {
+		t.Errorf("changed %d and named %d; want %d and 1000", r.Changed, len(r.ServerIds), n)
+	}
+	have := 0
+	s.r.follower.Read(func() { have = s.r.view.InstancesOn("web") })
+	if have != n {
+		t.Errorf("%d instances when the answer is there; want %d", have, n)
+	}
+	if again := s.accepted("install", install("web", &intentv1.Selector{All: true})); again.Already != n {
+		t.Errorf("asked again: %+v; want %d already", countsOf(again), n)
+	}
+}
+
+func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
+	s, _ := installed(t, "web")
+	r := s.accepted("remove", remove("web", on("one")))
+	have, err := s.r.pastIntent(context.Background(), r.Id)
+	if err != nil || have.State != intentv1.State_STATE_ACCEPTED || have.Changed != 1 {
+		t.Errorf("have %v, %v", have, err)
+	}
+	if _, err := ask[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()}); codeOf(err) != "UNKNOWN_INTENT" {
+		t.Errorf("one that never was: %v", err)
+	}
+}
+
+func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
+	s, one := installed(t, "web")
+	id := ident.New()
+	m := bus.Message{Subject: topology.IntentSubject("remove", "alice", id), Delivered: 1, Header: map[string][]string{"Content-Type": {"application/json"}},
+		Data: []byte(`{"remove":{"agent":"web","on":{"servers":["one"]}}}`)}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for range 3 {
+		if err := s.r.handleIntent(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+		m.Delivered++
+	}
+	bustest.Eventually(t, "it is decided", func() bool { return s.r.recentIntent(id) != nil })
+	if diff := cmp.Diff([]string{"wanted", "unwanted"}, names(s.facts(ledger.Instance, ledger.Key(one, "web")))); diff != "" {
+		t.Error(diff)
 	}
 }

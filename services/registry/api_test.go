@@ -1,0 +1,262 @@
+package registry
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+func TestATokenAdmitsOneKey(t *testing.T) {
+	s := start(t)
+	token := s.invite("one")
+	if token.URL != "nats://bus:4222" || token.JWT != "guest jwt of "+token.ServerID || len(token.Secret) < 43 {
+		t.Errorf("the token says %+v", token)
+	}
+	first, err := s.enrol(token, "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.enrol(token, "mine"); err != nil || !proto.Equal(first, again) {
+		t.Errorf("the same key again: %v, %v; want the same answer", again, err)
+	}
+	if _, err := s.enrol(token, "another"); codeOf(err) != "USED_TOKEN" {
+		t.Errorf("another key: %v", err)
+	}
+	token.Secret = "guessed"
+	if _, err := s.enrol(token, "mine"); codeOf(err) != "UNKNOWN_TOKEN" {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	if have := names(s.facts(ledger.Server, token.ServerID)); len(have) != 2 {
+		t.Errorf("facts %v; want invited and enrolled", have)
+	}
+	for _, f := range s.facts(ledger.Server, token.ServerID) {
+		if strings.Contains(fmt.Sprint(f.Body), token.Secret) {
+			t.Error("the secret is in the ledger")
+		}
+	}
+}
+
+func TestOfManyKeysAtOnceOneIsAdmitted(t *testing.T) {
+	s := start(t)
+	s.registry()
+	token := s.invite("one")
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			_, err := s.enrol(token, fmt.Sprintf("key-%d", n))
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[codeOf(err)]++
+		})
+	}
+	all.Wait()
+	if outcomes["none"] != 1 || outcomes["USED_TOKEN"] != 7 {
+		t.Errorf("outcomes %v; want one admitted and seven USED_TOKEN", outcomes)
+	}
+}
+
+func TestATokenExpires(t *testing.T) {
+	s := start(t)
+	r := must[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one", ValidFor: durationpb.New(time.Hour)})
+	s.r.Now = func() time.Time { return r.ExpiresAt.AsTime() }
+	token := s.tokenOf(r)
+	if _, err := s.enrol(token, "mine"); codeOf(err) != "EXPIRED_TOKEN" {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
+	s := start(t)
+	s.registry()
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[codeOf(err)]++
+		})
+	}
+	all.Wait()
+	if outcomes["none"] != 1 || outcomes["EXISTS"] != 7 {
+		t.Errorf("outcomes %v; want one invited and seven EXISTS", outcomes)
+	}
+}
+
+// furnished is a site with one of everything that others may name.
+func furnished(t *testing.T) *site {
+	s, _ := installed(t, "web")
+	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}})
+	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
+	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
+		Agent: &agentv1.Agent{Name: "cron", Kind: agentv1.Kind_KIND_FILES, Application: "sdc", Dependencies: []string{"web"}}})
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
+	return s
+}
+
+func TestARequestThatIsWrongIsRefusedWithACode(t *testing.T) {
+	s := furnished(t)
+	daemon := agentv1.Kind_KIND_DAEMON
+	for _, c := range []struct {
+		method, code string
+		ask          proto.Message
+	}{
+		{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
+		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
+		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},
+		{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
+		{"CreateAgent", "UNKNOWN_APPLICATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}}},
+		{"CreateAgent", "UNKNOWN_AGENT", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}}}},
+		{"CreateAgent", "DEPENDENCY_CYCLE", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}}}},
+		{"ChangeAgent", "DEPENDENCY_CYCLE", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}}}},
+		{"ChangeAgent", "KIND_FIXED", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}}},
+		{"ChangeAgent", "UNKNOWN_AGENT", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "wep", Kind: daemon}}},
+		{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "web"}},
+		{"DeleteAgent", "UNKNOWN_AGENT", &registryv1.DeleteAgentRequest{Name: "nothing-like-it"}},
+		{"CreateApplication", "EXISTS", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}}},
+		{"CreateApplication", "BAD_NAME", &registryv1.CreateApplicationRequest{}},
+		{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
+		{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
+		{"CreateEnvironment", "EXISTS", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}}},
+		{"DeleteEnvironment", "IN_USE", &registryv1.DeleteEnvironmentRequest{Name: "prod"}},
+		{"DeleteEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.DeleteEnvironmentRequest{Name: "test"}},
+		{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
+		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
+		{"InviteServer", "BAD_DURATION", &registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)}},
+		{"InviteServer", "BAD_LABEL", &registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"Rack": "1"}}},
+		{"InviteServer", "UNKNOWN_ENVIRONMENT", &registryv1.InviteServerRequest{Name: "two", Environment: "prodd"}},
+		{"ChangeServer", "UNKNOWN_SERVER", &registryv1.ChangeServerRequest{Server: "ones"}},
+		{"ChangeServer", "NO_SERVER", &registryv1.ChangeServerRequest{}},
+		{"ChangeServer", "BAD_LABEL", &registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}}},
+		{"ForgetServer", "NOT_DEAD", &registryv1.ForgetServerRequest{Server: "one"}},
+		{"GetServer", "UNKNOWN_SERVER", &registryv1.GetServerRequest{Server: "ones"}},
+		{"ListServers", "BAD_PAGE", &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1001}}},
+		{"ListServers", "UNKNOWN_ENVIRONMENT", &registryv1.ListServersRequest{Environment: "prodd"}},
+		{"ListInstances", "UNKNOWN_AGENT", &registryv1.ListInstancesRequest{Agent: "wep"}},
+		{"ListInstances", "UNKNOWN_SERVER", &registryv1.ListInstancesRequest{Server: "ones"}},
+		{"GetIntent", "BAD_WAIT", &registryv1.GetIntentRequest{IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute)}},
+	} {
+		t.Run(c.method+" "+c.code, func(t *testing.T) {
+			if have := s.code(c.method, c.ask); have != c.code {
+				t.Errorf("code %s; want %s", have, c.code)
+			}
+		})
+	}
+}
+
+func TestAServerIsFoundByIDPrefixAndName(t *testing.T) {
+	s := furnished(t)
+	id := s.get("one").Id
+	for _, reference := range []string{id, id[:30], "one"} {
+		if have := s.get(reference).Id; have != id {
+			t.Errorf("%q found %s; want %s", reference, have, id)
+		}
+	}
+}
+
+func TestAListIsReadPageByPage(t *testing.T) {
+	s := start(t)
+	s.fleet(25)
+	var seen []string
+	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 10}}
+	for pages := 1; ; pages++ {
+		r := must[*registryv1.ListServersResponse](s, "ListServers", q)
+		for _, x := range r.Servers {
+			seen = append(seen, x.Id)
+		}
+		if q.Page.Cursor = r.NextCursor; q.Page.Cursor == "" {
+			if pages != 3 {
+				t.Errorf("%d pages; want 3", pages)
+			}
+			break
+		}
+	}
+	for n := 1; n < len(seen); n++ {
+		if seen[n-1] >= seen[n] {
+			t.Fatalf("row %d is not behind the one before it", n)
+		}
+	}
+	if len(seen) != 25 {
+		t.Errorf("%d servers; want 25", len(seen))
+	}
+}
+
+func TestInstancesAreListedWithTheirServers(t *testing.T) {
+	s := furnished(t)
+	image := s.instance("web").Wanted.Id
+	for name, q := range map[string]*registryv1.ListInstancesRequest{
+		"by image":       {ImageId: image},
+		"by server":      {Server: "one"},
+		"by environment": {Environment: "prod", Agent: "web"},
+	} {
+		r := must[*registryv1.ListInstancesResponse](s, "ListInstances", q)
+		if len(r.Instances) != 1 || r.Instances[0].ServerName != "one" {
+			t.Errorf("%s: %v", name, r.Instances)
+		}
+	}
+}
+
+func TestWhatIsAsItShouldBeWritesNothing(t *testing.T) {
+	s := furnished(t)
+	before := s.r.follower.Position()
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
+	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON}})
+	if after := s.r.follower.Position(); after != before {
+		t.Errorf("the ledger went from %d to %d", before, after)
+	}
+}
+
+func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
+	s := furnished(t)
+	store := t.TempDir()
+	run := func() []byte {
+		r, err := New(Config{Conn: s.bus.Dial(t, ledger.Registry), Signer: signer{}, Store: store, BeatInterval: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := bustest.Go(t, r.Run)
+		<-r.Ready()
+		_, data, err := r.follower.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		return data
+	}
+	first := run()
+	if _, err := os.Stat(filepath.Join(store, "registry.snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	if second := run(); string(first) != string(second) {
+		t.Error("the view read from a snapshot differs")
+	}
+}
+
+func TestAboutSaysWhoAnswers(t *testing.T) {
+	s := start(t)
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
+	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), s.ops, ledger.Registry, about, &apiv1.AboutRequest{})
+	if err != nil || r.Service != "registry" {
+		t.Errorf("have %v, %v", r, err)
+	}
+}
