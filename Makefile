@@ -107,8 +107,7 @@ golden: ## write the golden files anew
 
 .PHONY: bench
 bench: build ## measure the figures of e2e/bench/README.md
-	$(BIN)/demo -h >/dev/null 2>&1 || true
-	cd e2e && GARRISON_BIN=$(BIN) go run ./cmd/bench --bin $(BIN)
+	go run ./e2e/bench --bin $(BIN) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: images
 images: build ## build the container images, from scratch and our own static binaries

@@ -102,9 +102,9 @@ func TestOnlyTheBusTalksNATS(t *testing.T) {
 		allowed []string // where shipped code may use it
 		tests   []string // where tests may, besides
 	}{
-		{"github.com/nats-io/nats.go", []string{"pkg/bus", "pkg/topology", "pkg/bustest", "e2e/cmd/bench"}, []string{"pkg/trust", "services/operator", "e2e"}},
-		{"github.com/nats-io/nats-server", []string{"pkg/bustest", "deploy/allinone", "e2e/cmd/bench"}, nil},
-		{"github.com/nats-io/jwt", []string{"pkg/trust", "pkg/bustest", "deploy/allinone"}, nil},
+		{"github.com/nats-io/nats.go", []string{"pkg/bus", "pkg/topology", "pkg/bustest", "e2e/bench"}, []string{"pkg/trust", "services/operator", "e2e"}},
+		{"github.com/nats-io/nats-server", []string{"pkg/bustest", "deploy/allinone", "e2e/bench"}, nil},
+		{"github.com/nats-io/jwt", []string{"pkg/trust", "pkg/bustest", "deploy/allinone", "e2e/bench"}, nil},
 	}
 	for _, p := range packages(t) {
 		for _, r := range rules {

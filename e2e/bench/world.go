@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// world is a fleet in a temporary directory.
+type world struct{ *fleet.Fleet }
+
+// newWorld starts a control plane: the bus alone, or everything.
+func newWorld(ctx context.Context, s settings, busOnly bool) (*world, error) {
+	dir, err := os.MkdirTemp("", "garrison-bench-")
+	if err != nil {
+		return nil, err
+	}
+	f, err := fleet.New(fleet.Options{Bin: s.bin, Dir: dir, Apart: busOnly})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{f}
+	start := f.Start
+	if busOnly {
+		start = f.StartBus
+	}
+	if err := start(ctx); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+func (w *world) close() error { return errors.Join(w.Close(), os.RemoveAll(w.Dir)) }
+
+func (w *world) credentials(service string) string {
+	return filepath.Join(w.Dir, "data", "trust", "services", service+".creds")
+}
+
+// service connects as a service, through package bus.
+func (w *world) service(name string) (*bus.Conn, error) {
+	return bus.Dial(bus.Options{URL: w.URL(), Name: name, Credentials: trust.ReadCredentials(w.credentials(name)), Log: zerolog.Nop()})
+}
+
+// raw connects as a service, without package bus.
+func (w *world) raw(name string) (*nats.Conn, error) {
+	return nats.Connect(w.URL(), nats.UserCredentials(w.credentials(name)), nats.CustomInboxPrefix(topology.Inbox(name)))
+}
+
+// operator connects as the first operator.
+func (w *world) operator() (*bus.Conn, error) {
+	c, err := trust.ReadContext(w.ContextFile())
+	if err != nil {
+		return nil, err
+	}
+	return bus.Dial(bus.Options{URL: c.URL, Name: c.Actor, API: topology.OpsAPI, Credentials: c.Credentials, Log: zerolog.Nop()})
+}
