@@ -3,11 +3,36 @@ module github.com/garrison-fleet/garrison/services/executor
 go 1.26.0
 
 require (
-	github.com/garrison-fleet/garrison/proto v0.0.0
 	github.com/garrison-fleet/garrison/pkg v0.0.0
+	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/klauspost/compress v1.20.3
+	github.com/rs/zerolog v1.35.1
+	github.com/shirou/gopsutil/v4 v4.26.10
+	go.etcd.io/bbolt v1.5.0
+	golang.org/x/sync v0.24.0
+	golang.org/x/sys v0.49.0
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/ebitengine/purego v0.11.2 // indirect
+	github.com/go-ole/go-ole v1.2.6 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/lufia/plan9stats v0.0.0-20211012122336-39d0f177ccd0 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/power-devops/perfstat v0.0.0-20260805114148-88456608a4f6 // indirect
+	github.com/tklauser/go-sysconf v0.4.0 // indirect
+	github.com/tklauser/numcpus v0.12.0 // indirect
+	github.com/yusufpapurcu/wmi v1.2.4 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 )
 
 replace (
-	github.com/garrison-fleet/garrison/proto => ../../proto
 	github.com/garrison-fleet/garrison/pkg => ../../pkg
+	github.com/garrison-fleet/garrison/proto => ../../proto
 )

@@ -1,0 +1,165 @@
+// Command executor runs on each server and does what the server's document says.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/services/executor"
+)
+
+const usage = `usage: executor COMMAND [flags]
+
+  join     use an invitation: executor join --token TOKEN --root DIR
+  run      do what the server's document says, until stopped
+  status   show what the executor in a root last told; works with the bus away
+  health   end with 0 when the executor in a root runs
+  version  print the version
+
+Every flag can be set by the environment: GARRISON_ROOT for --root, and so on.
+`
+
+// joinWithin bounds a join; a container that is restarted joins again.
+const joinWithin = 30 * time.Second
+
+func main() {
+	// An idle executor is on every server, so memory counts for more than speed.
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(48 << 20)
+	ctx, stop := lifecycle.Signals()
+	err := command(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, config.ErrUsage) {
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, line(err))
+		os.Exit(1)
+	}
+}
+
+// line gives the one line that a person reads.
+func line(err error) string {
+	if r := fault.RefusalOf(err); r != nil {
+		return fault.Line(r)
+	}
+	return "executor: " + err.Error()
+}
+
+type flags struct {
+	*flag.FlagSet
+	root, token, url, level, output string
+	stopAgents                      bool
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return config.ErrUsage
+	}
+	f := &flags{FlagSet: flag.NewFlagSet("executor "+args[0], flag.ContinueOnError)}
+	f.StringVar(&f.root, "root", "/var/lib/garrison", "the directory of everything that it keeps")
+	switch args[0] {
+	case "join":
+		f.joinFlags()
+		return f.then(args, func() error { return f.join(ctx, os.Stdout) })
+	case "run":
+		f.joinFlags()
+		f.BoolVar(&f.stopAgents, "stop-agents", false, "end the agents with the executor")
+		return f.then(args, func() error { return f.run(ctx) })
+	case "status":
+		f.StringVar(&f.output, "o", "text", "text or json")
+		return f.then(args, func() error { return f.status(os.Stdout) })
+	case "health":
+		return f.then(args, f.health)
+	case "version", "--version":
+		fmt.Println(version.Version)
+		return nil
+	case "help", "-h", "--help":
+		fmt.Print(usage)
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "executor: no command %q\n%s", args[0], usage)
+	return config.ErrUsage
+}
+
+func (f *flags) joinFlags() {
+	f.StringVar(&f.token, "token", "", "the invitation, from: garrison server enroll NAME")
+	f.StringVar(&f.url, "bus", "", "where the bus is; empty means as the token says")
+	f.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+}
+
+func (f *flags) then(args []string, do func() error) error {
+	if err := config.Parse(f.FlagSet, args[1:], os.Getenv, os.Stderr); err != nil {
+		return err
+	}
+	return do()
+}
+
+func (f *flags) logger() (zerolog.Logger, error) { return logs.New(os.Stderr, "executor", f.level) }
+
+func (f *flags) join(ctx context.Context, out io.Writer) error {
+	log, err := f.logger()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	id, err := executor.Join(ctx, executor.Invitation{Root: f.root, Token: f.token, URL: f.url, Log: log})
+	if err == nil {
+		fmt.Fprintf(out, "joined as server %s\n", id)
+	}
+	return err
+}
+
+func (f *flags) run(ctx context.Context) error {
+	log, err := f.logger()
+	if err != nil {
+		return err
+	}
+	if f.token != "" {
+		if err := f.join(ctx, io.Discard); err != nil {
+			return err
+		}
+	}
+	err = executor.New(executor.Config{Root: f.root, URL: f.url, StopAgents: f.stopAgents, Log: log}).Run(ctx)
+	if fault.Is(err, fault.NotFound) {
+		return fmt.Errorf("%w; join first: executor join --token TOKEN --root %s", err, f.root)
+	}
+	return err
+}
+
+func (f *flags) health() error {
+	s, err := executor.ReadStatus(f.root)
+	if err != nil {
+		return err
+	}
+	return s.Fresh(time.Now())
+}
+
+func (f *flags) status(out io.Writer) error {
+	s, err := executor.ReadStatus(f.root)
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	}
+	return s.Print(out, time.Now())
+}

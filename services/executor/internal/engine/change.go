@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/probe"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// hook is one step of a change. It may be done again after a crash, from its start.
+type hook struct {
+	step taskv1.Step
+	do   func(*change, context.Context) error
+}
+
+// The whole of a change, in order. When one of bring's steps goes wrong, undo follows if
+// anything was switched; then sweep and the report, in every case.
+var (
+	bring = []hook{
+		{taskv1.Step_STEP_CHECK, (*change).check},   // everything that can be known before
+		{taskv1.Step_STEP_FETCH, (*change).fetch},   // the chunks
+		{taskv1.Step_STEP_VERIFY, (*change).verify}, // the whole
+		{taskv1.Step_STEP_STAGE, (*change).stage},   // unpacked and sealed
+		{taskv1.Step_STEP_SWITCH, (*change).swap},   // from here on something differs
+		{taskv1.Step_STEP_PROVE, (*change).prove},   // it works and stays up
+		{taskv1.Step_STEP_COMMIT, (*change).commit}, // the inventory says so
+	}
+	take = []hook{ // a removal
+		{taskv1.Step_STEP_CHECK, (*change).checkRemoval},
+		{taskv1.Step_STEP_SWITCH, (*change).stopAll},
+		{taskv1.Step_STEP_COMMIT, (*change).removeAll},
+	}
+	undo  = hook{taskv1.Step_STEP_UNDO, (*change).undo}
+	sweep = hook{taskv1.Step_STEP_SWEEP, (*change).sweep}
+)
+
+// errStopped says that the executor ends; the change stays open in the journal.
+var errStopped = errors.New("the executor stops")
+
+// forwardWithin bounds a change whose task says no deadline, or one that passed already:
+// the clock here need not agree with the dispatcher's, who ends the task in any case.
+const forwardWithin = 10 * time.Minute
+
+// change is a change that is being done.
+type change struct {
+	*Engine
+	rec     *journal.Change
+	log     zerolog.Logger
+	resumed bool            // a crash interrupted it
+	notify  *probe.Notify   // open while the new one is not ready
+	unit    *supervise.Unit // the new one's process; nil when nothing runs
+	failure error           // of the last hook
+}
+
+func (e *Engine) newRun(rec *journal.Change, resumed bool) *change {
+	log := e.cfg.Log.With().Str(logs.Agent, rec.Agent).Str(logs.Task, rec.TaskID).Str(logs.Version, rec.To.GetVersion()).Logger()
+	return &change{Engine: e, rec: rec, log: log, resumed: resumed}
+}
+
+// run does a change from its start.
+func (e *Engine) run(ctx context.Context, rec *journal.Change) {
+	c := e.newRun(rec, false)
+	c.log.Info().Str("verb", rec.Verb.String()).Msg("change begun")
+	hooks := bring
+	if rec.Verb == taskv1.Verb_VERB_REMOVE {
+		hooks = take
+	}
+	c.finishFrom(ctx, hooks)
+}
+
+// finishFrom does the hooks and whatever follows, to the report.
+func (c *change) finishFrom(ctx context.Context, hooks []hook) {
+	defer c.closeNotify()
+	err := c.forward(ctx, hooks)
+	if err == nil && c.rec.Failure != nil && c.switched() {
+		err = c.backward(ctx)
+	}
+	if err == nil {
+		err = c.settle(ctx)
+	}
+	if err != nil && !errors.Is(err, errStopped) {
+		// Only the journal or the disk can bring it here; the change stays open, and the next start resumes it.
+		c.log.Error().Err(err).Msg("change left open")
+	}
+}
+
+// forward does hooks until one fails, which is kept in the record and is no error.
+func (c *change) forward(ctx context.Context, hooks []hook) error {
+	if len(hooks) == 0 {
+		return nil
+	}
+	limit := c.rec.Deadline
+	if time.Until(limit) <= 0 {
+		limit = time.Now().Add(forwardWithin)
+	}
+	within, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	for _, h := range hooks {
+		err := c.step(within, h)
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		if errors.Is(err, errJournal) {
+			return err
+		}
+		if err != nil {
+			c.fail(h.step, err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// backward undoes. What it cannot bring back is kept in the record and is no error.
+func (c *change) backward(ctx context.Context) error {
+	err := c.step(ctx, undo)
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	if errors.Is(err, errJournal) {
+		return err
+	}
+	if err != nil {
+		c.rec.NotAsIs = oneLine(err)
+		c.log.Error().Err(err).Msg("change not undone")
+	}
+	return nil
+}
+
+var errJournal = errors.New("the journal cannot be written")
+
+// step writes the journal's line, and then does the hook.
+func (c *change) step(ctx context.Context, h hook) error {
+	c.rec.Step = h.step
+	if err := c.save(); err != nil {
+		return err
+	}
+	c.at(h.step)
+	name := strings.ToLower(strings.TrimPrefix(h.step.String(), "STEP_"))
+	c.cfg.FailPoint("begin " + name)
+	began := time.Now()
+	err := h.do(c, ctx)
+	c.took(h.step, time.Since(began))
+	c.cfg.FailPoint("end " + name)
+	return err
+}
+
+// save writes the record as it is.
+func (c *change) save() error {
+	if err := c.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.PutChange(c.rec) }); err != nil {
+		return fmt.Errorf("%w: %w", errJournal, err)
+	}
+	return nil
+}
+
+// at tells what is being done.
+func (c *change) at(s taskv1.Step) {
+	c.mu.Lock()
+	c.steps[c.rec.Agent] = s
+	c.mu.Unlock()
+	c.progress(0, 0)
+}
+
+func (c *change) progress(done, total uint64) {
+	if c.rec.TaskID != "" {
+		c.cfg.Progress(&taskv1.Progress{TaskId: c.rec.TaskID, Step: c.rec.Step, DoneBytes: done, TotalBytes: total})
+	}
+}
+
+// took adds up how long a step took; after a crash a step is done again.
+func (c *change) took(s taskv1.Step, d time.Duration) {
+	for i := range c.rec.Steps {
+		if c.rec.Steps[i].Step == s {
+			c.rec.Steps[i].Took += d
+			return
+		}
+	}
+	c.rec.Steps = append(c.rec.Steps, journal.StepTime{Step: s, Took: d})
+}
+
+// switched says whether anything but the cache and the images may differ from before.
+func (c *change) switched() bool {
+	return c.rec.Verb != taskv1.Verb_VERB_REMOVE && !c.rec.Committed && c.rec.Step >= taskv1.Step_STEP_SWITCH && c.rec.Step <= taskv1.Step_STEP_UNDO
+}
+
+// maxTail is how much of an agent's output is reported when it went wrong.
+const maxTail = 4 << 10
+
+func (c *change) fail(step taskv1.Step, err error) {
+	f := &journal.Failure{Step: step, Code: "INTERNAL", Reason: oneLine(err)}
+	switch r := fault.RefusalOf(err); {
+	case r != nil:
+		f.Code, f.Reason = r.GetCode(), r.GetMessage()
+	case errors.Is(err, syscall.ENOSPC):
+		f.Code = CodeNoSpace
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Code = codeTimedOut
+	}
+	if step >= taskv1.Step_STEP_SWITCH && c.rec.Verb != taskv1.Verb_VERB_REMOVE {
+		f.LogTail = supervise.Tail(c.cfg.Root.Output(c.rec.Agent), c.rec.LogOffset, maxTail)
+	}
+	c.rec.Failure, c.failure = f, err
+	c.log.Warn().Str(logs.Step, step.String()).Str(logs.Code, f.Code).Str(logs.Reason, f.Reason).Msg("change went wrong")
+}
+
+func oneLine(err error) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", "; "), "?")
+}

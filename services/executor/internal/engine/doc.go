@@ -1,0 +1,19 @@
+// Package engine changes what is on the server: it installs, upgrades, removes, watches
+// and heals agents. It has no network. It takes documents, fetches through a Fetcher,
+// and says reports into the journal.
+//
+// Guarantees:
+//
+//  1. Every step of a change has its line in the journal before it begins, and every
+//     step may be done again. Killed at any instant, the next start finishes the change
+//     or undoes it, without the bus, before it looks at any document.
+//  2. A version that does not prove itself is undone: the link leads back, and the old
+//     one runs again and is proven. A first install leaves nothing.
+//  3. A task that ended is never executed again; while a document still shows it, its
+//     end is reported again.
+//  4. Only a Removal with the instance's own id, or a document that says the server is
+//     dead, removes an agent; and only what the inventory says.
+//  5. A document never interrupts a change. Of several that wait, the newest counts, and
+//     none is older than the last one that was taken.
+//  6. At most Parallel changes are under way, one for an agent.
+package engine

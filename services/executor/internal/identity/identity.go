@@ -1,0 +1,135 @@
+// Package identity keeps who this executor is: its own key, which never leaves the
+// server, and the JWT that the registry gave for it.
+//
+// Guarantees:
+//
+//  1. The key is on the disk before anybody is told its public half, so a join that was
+//     interrupted is repeated with the same key.
+//  2. Key and identity are files of mode 0600, written whole or not at all.
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// Identity says which server this is and where its bus is.
+type Identity struct {
+	ServerID  string `json:"server_id"`
+	Cell      string `json:"cell"`
+	URL       string `json:"url"`
+	PublicKey string `json:"public_key,omitempty"`
+	JWT       string `json:"jwt,omitempty"`
+}
+
+// Address gives the server's place in subjects.
+func (i Identity) Address() topology.ServerAddress {
+	return topology.ServerAddress{Cell: i.Cell, Server: i.ServerID}
+}
+
+// Read gives the identity kept under root. An error is NotFound when there is none.
+func Read(root layout.Root) (Identity, error) {
+	var i Identity
+	data, err := os.ReadFile(root.Identity())
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, fault.New(fault.NotFound, "%s has no identity", root)
+	}
+	if err != nil {
+		return i, fmt.Errorf("read identity: %w", err)
+	}
+	if err := json.Unmarshal(data, &i); err != nil {
+		return i, fmt.Errorf("read identity %s: %w", root.Identity(), err)
+	}
+	return i, i.check()
+}
+
+func (i Identity) check() error {
+	if err := ident.Check("server id", i.ServerID); err != nil {
+		return err
+	}
+	return ident.CheckName("cell", i.Cell)
+}
+
+// Write keeps the identity under root.
+func (i Identity) Write(root layout.Root) error {
+	if err := i.check(); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(i, "", "  ")
+	if err != nil {
+		return err
+	}
+	return layout.Write(root.Identity(), append(data, '\n'), 0o600)
+}
+
+// Key is the executor's own key.
+type Key struct {
+	Public string `json:"public"`
+	Seed   string `json:"seed"`
+}
+
+// OpenKey gives the key kept under root, and makes and keeps one first if there is none.
+func OpenKey(root layout.Root) (Key, error) {
+	if err := os.MkdirAll(root.Home(), 0o700); err != nil {
+		return Key{}, fmt.Errorf("make %s: %w", root.Home(), err)
+	}
+	k, err := readKey(root)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return k, err
+	}
+	public, seed, err := trust.NewUserKey()
+	if err != nil {
+		return Key{}, fmt.Errorf("make a key: %w", err)
+	}
+	k = Key{Public: public, Seed: string(seed)}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return Key{}, err
+	}
+	return k, layout.Write(root.Key(), data, 0o600)
+}
+
+func readKey(root layout.Root) (Key, error) {
+	var k Key
+	data, err := os.ReadFile(root.Key())
+	if err != nil {
+		return k, fmt.Errorf("read key: %w", err)
+	}
+	if err := json.Unmarshal(data, &k); err != nil || k.Seed == "" {
+		return k, fmt.Errorf("key %s is damaged: %w", root.Key(), errors.Join(err, fs.ErrInvalid))
+	}
+	return k, nil
+}
+
+// Credentials gives what a connection proves itself with, read again at each call, so
+// that a key or JWT that was renewed on the disk is used.
+func Credentials(root layout.Root) func() (string, []byte, error) {
+	return func() (string, []byte, error) {
+		i, err := Read(root)
+		if err != nil {
+			return "", nil, err
+		}
+		k, err := readKey(root)
+		return i.JWT, []byte(k.Seed), err
+	}
+}
+
+// Remove deletes key and identity, when the server is dead.
+func Remove(root layout.Root) error {
+	var all error
+	for _, path := range []string{root.Identity(), root.Key()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	return errors.Join(all, layout.SyncDir(root.Home()))
+}

@@ -1,0 +1,229 @@
+package imagedir
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
+)
+
+// Images are the unpacked images and the chunk caches under a root.
+type Images struct {
+	root layout.Root
+	mu   sync.Mutex // staging and removal are one at a time; it also bounds the memory of unpacking
+}
+
+// Mark seals an image.
+type Mark struct {
+	ImageID string `json:"image_id"`
+	Agent   string `json:"agent"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"` // of the blob
+	Tree    string `json:"tree"`   // of the listing
+}
+
+// New gives the images under root.
+func New(root layout.Root) *Images { return &Images{root: root} }
+
+// Sealed says whether the image is there, whole as it was staged.
+func (s *Images) Sealed(digest []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sealed(digest)
+}
+
+func (s *Images) sealed(digest []byte) bool {
+	_, err := s.Mark(digest)
+	return err == nil
+}
+
+// Mark reads the mark of an image. An error is NotFound when the image is not there.
+func (s *Images) Mark(digest []byte) (Mark, error) {
+	var m Mark
+	data, err := os.ReadFile(filepath.Join(s.root.Image(digest), unpack.Reserved))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, fault.New(fault.NotFound, "image %x is not on the disk", digest)
+	}
+	if err != nil {
+		return m, fmt.Errorf("read the mark of image %x: %w", digest, err)
+	}
+	if err := json.Unmarshal(data, &m); err != nil || m.Digest != hex.EncodeToString(digest) {
+		return m, fault.New(fault.Internal, "the mark of image %x is damaged", digest)
+	}
+	return m, nil
+}
+
+// Whole compares an image on the disk with its mark.
+func (s *Images) Whole(digest []byte) (Mark, error) {
+	m, err := s.Mark(digest)
+	if err != nil {
+		return m, err
+	}
+	tree, err := treeOf(s.root.Image(digest))
+	if err != nil {
+		return m, err
+	}
+	if tree != m.Tree {
+		return m, fault.New(fault.Conflict, "the files of image %x are not as they were unpacked", digest)
+	}
+	return m, nil
+}
+
+// Verify compares the cached chunks, put together, with the blob's digest.
+func (s *Images) Verify(ctx context.Context, b *imagev1.Blob) error {
+	h := sha256.New()
+	n, err := io.Copy(h, s.chunks(ctx, b))
+	if err != nil {
+		return fmt.Errorf("verify image %x: %w", b.GetDigest(), err)
+	}
+	if !bytes.Equal(h.Sum(nil), b.GetDigest()) || uint64(n) != b.GetSizeBytes() {
+		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "DIGEST_MISMATCH",
+			Message: fmt.Sprintf("the chunks together have digest %x and %d bytes, want %x and %d", h.Sum(nil), n, b.GetDigest(), b.GetSizeBytes())})
+	}
+	return nil
+}
+
+// Stage unpacks the cached chunks of an image and seals it. The cache is not needed after that.
+func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	digest := m.GetBlob().GetDigest()
+	if s.sealed(digest) {
+		return nil
+	}
+	if err := errors.Join(RemoveTree(s.root.Image(digest)), os.MkdirAll(s.root.Images(), 0o755)); err != nil {
+		return fmt.Errorf("stage image %s: %w", m.GetId(), err)
+	}
+	tmp := filepath.Join(s.root.Images(), layout.TemporaryPrefix+hex.EncodeToString(digest))
+	if err := errors.Join(RemoveTree(tmp), os.Mkdir(tmp, 0o755)); err != nil {
+		return fmt.Errorf("stage image %s: %w", m.GetId(), err)
+	}
+	err := s.fill(ctx, tmp, m)
+	if err == nil {
+		err = os.Rename(tmp, s.root.Image(digest))
+	}
+	if err == nil {
+		err = layout.SyncDir(s.root.Images())
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("stage image %s: %w", m.GetId(), err), RemoveTree(tmp))
+	}
+	return nil
+}
+
+func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest) error {
+	b := m.GetBlob()
+	if err := unpack.Unpack(ctx, s.chunks(ctx, b), dir, unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes()}); err != nil {
+		return err
+	}
+	if err := sealDirs(dir); err != nil {
+		return err
+	}
+	tree, err := treeOf(dir)
+	if err != nil {
+		return err
+	}
+	mark, err := json.Marshal(Mark{ImageID: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Digest: hex.EncodeToString(b.GetDigest()), Tree: tree})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, unpack.Reserved), mark, 0o444); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(dir, 0o555), syncAll(dir))
+}
+
+// syncAll brings the whole file system to the disk: one call instead of one for each file.
+func syncAll(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+}
+
+func sealDirs(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o555)
+	})
+}
+
+// Remove deletes an image and its cache unless needed says that something needs it.
+// needed is asked while nothing else is staged or removed.
+func (s *Images) Remove(digest []byte, needed func() (bool, error)) (removed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if keep, err := needed(); err != nil || keep {
+		return false, err
+	}
+	if _, err := os.Lstat(s.root.Image(digest)); err == nil {
+		removed = true
+	}
+	return removed, errors.Join(RemoveTree(s.root.Image(digest)), os.RemoveAll(s.root.CacheOf(digest)))
+}
+
+// Others lists the digests under images and cache, also unfinished ones' names as they are.
+func (s *Images) Others() (images, caches []string) {
+	return names(s.root.Images()), names(s.root.Cache())
+}
+
+func names(dir string) []string {
+	var out []string
+	entries, _ := os.ReadDir(dir) // a directory that is not there has nothing
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// SweepTemporary deletes what a crash left half unpacked.
+func (s *Images) SweepTemporary() error {
+	var all error
+	for _, name := range names(s.root.Images()) {
+		if strings.HasPrefix(name, layout.TemporaryPrefix) {
+			all = errors.Join(all, RemoveTree(s.root.Path("images", name)))
+		}
+	}
+	return all
+}
+
+// RemoveTree deletes a directory, sealed or not, and follows no link.
+func RemoveTree(dir string) error {
+	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.IsDir() {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				return os.Chmod(path, 0o700) // without it nobody but root could delete what is within
+			}
+			return err
+		})
+	}
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,218 @@
+package journal
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// MaxEnded is how many ended tasks are remembered.
+const MaxEnded = 2000
+
+var (
+	bucketMeta      = []byte("meta")
+	bucketInstances = []byte("instances")
+	bucketChanges   = []byte("changes")
+	bucketEnded     = []byte("ended")
+	bucketOrder     = []byte("ended-order")
+	bucketOutbox    = []byte("outbox")
+	buckets         = [][]byte{bucketMeta, bucketInstances, bucketChanges, bucketEnded, bucketOrder, bucketOutbox}
+)
+
+var (
+	keySequence = []byte("sequence")
+	keyApplied  = []byte("applied")
+)
+
+// Journal is open on the disk. One process has it at a time.
+type Journal struct {
+	db   *bbolt.DB
+	news chan struct{}
+}
+
+// Open opens the journal at path and makes it if it is not there. An error is Conflict
+// when another executor has it.
+func Open(path string) (*Journal, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, NoFreelistSync: true})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, fault.New(fault.Conflict, "journal %s is in use: another executor runs here", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open journal %s: %w", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, b := range buckets {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), db.Close())
+	}
+	return &Journal{db: db, news: make(chan struct{}, 1)}, nil
+}
+
+// Close closes the journal.
+func (j *Journal) Close() error { return j.db.Close() }
+
+// Outbox is told when a report was added to the outbox.
+func (j *Journal) Outbox() <-chan struct{} { return j.news }
+
+// Update changes the journal, all or nothing, and returns when it is on the disk.
+func (j *Journal) Update(f func(*Tx) error) error {
+	var said bool
+	err := j.db.Update(func(tx *bbolt.Tx) error {
+		t := &Tx{tx: tx}
+		err := f(t)
+		said = t.said
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	if said {
+		select {
+		case j.news <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// Read looks at one state of the journal.
+func (j *Journal) Read(f func(*Tx) error) error {
+	if err := j.db.View(func(tx *bbolt.Tx) error { return f(&Tx{tx: tx}) }); err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	return nil
+}
+
+// Tx is one state of the journal, within Update or Read.
+type Tx struct {
+	tx   *bbolt.Tx
+	said bool
+}
+
+// Applied is the generation of the newest document that was taken.
+func (t *Tx) Applied() uint64 { return t.number(keyApplied) }
+
+// SetApplied keeps it.
+func (t *Tx) SetApplied(generation uint64) error { return t.setNumber(keyApplied, generation) }
+
+// Note reads a small value that was kept under a name, or gives "".
+func (t *Tx) Note(name string) string {
+	return string(t.tx.Bucket(bucketMeta).Get([]byte("note." + name)))
+}
+
+// SetNote keeps a small value under a name.
+func (t *Tx) SetNote(name, value string) error {
+	return t.tx.Bucket(bucketMeta).Put([]byte("note."+name), []byte(value))
+}
+
+func (t *Tx) number(key []byte) uint64 {
+	if v := t.tx.Bucket(bucketMeta).Get(key); len(v) == 8 {
+		return binary.BigEndian.Uint64(v)
+	}
+	return 0
+}
+
+func (t *Tx) setNumber(key []byte, n uint64) error {
+	return t.tx.Bucket(bucketMeta).Put(key, binary.BigEndian.AppendUint64(nil, n))
+}
+
+// Instances gives the inventory, by agent.
+func (t *Tx) Instances() ([]*Instance, error) {
+	return list[Instance](t.tx.Bucket(bucketInstances))
+}
+
+// Instance gives the inventory's line about an agent, or nil.
+func (t *Tx) Instance(agent string) (*Instance, error) {
+	return get[Instance](t.tx.Bucket(bucketInstances), agent)
+}
+
+// PutInstance writes a line of the inventory.
+func (t *Tx) PutInstance(i *Instance) error { return put(t.tx.Bucket(bucketInstances), i.Agent, i) }
+
+// DropInstance deletes a line of the inventory.
+func (t *Tx) DropInstance(agent string) error {
+	return t.tx.Bucket(bucketInstances).Delete([]byte(agent))
+}
+
+// Changes gives the open changes, in the order in which they began.
+func (t *Tx) Changes() ([]*Change, error) {
+	all, err := list[Change](t.tx.Bucket(bucketChanges))
+	slices.SortStableFunc(all, func(a, b *Change) int { return a.BeganAt.Compare(b.BeganAt) })
+	return all, err
+}
+
+// PutChange writes an open change.
+func (t *Tx) PutChange(c *Change) error { return put(t.tx.Bucket(bucketChanges), c.Agent, c) }
+
+// DropChange deletes an agent's open change.
+func (t *Tx) DropChange(agent string) error {
+	return t.tx.Bucket(bucketChanges).Delete([]byte(agent))
+}
+
+// Ended gives how a task ended here, or nil.
+func (t *Tx) Ended(taskID string) (*Ended, error) {
+	return get[Ended](t.tx.Bucket(bucketEnded), taskID)
+}
+
+// End remembers how a task ended and forgets the oldest beyond MaxEnded.
+func (t *Tx) End(taskID string, e Ended) error {
+	order := t.tx.Bucket(bucketOrder)
+	n, err := order.NextSequence()
+	if err != nil {
+		return err
+	}
+	if err := order.Put(binary.BigEndian.AppendUint64(nil, n), []byte(taskID)); err != nil {
+		return err
+	}
+	if k, old := order.Cursor().First(); binary.BigEndian.Uint64(k)+MaxEnded <= n {
+		if err := errors.Join(t.tx.Bucket(bucketEnded).Delete(slices.Clone(old)), order.Delete(slices.Clone(k))); err != nil {
+			return err
+		}
+	}
+	return put(t.tx.Bucket(bucketEnded), taskID, &e)
+}
+
+func get[T any](b *bbolt.Bucket, key string) (*T, error) {
+	data := b.Get([]byte(key))
+	if data == nil {
+		return nil, nil
+	}
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("record %s: %w", key, err)
+	}
+	return v, nil
+}
+
+func put(b *bbolt.Bucket, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", key, err)
+	}
+	return b.Put([]byte(key), data)
+}
+
+func list[T any](b *bbolt.Bucket) ([]*T, error) {
+	var out []*T
+	err := b.ForEach(func(k, _ []byte) error {
+		v, err := get[T](b, strings.Clone(string(k)))
+		out = append(out, v)
+		return err
+	})
+	return out, err
+}

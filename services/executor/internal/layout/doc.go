@@ -1,0 +1,16 @@
+// Package layout knows where everything is under an executor's root directory, and how
+// a small file is written there.
+//
+//	executor/            key, identity, journal.db, status.json
+//	cache/DIGEST/N       chunks that were fetched and verified, while a change needs them
+//	images/DIGEST/       one unpacked image, sealed
+//	agents/AGENT/current a link to the image that is current
+//	agents/AGENT/state/  what the agent keeps across versions
+//	agents/AGENT/run/    process records, output.log and the notify socket
+//
+// Guarantees:
+//
+//  1. Write replaces a file whole or not at all, also when the machine loses power.
+//  2. Nothing outside the root is named, whatever an agent is called: names are
+//     checked before they come here.
+package layout

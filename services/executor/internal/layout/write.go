@@ -1,0 +1,84 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Write replaces a file, whole or not at all, and durably: the file and its directory are synced.
+func Write(path string, data []byte, mode fs.FileMode) error {
+	if err := replace(path, data, mode, true); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// WriteVolatile replaces a file, whole or not at all, without waiting for the disk: for
+// what is written every few seconds and worth nothing after a crash.
+func WriteVolatile(path string, data []byte, mode fs.FileMode) error {
+	return replace(path, data, mode, false)
+}
+
+func replace(path string, data []byte, mode fs.FileMode, sync bool) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), TemporaryPrefix+"*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Chmod(mode)
+	}
+	if err == nil && sync {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// SyncDir makes what happened in a directory durable.
+func SyncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return nil
+}
+
+// Link makes path a symbolic link to target in one step, whatever was there, durably.
+func Link(target, path string) error {
+	tmp := filepath.Join(filepath.Dir(path), TemporaryPrefix+filepath.Base(path))
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	if err := os.Symlink(target, tmp); err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return errors.Join(fmt.Errorf("link %s: %w", path, err), os.Remove(tmp))
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// TemporaryPrefix starts the name of every file that is not finished.
+const TemporaryPrefix = ".garrison-tmp-"
+
+// SweepTemporary deletes files that a crash left unfinished in a directory.
+func SweepTemporary(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, TemporaryPrefix+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}

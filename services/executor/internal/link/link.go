@@ -1,0 +1,274 @@
+package link
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// Report is a report that waits to be acknowledged.
+type Report struct {
+	Sequence uint64
+	Kind     string
+	Data     []byte
+}
+
+// Door is everything that the link knows of the other half.
+type Door interface {
+	Offer(*desiredv1.Document)       // a document to converge to; does not block
+	Waiting(n int) ([]Report, error) // the oldest reports that were not acknowledged
+	Acknowledge(sequence uint64) error
+	News() <-chan struct{} // told when there is something new among the reports
+	Beat() (generation uint64, outbox int, err error)
+}
+
+// Config is what a link needs; all of it must be set.
+type Config struct {
+	Conn         *bus.Conn
+	Address      topology.ServerAddress
+	BootID       string
+	Version      string
+	Root         layout.Root
+	Door         Door
+	PollInterval time.Duration
+	BeatInterval time.Duration
+	Log          zerolog.Logger
+}
+
+// Link is the half of the executor that talks to the bus.
+type Link struct {
+	cfg  Config
+	ring chan struct{}
+
+	mu   sync.Mutex
+	live map[string]time.Time // when something was last said live, by task
+}
+
+// New gives a link.
+func New(cfg Config) *Link {
+	return &Link{cfg: cfg, ring: make(chan struct{}, 1), live: map[string]time.Time{}}
+}
+
+// Run works until ctx is done.
+func (l *Link) Run(ctx context.Context) error {
+	stop, err := l.cfg.Conn.Subscribe(topology.BellSubject(l.cfg.Address), func(bus.Message) { l.wake() })
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return lifecycle.Run(ctx,
+		lifecycle.Part{Name: "documents", Run: l.read},
+		lifecycle.Part{Name: "reports", Run: l.publish},
+		lifecycle.Part{Name: "beats", Run: l.beat})
+}
+
+func (l *Link) wake() {
+	select {
+	case l.ring <- struct{}{}:
+	default:
+	}
+}
+
+// jitter spreads a fleet's reads: from three quarters to five quarters of d.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + time.Duration(rand.Int64N(int64(d/2)+1))
+}
+
+// read reads the document whenever it may have changed.
+func (l *Link) read(ctx context.Context) error {
+	for {
+		if err := l.cfg.Conn.WaitConnected(ctx); err != nil {
+			return ctx.Err()
+		}
+		wait := jitter(l.cfg.PollInterval)
+		if err := l.readOnce(ctx); err != nil && ctx.Err() == nil {
+			l.cfg.Log.Warn().Err(err).Msg("document not read")
+			wait = min(wait, jitter(retryEvery))
+		}
+		if err := l.untilDue(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	retryEvery = 5 * time.Second
+	lookEvery  = time.Second // how soon a bus that came back is noticed
+)
+
+// untilDue waits for the bell, the timer, or the bus to come back.
+func (l *Link) untilDue(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.ring:
+			return nil
+		case <-timer.C:
+			return nil
+		case <-look.C:
+			if !l.cfg.Conn.Connected() {
+				return nil // the caller waits until it is back, and reads
+			}
+		}
+	}
+}
+
+func (l *Link) readOnce(ctx context.Context) error {
+	m, err := l.cfg.Conn.DirectGet(ctx, topology.Desired, topology.DesiredSubject(l.cfg.Address))
+	if fault.Is(err, fault.NotFound) {
+		return nil // nothing was ever wanted here
+	}
+	if err != nil {
+		return err
+	}
+	d := &desiredv1.Document{}
+	if err := bus.Unmarshal(m, d); err != nil {
+		return err
+	}
+	if d.GetServerId() != l.cfg.Address.Server || d.GetCell() != l.cfg.Address.Cell {
+		return fault.New(fault.Invalid, "the document is for %s.%s", d.GetCell(), d.GetServerId())
+	}
+	l.cfg.Door.Offer(d)
+	return nil
+}
+
+// publish publishes the reports, in order, each until it is acknowledged.
+func (l *Link) publish(ctx context.Context) error {
+	for {
+		wait := jitter(l.cfg.PollInterval)
+		if err := l.publishWaiting(ctx); err != nil && ctx.Err() == nil {
+			l.cfg.Log.Warn().Err(err).Msg("report not acknowledged")
+			wait = jitter(retryEvery)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-l.cfg.Door.News():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+const reportsAtOnce = 32
+
+func (l *Link) publishWaiting(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := l.cfg.Conn.WaitConnected(ctx); err != nil {
+			return err
+		}
+		waiting, err := l.cfg.Door.Waiting(reportsAtOnce)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		for _, r := range waiting {
+			if err := l.publishOne(ctx, r); err != nil {
+				return err
+			}
+			if err := l.cfg.Door.Acknowledge(r.Sequence); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// publishOne gives nil when the report is stored, or never can be.
+func (l *Link) publishOne(ctx context.Context, r Report) error {
+	_, err := l.cfg.Conn.PublishDurable(ctx, bus.Durable{
+		Subject: topology.ReportSubject(l.cfg.Address, r.Kind),
+		ID:      l.cfg.Address.Server + "-" + strconv.FormatUint(r.Sequence, 10),
+		Data:    r.Data,
+	})
+	if fault.Is(err, fault.Invalid) {
+		l.cfg.Log.Error().Err(err).Uint64(logs.Sequence, r.Sequence).Msg("report given up")
+		return nil // too large for the bus, and it would hold up all behind it
+	}
+	return err
+}
+
+// Flush gives the reports that wait a last chance.
+func (l *Link) Flush(ctx context.Context) error { return l.publishWaiting(ctx) }
+
+// beat says that the server lives, every interval.
+func (l *Link) beat(ctx context.Context) error {
+	tick := time.NewTicker(l.cfg.BeatInterval)
+	defer tick.Stop()
+	for {
+		if err := l.beatOnce(); err != nil {
+			l.cfg.Log.Debug().Err(err).Msg("beat lost")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *Link) beatOnce() error {
+	if !l.cfg.Conn.Connected() {
+		return nil
+	}
+	generation, outbox, err := l.cfg.Door.Beat()
+	if err != nil {
+		return err
+	}
+	data, err := proto.Marshal(&reportv1.Beat{
+		ServerId: l.cfg.Address.Server, BootId: l.cfg.BootID, DocumentGeneration: generation,
+		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(outbox),
+	})
+	if err != nil {
+		return err
+	}
+	return l.cfg.Conn.Publish(topology.BeatSubject(l.cfg.Address), data)
+}
+
+const (
+	liveEvery = time.Second // between two words about one task
+	liveTasks = 64          // how many tasks are remembered for that
+)
+
+// Progress tells how far a task is, at most once a second for each task. It does not
+// block, and may be lost.
+func (l *Link) Progress(p *taskv1.Progress) {
+	now := time.Now()
+	l.mu.Lock()
+	tooSoon := now.Sub(l.live[p.GetTaskId()]) < liveEvery
+	if !tooSoon {
+		if len(l.live) >= liveTasks {
+			clear(l.live)
+		}
+		l.live[p.GetTaskId()] = now
+	}
+	l.mu.Unlock()
+	if tooSoon || !l.cfg.Conn.Connected() {
+		return
+	}
+	if data, err := proto.Marshal(p); err == nil {
+		_ = l.cfg.Conn.Publish(topology.LiveSubject(l.cfg.Address, topology.LiveTask), data) // it may be lost
+	}
+}

@@ -1,0 +1,111 @@
+// Package sysinfo finds out what the machine is, as garrison.server.v1.Sysinfo says it.
+//
+// Guarantees:
+//
+//  1. Two readings of a machine that was not changed are equal: nothing that changes all
+//     the time is in it, and lists are sorted.
+//  2. What cannot be read is left out; it is never an error.
+package sysinfo
+
+import (
+	"context"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/version"
+)
+
+// within bounds the reading: a hanging file system must not hang the executor.
+const within = 5 * time.Second
+
+// Platform is what this executor was built for, and so what its agents must be.
+func Platform() *serverv1.Platform {
+	return &serverv1.Platform{Os: runtime.GOOS, Arch: runtime.GOARCH}
+}
+
+// Read reads what the machine is.
+func Read(ctx context.Context) *serverv1.Sysinfo {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	s := &serverv1.Sysinfo{Platform: Platform(), ExecutorVersion: version.Version, Addresses: addresses(), Disks: disks(ctx)}
+	s.Hostname, _ = os.Hostname()
+	s.Kernel, _ = host.KernelVersionWithContext(ctx)
+	if name, _, release, err := host.PlatformInformationWithContext(ctx); err == nil {
+		s.Distribution = strings.TrimSpace(name + " " + release)
+	}
+	if n, err := cpu.CountsWithContext(ctx, true); err == nil {
+		s.Processors = uint32(n)
+	}
+	if info, err := cpu.InfoWithContext(ctx); err == nil && len(info) > 0 {
+		s.ProcessorModel = strings.ToValidUTF8(info[0].ModelName, "?")
+	}
+	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
+		s.MemoryBytes = m.Total
+	}
+	if at, err := host.BootTimeWithContext(ctx); err == nil {
+		s.BootedAt = timestamppb.New(time.Unix(int64(at), 0))
+	}
+	return s
+}
+
+// BootID tells two boots of the machine apart.
+func BootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if id := strings.TrimSpace(string(data)); err == nil && id != "" {
+		return id
+	}
+	at, _ := host.BootTime()
+	return ident.From("boot", time.Unix(int64(at), 0).UTC().String())
+}
+
+func disks(ctx context.Context) []*serverv1.Disk {
+	parts, err := disk.PartitionsWithContext(ctx, false)
+	if err != nil {
+		return nil
+	}
+	var out []*serverv1.Disk
+	for _, p := range parts {
+		u, err := disk.UsageWithContext(ctx, p.Mountpoint)
+		if err != nil || u.Total == 0 || slices.Contains(p.Opts, "bind") {
+			continue
+		}
+		out = append(out, &serverv1.Disk{Mount: p.Mountpoint, Kind: p.Fstype, SizeBytes: u.Total})
+	}
+	slices.SortFunc(out, func(a, b *serverv1.Disk) int { return strings.Compare(a.Mount, b.Mount) })
+	return slices.CompactFunc(out, func(a, b *serverv1.Disk) bool { return a.Mount == b.Mount })
+}
+
+// addresses lists the addresses of interfaces that are up, without loopback and link-local ones.
+func addresses() []string {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		found, _ := i.Addrs()
+		for _, a := range found {
+			if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+				out = append(out, n.IP.String())
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,270 @@
+package unpack
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// The codes of refusals.
+const (
+	CodeBadArchive     = "BAD_ARCHIVE"
+	CodeBadName        = "BAD_NAME"
+	CodeUnsafePath     = "UNSAFE_PATH"
+	CodeLinkEscapes    = "LINK_ESCAPES"
+	CodeSpecialFile    = "SPECIAL_FILE"
+	CodeSpecialMode    = "SPECIAL_MODE"
+	CodeDuplicateName  = "DUPLICATE_NAME"
+	CodeReservedName   = "RESERVED_NAME"
+	CodeTooManyEntries = "TOO_MANY_ENTRIES"
+	CodeTooLarge       = "TOO_LARGE"
+)
+
+// Reserved is the name, at the top of an image, of the mark that seals it.
+const Reserved = ".garrison-image"
+
+const (
+	maxWindow   = 8 << 20  // what zstd's own levels up to 19 need
+	maxName     = 4 << 10  // the longest path
+	perEntry    = 16 << 10 // what an entry's headers may take beside its content
+	specialMode = 0o7000   // setuid, setgid, sticky
+)
+
+// Limits are what the manifest says of an archive.
+type Limits struct {
+	Entries uint32
+	Bytes   uint64 // of all files together
+}
+
+// Unpack reads a zstd-compressed tar archive into dir, which must be empty. What it
+// made before an error stays; the caller throws dir away.
+func Unpack(ctx context.Context, src io.Reader, dir string, l Limits) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	defer z.Close()
+	u := &unpacker{ctx: ctx, root: root, limits: l, made: map[string]byte{".": tar.TypeDir}}
+	// Padding and headers are bounded too, or an archive of headers alone would never end.
+	most := l.Bytes + uint64(l.Entries+2)*perEntry
+	u.tar = tar.NewReader(io.LimitReader(z, int64(min(most, 1<<62))))
+	if err := u.all(); err != nil {
+		return err
+	}
+	return u.checkLinks()
+}
+
+type unpacker struct {
+	ctx     context.Context
+	root    *os.Root
+	tar     *tar.Reader
+	limits  Limits
+	entries uint32
+	bytes   uint64
+	made    map[string]byte // the type of everything that was made, by name
+	links   []string
+}
+
+func (u *unpacker) all() error {
+	for {
+		if err := u.ctx.Err(); err != nil {
+			return err
+		}
+		h, err := u.tar.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return refuse(CodeBadArchive, "the archive cannot be read after %d entries: %v", u.entries, err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		if u.entries++; u.entries > u.limits.Entries {
+			return refuse(CodeTooManyEntries, "the archive has more than the %d entries that its manifest says", u.limits.Entries)
+		}
+		if err := u.one(h); err != nil {
+			return err
+		}
+	}
+}
+
+func (u *unpacker) one(h *tar.Header) error {
+	name, err := checkName(h.Name)
+	if err != nil {
+		return err
+	}
+	if h.Mode&specialMode != 0 {
+		return refuse(CodeSpecialMode, "%q is setuid, setgid or sticky", h.Name)
+	}
+	if was, ok := u.made[name]; ok {
+		if name == "." && h.Typeflag == tar.TypeDir {
+			return nil // the archive's own top
+		}
+		return refuse(CodeDuplicateName, "%q is there twice (first as type %q)", h.Name, was)
+	}
+	if err := u.parents(name); err != nil {
+		return err
+	}
+	u.made[name] = h.Typeflag
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return u.wrap(name, u.root.Mkdir(name, 0o755))
+	case tar.TypeReg:
+		return u.file(name, h)
+	case tar.TypeSymlink:
+		return u.symlink(name, h)
+	case tar.TypeLink:
+		return u.hardLink(name, h)
+	}
+	return refuse(CodeSpecialFile, "%q has type %q; only files, directories and links are unpacked", h.Name, h.Typeflag)
+}
+
+// checkName gives the clean form of an entry's name.
+func checkName(name string) (string, error) {
+	switch {
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isControl):
+		return "", refuse(CodeBadName, "the name %q is not printable UTF-8", name)
+	case len(name) > maxName:
+		return "", refuse(CodeBadName, "the name %.40q… has %d bytes", name, len(name))
+	}
+	clean := path.Clean(name)
+	if name == "" || path.IsAbs(name) || !fs.ValidPath(clean) || hasDotDot(name) {
+		return "", refuse(CodeUnsafePath, "the name %q does not stay within the image", name)
+	}
+	if clean == Reserved || strings.HasPrefix(clean, Reserved+"/") {
+		return "", refuse(CodeReservedName, "the name %q is Garrison's own", name)
+	}
+	return clean, nil
+}
+
+func isControl(r rune) bool { return r < 0x20 || r == 0x7f }
+
+func hasDotDot(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// parents makes the directories above name. One that is not a directory that was made
+// here is refused, so nothing is ever written through a link.
+func (u *unpacker) parents(name string) error {
+	dir := path.Dir(name)
+	kind, ok := u.made[dir]
+	if ok && kind == tar.TypeDir {
+		return nil
+	}
+	if ok {
+		return refuse(CodeUnsafePath, "%q is below %q, which is no directory", name, dir)
+	}
+	if err := u.parents(dir); err != nil {
+		return err
+	}
+	if len(u.made) > 4*int(u.limits.Entries)+1024 {
+		return refuse(CodeTooManyEntries, "the archive implies more directories than its entries explain")
+	}
+	u.made[dir] = tar.TypeDir
+	return u.wrap(dir, u.root.Mkdir(dir, 0o755))
+}
+
+func (u *unpacker) file(name string, h *tar.Header) error {
+	if h.Size < 0 || uint64(h.Size) > u.limits.Bytes-u.bytes {
+		return refuse(CodeTooLarge, "the archive's files have more than the %d bytes that its manifest says", u.limits.Bytes)
+	}
+	u.bytes += uint64(h.Size)
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return u.wrap(name, err)
+	}
+	n, err := io.Copy(f, &contextReader{u.ctx, u.tar})
+	if err == nil {
+		err = f.Chmod(fileMode(h))
+	}
+	err = errors.Join(err, f.Close())
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, zstd.ErrMagicMismatch) {
+		return refuse(CodeBadArchive, "%q ends after %d of %d bytes", name, n, h.Size)
+	}
+	if err != nil {
+		return u.wrap(name, err)
+	}
+	return u.wrap(name, u.root.Chtimes(name, h.ModTime, h.ModTime))
+}
+
+// fileMode keeps what the archive says of reading and executing; nobody may write to an image.
+func fileMode(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode)&0o555 | 0o400 }
+
+func (u *unpacker) symlink(name string, h *tar.Header) error {
+	target := h.Linkname
+	if !utf8.ValidString(target) || target == "" || len(target) > maxName || path.IsAbs(target) {
+		return refuse(CodeLinkEscapes, "%q is a link to %q; only relative links are unpacked", name, target)
+	}
+	u.links = append(u.links, name)
+	return u.wrap(name, u.root.Symlink(target, name))
+}
+
+func (u *unpacker) hardLink(name string, h *tar.Header) error {
+	target, err := checkName(h.Linkname)
+	if err != nil {
+		return err
+	}
+	if u.made[target] != tar.TypeReg {
+		return refuse(CodeLinkEscapes, "%q is a hard link to %q, which is no file before it", name, h.Linkname)
+	}
+	return u.wrap(name, u.root.Link(target, name))
+}
+
+// checkLinks follows every symbolic link to its end. The end must be there and within
+// the image: in a sealed image a link that leads nowhere never will lead anywhere.
+func (u *unpacker) checkLinks() error {
+	for _, name := range u.links {
+		if _, err := u.root.Stat(name); err != nil {
+			return refuse(CodeLinkEscapes, "the link %q does not lead to anything within the image: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// wrap says at which entry the disk refused.
+func (u *unpacker) wrap(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("unpack %q: %w", name, err)
+}
+
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+func refuse(code, format string, args ...any) error {
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code, Message: strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")})
+}

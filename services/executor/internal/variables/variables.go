@@ -1,0 +1,99 @@
+// Package variables fills in the variables of a manifest's Run. It is pure.
+//
+// Guarantees:
+//
+//  1. Every unknown variable of a Run is found before anything is done with it.
+//  2. What was filled in is not looked at again, so a label's value cannot smuggle in a variable.
+package variables
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// Values gives a variable's value by its name.
+type Values map[string]string
+
+// Facts are what the variables stand for.
+type Facts struct {
+	Agent, Version, Server string
+	State, Image           string // directories
+	Labels                 map[string]string
+}
+
+// Values gives every variable of image.proto's Run.
+func (f Facts) Values() Values {
+	v := Values{"agent": f.Agent, "version": f.Version, "server": f.Server, "state": f.State, "image": f.Image}
+	for name, value := range f.Labels {
+		v["label."+name] = value
+	}
+	return v
+}
+
+// Run is a manifest's Run with every variable filled in.
+type Run struct {
+	Command string
+	Args    []string
+	Env     []string // NAME=value, sorted
+	HTTP    string   // the URL to probe, or empty
+	TCP     string   // the address to probe, or empty
+}
+
+// Fill fills in the variables of r. An error carries the refusal UNKNOWN_VARIABLE.
+func (v Values) Fill(r *imagev1.Run) (Run, error) {
+	f := filler{values: v}
+	out := Run{
+		Command: f.fill(r.GetCommand()),
+		HTTP:    f.fill(r.GetReady().GetHttp()),
+		TCP:     f.fill(r.GetReady().GetTcp()),
+	}
+	for _, a := range r.GetArgs() {
+		out.Args = append(out.Args, f.fill(a))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.GetEnv())) {
+		out.Env = append(out.Env, name+"="+f.fill(r.GetEnv()[name]))
+	}
+	return out, f.err
+}
+
+type filler struct {
+	values Values
+	err    error
+}
+
+// fill replaces each ${NAME}. A dollar sign without a brace stands for itself.
+func (f *filler) fill(s string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		value, known := f.values[name]
+		if !closed || !known {
+			f.refuse(name)
+			return ""
+		}
+		b.WriteString(value)
+		s = after
+	}
+}
+
+func (f *filler) refuse(name string) {
+	if f.err != nil {
+		return
+	}
+	f.err = fault.Refuse(fault.Invalid, &apiv1.Refusal{
+		Code:    "UNKNOWN_VARIABLE",
+		Message: fmt.Sprintf("the image's run uses ${%s}; known here: %s", name, strings.Join(slices.Sorted(maps.Keys(f.values)), ", ")),
+	})
+}

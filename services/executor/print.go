@@ -1,0 +1,36 @@
+package executor
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Print writes the status for a person.
+func (s Status) Print(out io.Writer, now time.Time) error {
+	bus := "away"
+	if s.Connected {
+		bus = "connected"
+	}
+	state := s.State
+	if s.Fresh(now) != nil && s.State == StateRunning {
+		state = "not running"
+	}
+	fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  %s, version %s, said %s ago\n", s.ServerID, s.Cell, state, s.Version, now.Sub(s.At).Round(time.Second))
+	if s.State == StateDecommissioned {
+		return nil
+	}
+	fmt.Fprintf(out, "bus       %s, document %d, %d reports wait\n\n", bus, s.Applied, s.Outbox)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tVERSION\tHEALTH\tPID\tSINCE\tSTEP\tREASON")
+	for _, a := range s.Agents {
+		since := "-"
+		if !a.StartedAt.IsZero() {
+			since = a.StartedAt.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.Agent, cmp.Or(a.Version, "-"), a.Health, a.Pid, since, cmp.Or(a.Step, "-"), cmp.Or(a.Reason, "-"))
+	}
+	return w.Flush()
+}
