@@ -137,10 +137,16 @@ func (w *world) wantAll(servers, agents []string, generation uint64, image *imag
 // awaitEnds waits until so many tasks have ended, as a dispatcher sees it.
 func (w *world) awaitEnds(d *Dispatcher, n int) {
 	w.t.Helper()
-	end := time.Now().Add(60 * time.Second)
-	for have := -1; have < n; time.Sleep(10 * time.Millisecond) {
+	end := time.After(60 * time.Second)
+	for have := -1; ; {
+		moved := d.fold.Changed()
 		d.fold.Read(func() { have = d.view.Ended() })
-		if time.Now().After(end) {
+		if have >= n {
+			return
+		}
+		select {
+		case <-moved:
+		case <-end:
 			w.t.Fatalf("%d tasks ended within a minute, want %d", have, n)
 		}
 	}
