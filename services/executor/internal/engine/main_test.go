@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// agentBinary is the tiny agent, built once.
+var agentBinary []byte
+
+// childVariable tells a re-executed test binary to be an executor.
+const childVariable = "GARRISON_ENGINE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(childVariable); spec != "" {
+		if err := beExecutor(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(withAgent(m.Run))
+}
+
+func withAgent(run func() int) int {
+	dir, err := os.MkdirTemp("", "agent-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "agent"), "./testdata/agent")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	if agentBinary, err = os.ReadFile(filepath.Join(dir, "agent")); err != nil {
+		panic(err)
+	}
+	return run()
+}
+
+// child is what a re-executed test binary is told.
+type child struct {
+	Root, Shelf layout.Root
+	Document    string // a file, or empty for a bus that is away
+	KillAt      string // the point at which it kills itself
+	Until       string // it ends by itself when this task has ended; empty means until SIGTERM
+}
+
+// start starts an executor in a process of its own.
+func (c child) start(t *testing.T) *exec.Cmd {
+	t.Helper()
+	spec, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+string(spec))
+	cmd.Stderr = testWriter{t}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// run runs the executor to its end, and says whether it killed itself.
+func (c child) run(t *testing.T) (killed bool) {
+	t.Helper()
+	cmd := c.start(t)
+	guard := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !guard.Stop() {
+		t.Fatal("the executor did not end within 30 s")
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("the executor ended with: %v", err)
+	}
+	return false
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", p)
+	return len(p), nil
+}
+
+func beExecutor(spec string) error {
+	var c child
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Root.Home(), 0o700); err != nil {
+		return err
+	}
+	j, err := journal.Open(c.Root.Journal())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = j.Close() }()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	e := New(testConfig(c.Root, c.Shelf, j, zerolog.New(os.Stderr).Level(zerolog.WarnLevel), func(point string) {
+		if point == c.KillAt {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}))
+	if c.Document != "" {
+		data, err := os.ReadFile(c.Document)
+		if err != nil {
+			return err
+		}
+		d := &desiredv1.Document{}
+		if err := proto.Unmarshal(data, d); err != nil {
+			return err
+		}
+		e.Offer(d)
+	}
+	if c.Until != "" {
+		go endWith(j, c.Until, stop)
+	}
+	return e.Run(ctx)
+}
+
+func endWith(j *journal.Journal, task string, stop func()) {
+	for {
+		err := j.Read(func(tx *journal.Tx) error {
+			ended, err := tx.Ended(task)
+			if ended == nil && err == nil {
+				err = errors.New("not yet")
+			}
+			return err
+		})
+		if err == nil {
+			stop()
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+var testPolicy = supervise.Policy{
+	First: 20 * time.Millisecond, Longest: 100 * time.Millisecond, Steady: time.Minute,
+	CrashLoop: 3, Resting: time.Minute, OutputBytes: 64 << 10,
+}
+
+func testConfig(root, shelf layout.Root, j *journal.Journal, log zerolog.Logger, failPoint func(string)) Config {
+	return Config{
+		Root: root, ServerID: serverID, BootID: "boot", Journal: j, Fetcher: imagetest.Shelf{From: shelf, To: root},
+		Sysinfo:    func(context.Context) *serverv1.Sysinfo { return &serverv1.Sysinfo{Hostname: "here"} },
+		CheckEvery: time.Second, Policy: testPolicy, Log: log, FailPoint: failPoint,
+	}
+}
