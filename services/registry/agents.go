@@ -45,7 +45,7 @@ func (r *Registry) createAgent(ctx context.Context, c bus.Caller, q *registryv1.
 	})
 	resp := &registryv1.CreateAgentResponse{}
 	if err == nil {
-		resp.Agent, err = r.copyAgent(agent.Name)
+		resp.Agent, err = r.copyAgent(ctx, agent.Name)
 	}
 	return answer(resp, err)
 }
@@ -71,7 +71,7 @@ func (r *Registry) changeAgent(ctx context.Context, c bus.Caller, q *registryv1.
 	})
 	resp := &registryv1.ChangeAgentResponse{}
 	if err == nil {
-		resp.Agent, err = r.copyAgent(agent.Name)
+		resp.Agent, err = r.copyAgent(ctx, agent.Name)
 	}
 	return answer(resp, err)
 }
@@ -89,14 +89,14 @@ func (r *Registry) deleteAgent(ctx context.Context, c bus.Caller, q *registryv1.
 	return answer(&registryv1.DeleteAgentResponse{}, err)
 }
 
-func (r *Registry) copyAgent(name string) (out *agentv1.Agent, err error) {
-	r.follower.Read(func() {
+func (r *Registry) copyAgent(ctx context.Context, name string) (out *agentv1.Agent, err error) {
+	err = r.look(ctx, func() error {
 		a, ok := r.view.Agent(name)
 		if !ok { // deleted by somebody else since
-			err = notFound(intent.UnknownAgent(r.view, name))
-			return
+			return notFound(intent.UnknownAgent(r.view, name))
 		}
 		out = proto.CloneOf(a)
+		return nil
 	})
 	return out, err
 }

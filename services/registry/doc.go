@@ -11,7 +11,8 @@
 //
 //  1. An intent with a readable subject is in the ledger exactly once, as accepted or
 //     refused, whatever was killed and however many registries run.
-//  2. What is answered was read from a view that holds the caller's own last write.
+//  2. A write is answered once the view of the replica that answers holds it, and nothing
+//     is refused on a view that is behind the ledger. A list may be, by milliseconds.
 //  3. Only differences become facts: a report, a beat or a request that says what is
 //     already recorded writes nothing. The exception is a sysinfo report that was asked
 //     for, which is recorded as the answer.

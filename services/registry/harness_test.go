@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,8 +50,9 @@ type site struct {
 	bus  *bustest.Bus
 	r    *Registry
 	ops  *bus.Conn
-	core *bus.Writer // writes the facts of the other services
-	stop func()      // stops the first registry
+	core *bus.Writer  // writes the facts of the other services
+	stop func()       // stops the first registry
+	skew atomic.Int64 // how far ahead the registries' clocks are, in nanoseconds
 }
 
 func start(t *testing.T) *site {
@@ -68,6 +70,7 @@ func (s *site) registry() (*Registry, func()) {
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{}, JoinURL: "nats://bus:4222",
 		BeatInterval: 100 * time.Millisecond, Log: zerolog.Nop(),
+		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -11,16 +11,16 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
-func (r *Registry) listInstances(_ context.Context, _ bus.Caller, q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
+func (r *Registry) listInstances(ctx context.Context, _ bus.Caller, q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
 	limit, err := pageLimit(q.Page)
 	if err != nil {
 		return nil, err
 	}
 	resp := &registryv1.ListInstancesResponse{}
-	r.follower.Read(func() {
-		var filter view.InstanceFilter
-		if filter, err = r.instanceFilter(q); err != nil {
-			return
+	err = r.look(ctx, func() error {
+		filter, err := r.instanceFilter(q)
+		if err != nil {
+			return err
 		}
 		var rows []*instancev1.Instance
 		rows, resp.NextCursor = page(r.view.Instances(filter, q.Page.GetCursor()), limit)
@@ -28,6 +28,7 @@ func (r *Registry) listInstances(_ context.Context, _ bus.Caller, q *registryv1.
 			s, _ := r.view.Server(i.ServerId)
 			resp.Instances = append(resp.Instances, &registryv1.InstanceRow{Instance: i, ServerName: s.GetName(), Presence: s.GetPresence()})
 		}
+		return nil
 	})
 	return answer(resp, err)
 }

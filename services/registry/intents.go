@@ -40,20 +40,21 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 	} else {
 		ask.Intent = body
 	}
+	var conflict error
 	for n, left := 0, tries; left > 0; n, left = n+1, left-1 {
-		d, decided := r.decide(ask)
-		if decided {
-			return nil
+		d, decided, err := r.decide(ctx, ask)
+		if decided || err != nil {
+			return err
 		}
 		if n == 0 && len(d.Drafts) > topology.MaxBatch {
 			left = triesOfLarge // each try records a part of it
 		}
-		if err = r.record(ctx, d.Drafts); err == nil {
+		if conflict = r.record(ctx, d.Drafts); conflict == nil {
 			r.logDecision(ask, d)
 			return nil
 		}
-		if !fault.Is(err, fault.Conflict) {
-			return err
+		if !fault.Is(conflict, fault.Conflict) {
+			return conflict
 		}
 		if answered, e := r.answered(ctx, at.ID); answered || e != nil {
 			return e
@@ -63,17 +64,27 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 		}
 		ask.Again = true
 	}
-	return err
+	return conflict
 }
 
-func (r *Registry) decide(ask intent.Ask) (d intent.Decision, decided bool) {
+// decide decides on the view as it is. A refusal is only believed on a view that is up
+// to date: what it misses may have been recorded by another replica a moment ago. What
+// is accepted needs no such care, because its guards say what it was decided on.
+func (r *Registry) decide(ctx context.Context, ask intent.Ask) (d intent.Decision, decided bool, err error) {
 	ask.At = r.Now()
-	r.follower.Read(func() {
-		if _, decided = r.view.Intent(ask.ID); !decided {
-			d = intent.Decide(r.view, ask)
+	err = r.look(ctx, func() error {
+		if _, decided = r.view.Intent(ask.ID); decided {
+			return nil
 		}
+		if d = intent.Decide(r.view, ask); d.Refusal != nil {
+			return fault.Refuse(fault.Invalid, d.Refusal)
+		}
+		return nil
 	})
-	return d, decided
+	if d.Refusal != nil && fault.RefusalOf(err) == d.Refusal {
+		err = nil // a refusal is an outcome
+	}
+	return d, decided, err
 }
 
 // record records a decision: in one atomic unit when it fits, otherwise the changes

@@ -18,37 +18,35 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
-func (r *Registry) listServers(_ context.Context, _ bus.Caller, q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
+func (r *Registry) listServers(ctx context.Context, _ bus.Caller, q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
 	limit, err := pageLimit(q.Page)
 	if err != nil {
 		return nil, err
 	}
 	resp := &registryv1.ListServersResponse{}
-	r.follower.Read(func() {
-		if err = r.checkEnvironment(q.Environment); err != nil {
-			return
-		}
+	err = r.look(ctx, func() error {
 		filter := view.ServerFilter{Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: q.Presence}
 		resp.Servers, resp.NextCursor = page(r.view.Servers(filter, q.Page.GetCursor()), limit)
+		return r.checkEnvironment(q.Environment)
 	})
 	return answer(resp, err)
 }
 
-func (r *Registry) getServer(_ context.Context, _ bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+func (r *Registry) getServer(ctx context.Context, _ bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
 	resp := &registryv1.GetServerResponse{}
-	err := r.copyServer(q.Server, &resp.Server)
+	err := r.copyServer(ctx, q.Server, &resp.Server)
 	return answer(resp, err)
 }
 
 // copyServer copies the server that is meant to where it is wanted.
-func (r *Registry) copyServer(reference string, to **serverv1.Server) (err error) {
-	r.follower.Read(func() {
-		var s *serverv1.Server
-		if s, err = r.find(reference); err == nil {
+func (r *Registry) copyServer(ctx context.Context, reference string, to **serverv1.Server) error {
+	return r.look(ctx, func() error {
+		s, err := r.find(reference)
+		if err == nil {
 			*to = proto.CloneOf(s)
 		}
+		return err
 	})
-	return err
 }
 
 // changeServer replaces labels and environment. It is safe to run twice: what is as it
@@ -72,7 +70,7 @@ func (r *Registry) changeServer(ctx context.Context, c bus.Caller, q *registryv1
 	})
 	resp := &registryv1.ChangeServerResponse{}
 	if err == nil {
-		err = r.copyServer(id, &resp.Server)
+		err = r.copyServer(ctx, id, &resp.Server)
 	}
 	return answer(resp, err)
 }

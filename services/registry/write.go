@@ -15,13 +15,13 @@ import (
 const tries = 6
 
 // write decides, records and waits until the view holds what was recorded. decide runs
-// inside Read, on the view as it is; it is asked again when a guard did not hold. No
-// drafts mean that nothing is to be done.
+// inside look; it is asked again when a guard did not hold. No drafts mean that nothing
+// is to be done.
 func (r *Registry) write(ctx context.Context, decide func() ([]ledger.Draft, error)) error {
 	var err error
 	for range tries {
 		var drafts []ledger.Draft
-		r.follower.Read(func() { drafts, err = decide() })
+		err = r.look(ctx, func() (e error) { drafts, e = decide(); return e })
 		if err != nil || len(drafts) == 0 {
 			return err
 		}
@@ -36,6 +36,21 @@ func (r *Registry) write(ctx context.Context, decide func() ([]ledger.Draft, err
 			return e
 		}
 	}
+	return err
+}
+
+// look calls f while the view stands still. Before an error is believed, the view is
+// brought up to date and f is asked again: what the caller means may have been recorded
+// by another replica a moment ago.
+func (r *Registry) look(ctx context.Context, f func() error) (err error) {
+	r.follower.Read(func() { err = f() })
+	if err == nil {
+		return nil
+	}
+	if e := r.catchUp(ctx); e != nil {
+		return e
+	}
+	r.follower.Read(func() { err = f() })
 	return err
 }
 

@@ -55,7 +55,9 @@ func serverGroups(s *serverv1.Server) []string {
 	return groups
 }
 
-func labelGroup(key, value string) string { return groupLabel + key + "=" + value }
+// labelGroup puts a character between key and value that neither may hold, so that no
+// selector finds the value of one key under another.
+func labelGroup(key, value string) string { return groupLabel + key + "\x01" + value }
 
 func instanceGroups(i *instancev1.Instance) []string {
 	if i == nil {

@@ -1,0 +1,62 @@
+package duty
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+func TestDutiesFollowFromWhatIs(t *testing.T) {
+	const alive, dying, dead = serverv1.Life_LIFE_ALIVE, serverv1.Life_LIFE_DYING, serverv1.Life_LIFE_DEAD
+	wanted := &instancev1.Instance{Id: "w", Agent: "w", Wanted: &imagev1.Ref{Id: "i"}, TaskState: taskv1.State_STATE_SUCCEEDED}
+	leaving := &instancev1.Instance{Id: "l", Agent: "l", TaskState: taskv1.State_STATE_RUNNING}
+	removed := &instancev1.Instance{Id: "r", Agent: "r", TaskState: taskv1.State_STATE_SUCCEEDED}
+	for _, c := range []struct {
+		name      string
+		life      serverv1.Life
+		instances []*instancev1.Instance
+		want      []string // a unit each
+	}{
+		{"alive, all wanted", alive, []*instancev1.Instance{wanted}, nil},
+		{"alive, one removed", alive, []*instancev1.Instance{wanted, leaving, removed}, []string{"r Gone "}},
+		{"invited", serverv1.Life_LIFE_INVITED, nil, nil},
+		{"dying, one still leaving", dying, []*instancev1.Instance{leaving, removed}, nil},
+		{"dying, all removed", dying, []*instancev1.Instance{removed, removed}, []string{"r Gone r Gone - Dead "}},
+		{"dying, nothing there", dying, nil, []string{"- Dead "}},
+		{"dying, one wanted at the last moment", dying, []*instancev1.Instance{removed, wanted}, []string{"w Unwanted "}},
+		{"dead, one wanted at the last moment", dead, []*instancev1.Instance{wanted}, []string{"w Gone "}},
+		{"dead", dead, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &serverv1.Server{Id: "s", Life: c.life}
+			var have []string
+			for _, u := range Units(s, slices.Values(c.instances)) {
+				have = append(have, line(u))
+			}
+			if diff := cmp.Diff(c.want, have); diff != "" {
+				t.Error(diff)
+			}
+			if due := Due(s, slices.Values(c.instances)); due != (len(c.want) > 0) {
+				t.Errorf("due %v with units %v", due, c.want)
+			}
+		})
+	}
+}
+
+func line(u Unit) (out string) {
+	for _, c := range u {
+		id := "-"
+		if c.Instance != nil {
+			id = c.Instance.Id
+		}
+		out += fmt.Sprintf("%s %s ", id, c.Body.ProtoReflect().Descriptor().Name())
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package image
+
+import (
+	"iter"
+	"slices"
+	"testing"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// shelf is images, and channels that hold them.
+type shelf struct {
+	images   []*imagev1.Image
+	channels []*channelv1.Channel
+}
+
+func (s shelf) Image(id string) (*imagev1.Image, bool) {
+	n := slices.IndexFunc(s.images, func(i *imagev1.Image) bool { return i.Manifest.Id == id })
+	if n < 0 {
+		return nil, false
+	}
+	return s.images[n], true
+}
+
+func (s shelf) Channel(name string) (*channelv1.Channel, bool) {
+	n := slices.IndexFunc(s.channels, func(c *channelv1.Channel) bool { return c.Name == name })
+	if n < 0 {
+		return nil, false
+	}
+	return s.channels[n], true
+}
+
+func (s shelf) Channels() iter.Seq[*channelv1.Channel] { return slices.Values(s.channels) }
+
+const daemon = agentv1.Kind_KIND_DAEMON
+
+func stock() shelf {
+	const active, disabled = imagev1.State_STATE_ACTIVE, imagev1.State_STATE_DISABLED
+	image := func(id, agent, version, arch string, state imagev1.State) *imagev1.Image {
+		m := &imagev1.Manifest{Id: id, Agent: agent, Version: version, Kind: daemon, Platform: &serverv1.Platform{Os: "linux", Arch: arch}}
+		return &imagev1.Image{Manifest: m, State: state}
+	}
+	return shelf{
+		images: []*imagev1.Image{
+			image("w1", "web", "1.0.0", "amd64", active), image("w2", "web", "2.0.0", "amd64", active),
+			image("w2arm", "web", "2.0.0", "arm64", active), image("w3", "web", "3.0.0", "amd64", disabled),
+			image("w4", "web", "4.0.0-rc.1+build7", "amd64", active), image("d1", "db", "1.0.0", "amd64", imagev1.State_STATE_UNACTIVATED),
+		},
+		channels: []*channelv1.Channel{
+			{Name: "dev", ImageIds: []string{"w4", "d1"}},
+			{Name: "release", Default: true, ImageIds: []string{"w2", "w2arm", "w1", "w3"}},
+		},
+	}
+}
+
+func TestAnImageIsChosenByVersionIDOrChannel(t *testing.T) {
+	version := func(v string) *intentv1.ImageChoice {
+		return &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: v}}
+	}
+	id := func(v string) *intentv1.ImageChoice {
+		return &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: v}}
+	}
+	channel := func(v string) *intentv1.ImageChoice {
+		return &intentv1.ImageChoice{By: &intentv1.ImageChoice_Channel{Channel: v}}
+	}
+	for _, c := range []struct {
+		name        string
+		agent, arch string
+		choice      *intentv1.ImageChoice
+		environment string // its channel
+		want        string // an image, or a code
+	}{
+		{"the last added to the default channel that may be installed", "web", "amd64", nil, "", "w1"},
+		{"the same said in words", "web", "amd64", channel("release"), "", "w1"},
+		{"an empty channel is the default one", "web", "amd64", channel(""), "", "w1"},
+		{"for another platform", "web", "arm64", nil, "", "w2arm"},
+		{"from the environment's channel", "web", "amd64", nil, "dev", "w4"},
+		{"a channel that was named comes before the environment's", "web", "amd64", channel("release"), "dev", "w1"},
+		{"a version", "web", "amd64", version("2.0.0"), "", "w2"},
+		{"a version with a v", "web", "amd64", version("v2.0.0"), "", "w2"},
+		{"a version for another platform", "web", "arm64", version("2.0.0"), "", "w2arm"},
+		{"a version that is not for the platform", "web", "arm64", version("1.0.0"), "", "WRONG_PLATFORM"},
+		{"a version that is disabled", "web", "amd64", version("3.0.0"), "", "NOT_ACTIVE"},
+		{"a version of another channel", "web", "amd64", version("4.0.0-rc.1+build7"), "", "NO_MATCH"},
+		{"a version of the environment's channel", "web", "amd64", version("4.0.0-rc.1+build7"), "dev", "w4"},
+		{"another build of a version", "web", "amd64", version("4.0.0-rc.1+build8"), "dev", "NO_MATCH"},
+		{"what is no version", "web", "amd64", version("latest"), "", "NO_MATCH"},
+		{"an id", "web", "amd64", id("w2"), "", "w2"},
+		{"an id of another platform", "web", "amd64", id("w2arm"), "", "WRONG_PLATFORM"},
+		{"an id of another agent", "web", "amd64", id("d1"), "", "NO_MATCH"},
+		{"an unknown id", "web", "amd64", id("w9"), "", "NO_MATCH"},
+		{"one that was never activated", "db", "amd64", channel("dev"), "", "NOT_ACTIVE"},
+		{"a channel without the agent", "db", "amd64", nil, "", "NO_MATCH"},
+		{"an unknown channel", "web", "amd64", channel("relaese"), "", "UNKNOWN_CHANNEL"},
+		{"a platform that nobody knows", "web", "", nil, "", "WRONG_PLATFORM"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := Want{Agent: &agentv1.Agent{Name: c.agent, Kind: daemon}, Choice: c.choice, Channel: c.environment, Platform: &serverv1.Platform{Os: "linux", Arch: c.arch}}
+			i, refusal := Choose(stock(), want)
+			have := refusal.GetCode()
+			if refusal == nil {
+				have = i.Manifest.Id
+			}
+			if have != c.want {
+				t.Errorf("%s (%v); want %s", have, refusal, c.want)
+			}
+		})
+	}
+}
