@@ -1,0 +1,79 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+// A version that does not prove itself is undone: the old one answers, and the task says why.
+func TestAVersionThatDoesNotProveItselfIsUndone(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	for i, misbehave := range []string{"exit", "exit-later", "never-ready"} {
+		t.Run(misbehave, func(t *testing.T) {
+			w.t = t
+			version := fmt.Sprintf("3.0.%d", i)
+			w.image(version, misbehave)
+			w.fails(1, "undone", "up", "beacon@"+version, "--on", "all", "--yes")
+			w.answers("1.0.0")
+			rows, err := w.instances()
+			if err != nil || len(rows) != 1 || rows[0].State != "STATE_FAILED" || rows[0].Observed.Version != "1.0.0" {
+				t.Errorf("the instance is %+v (%v), want it failed with 1.0.0 observed", rows, err)
+			}
+		})
+	}
+	w.t = t
+	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
+	w.converges("2.0.0")
+	w.holds()
+}
+
+// A first install that fails leaves nothing behind.
+func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.image("3.0.0", "exit")
+	w.fails(1, "undone", "install", "beacon@3.0.0", "--on", "all")
+	w.eventually("nothing is left", func() error { return nothingLeft(w.servers[0]) })
+	w.ok("up", "beacon@1.0.0", "--on", "all", "--yes")
+	w.converges("1.0.0")
+	w.holds()
+}
+
+// What runs keeps running while the executor is away, and is taken back, not restarted.
+func TestAnAgentOutlivesItsExecutor(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	s := w.servers[0]
+	before, err := s.Get(t.Context(), "/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the registry says offline", func() error {
+		if !strings.Contains(w.ok("server", "list", "-o", "json"), "PRESENCE_OFFLINE") {
+			return fmt.Errorf("still online")
+		}
+		return nil
+	})
+	w.answers("1.0.0")
+	if err := s.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the registry says online", func() error {
+		if !strings.Contains(w.ok("server", "list", "-o", "json"), "PRESENCE_ONLINE") {
+			return fmt.Errorf("still offline")
+		}
+		return nil
+	})
+	after, err := s.Get(t.Context(), "/pid")
+	if err != nil || after != before {
+		t.Errorf("the agent's process is %s after the executor's restart (%v), want %s", after, err, before)
+	}
+}
