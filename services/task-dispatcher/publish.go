@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -69,19 +70,25 @@ func (d *Dispatcher) publish(ctx context.Context) error {
 	return g.Wait()
 }
 
-// publishOne writes one document. When it cannot, it asks for another look and waits
-// for a while, so that a bus that is away is not asked all the time.
+// publishOne writes one document. When it cannot, it asks for another look later. While
+// the bus is away the worker waits with it; any other trouble is one server's own and
+// keeps no worker from the others.
 func (d *Dispatcher) publishOne(ctx context.Context, known *places, server string) {
 	doc, data, err := d.project(server)
 	if err == nil && doc != nil {
 		err = d.write(ctx, known, doc, data)
 	}
-	if err == nil || ctx.Err() != nil {
-		return
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case fault.Is(err, fault.Unavailable):
+		d.Log.Debug().Err(err).Str(logs.Server, server).Msg("document not written")
+		d.dirty.add(server)
+		wait(ctx, nil, firstBackoff)
+		_ = d.Conn.WaitConnected(ctx)
+	default:
+		d.Log.Error().Err(err).Str(logs.Server, server).Int("bytes", len(data)).Msg("document not written")
+		time.AfterFunc(lastBackoff, func() { d.dirty.add(server) })
 	}
-	d.Log.Warn().Err(err).Str(logs.Server, server).Msg("document not written")
-	d.dirty.add(server)
-	wait(ctx, nil, lastBackoff)
 }
 
 // project makes a server's document and its bytes; nil when it has none.
