@@ -1,0 +1,226 @@
+//go:build compose
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// compose is the containers of docker-compose.yml, under a project name of their own.
+type compose struct {
+	t       *testing.T
+	command []string
+	dir     string // the operator's files
+	url     string
+}
+
+// startCompose starts every container and waits until the three servers are online.
+func startCompose(t *testing.T) *compose {
+	t.Helper()
+	c := &compose{t: t, command: []string{"docker-compose"}, dir: shortDir(t)}
+	if exec.Command("docker", "compose", "version").Run() == nil {
+		c.command = []string{"docker", "compose"}
+	}
+	c.command = append(c.command, "-p", fmt.Sprintf("garrison-test-%d", os.Getpid()), "-f", filepath.Join(root(t), "docker-compose.yml"))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.run("logs", "--tail", "40"))
+		}
+		c.must("down", "-v", "--remove-orphans", "-t", "5")
+	})
+	c.must("up", "-d")
+	// The context is in a volume; a container that has it can be read although it has ended.
+	keys := strings.TrimSpace(c.must("ps", "-q", "keys"))
+	file := filepath.Join(c.dir, "operator.json")
+	if out, err := exec.Command("docker", "cp", keys+":/data/operator.json", file).CombinedOutput(); err != nil {
+		t.Fatalf("read the context: %v: %s", err, out)
+	}
+	c.reachFromHere(file)
+	c.eventually("three servers are online", func() error {
+		out, err := c.cli("server", "list", "-o", "json")
+		if n := strings.Count(out, "PRESENCE_ONLINE"); n != 3 {
+			return errors.Join(err, fmt.Errorf("%d are online", n))
+		}
+		return nil
+	})
+	return c
+}
+
+// reachFromHere writes the address into the context at which this machine reaches the bus.
+func (c *compose) reachFromHere(file string) {
+	c.t.Helper()
+	c.url = "nats://" + c.port("bus", "4222")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	known := map[string]string{}
+	if err := json.Unmarshal(data, &known); err != nil {
+		c.t.Fatal(err)
+	}
+	known["url"] = c.url
+	if data, err = json.Marshal(known); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *compose) run(args ...string) (string, error) {
+	cmd := exec.CommandContext(within(c.t, 3*time.Minute), c.command[0], append(c.command[1:], args...)...)
+	cmd.WaitDelay = 5 * time.Second
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
+func (c *compose) must(args ...string) string {
+	c.t.Helper()
+	out, err := c.run(args...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+// port gives the address on this machine of a container's port.
+func (c *compose) port(service, port string) string {
+	c.t.Helper()
+	return strings.TrimSpace(c.must("port", service, port))
+}
+
+func (c *compose) cli(args ...string) (string, error) {
+	cmd := exec.CommandContext(within(c.t, 2*time.Minute), filepath.Join(bin, "garrison"), args...)
+	cmd.Env = []string{"GARRISON_CONTEXT=" + filepath.Join(c.dir, "operator.json"), "HOME=" + c.dir}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("garrison %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
+func (c *compose) ok(args ...string) string {
+	c.t.Helper()
+	out, err := c.cli(args...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+func (c *compose) eventually(what string, done func() error) {
+	c.t.Helper()
+	var err error
+	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if err = done(); err == nil {
+			return
+		}
+	}
+	c.t.Fatalf("not within 90 s: %s: %v", what, err)
+}
+
+// image builds, imports and activates a version of beacon that listens on every interface of its container.
+func (c *compose) image(version string) {
+	c.t.Helper()
+	dir := filepath.Join(c.dir, "beacon-"+version)
+	program, err := os.ReadFile(filepath.Join(bin, "beacon"))
+	if err == nil {
+		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "beacon"), program, 0o755))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	recipe := "agent: beacon\nversion: " + version + `
+kind: daemon
+run:
+  command: beacon
+  args: ["-listen", "0.0.0.0:${label.port}", "-version", "${version}"]
+  takeover: overlap
+  ready: {notify: true, timeout: 10s, soak: 300ms}
+`
+	if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.ok("image", "build", dir, "-o", dir+".gimg")
+	c.ok("image", "import", dir+".gimg", "--activate")
+}
+
+// answers asks the agent of each server, over the port that its container publishes.
+func (c *compose) answers(version string, servers ...string) {
+	c.t.Helper()
+	for _, s := range servers {
+		c.eventually(s+" answers "+version, func() error {
+			req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "http://"+c.port(s, "8080")+"/", nil)
+			if err != nil {
+				return err
+			}
+			req.Close = true
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = resp.Body.Close() }()
+			body, err := io.ReadAll(resp.Body)
+			if got := strings.TrimSpace(string(body)); err != nil || got != version {
+				return fmt.Errorf("it answers %q (%w)", got, err)
+			}
+			return nil
+		})
+	}
+}
+
+// The demo's scenario, against containers.
+func TestCompose(t *testing.T) {
+	c := startCompose(t)
+	c.ok("agent", "create", "beacon", "--kind", "daemon")
+	c.image("1.0.0")
+	c.image("2.0.0")
+	all := []string{"alpha", "bravo", "charlie"}
+	c.ok("install", "beacon@1.0.0", "--on", "all")
+	c.answers("1.0.0", all...)
+	c.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
+	c.answers("2.0.0", all...)
+	if _, err := c.cli("up", "beacon@9.9.9", "--on", "all", "--yes"); err == nil || !strings.Contains(err.Error(), "NO_MATCH") {
+		t.Errorf("an upgrade to a version that does not exist: %v", err)
+	}
+
+	c.ok("up", "beacon@1.0.0", "--on", "all", "--yes", "--detach")
+	c.must("kill", "-s", "SIGKILL", "bus", "registry", "task-dispatcher", "bravo")
+	c.must("start", "bus")
+	c.must("start", "registry", "task-dispatcher", "bravo")
+	c.reachFromHere(filepath.Join(c.dir, "operator.json")) // a published port changes with a restart
+	c.answers("1.0.0", all...)
+
+	c.eventually("charlie is decommissioned", func() error {
+		_, err := c.cli("server", "decommission", "charlie", "--yes")
+		return err
+	})
+	c.eventually("only two instances are left", func() error {
+		out, err := c.cli("instance", "list", "-o", "name")
+		if n := len(strings.Fields(out)); n != 2 {
+			return errors.Join(err, fmt.Errorf("%d are left", n))
+		}
+		return nil
+	})
+	if out := c.ok("events", "-o", "jsonl"); !strings.Contains(out, "dead") {
+		t.Error("the ledger does not say that a server is dead")
+	}
+}
+
