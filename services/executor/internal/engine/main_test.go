@@ -124,7 +124,7 @@ func beExecutor(spec string) error {
 	defer func() { _ = j.Close() }()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	e := New(testConfig(c.Root, c.Shelf, j, zerolog.New(os.Stderr).Level(zerolog.WarnLevel), func(point string) {
+	e := New(testConfig(c.Root, c.Shelf, j, zerolog.New(os.Stderr).Level(zerolog.ErrorLevel), func(point string) {
 		if point == c.KillAt {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}

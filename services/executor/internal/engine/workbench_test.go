@@ -158,7 +158,7 @@ func (b *workbench) run(change ...func(*Config)) *running {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	cfg := testConfig(b.root, b.shelf, j, zerolog.New(zerolog.NewTestWriter(b.t)).Level(zerolog.WarnLevel), nil)
+	cfg := testConfig(b.root, b.shelf, j, zerolog.New(zerolog.NewTestWriter(b.t)).Level(zerolog.ErrorLevel), nil)
 	for _, f := range change {
 		f(&cfg)
 	}
