@@ -223,4 +223,3 @@ func TestCompose(t *testing.T) {
 		t.Error("the ledger does not say that a server is dead")
 	}
 }
-

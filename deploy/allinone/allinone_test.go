@@ -1,0 +1,89 @@
+package allinone_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/deploy/allinone"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+func start(t *testing.T, dir string) (*allinone.Garrison, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	return allinone.Start(ctx, allinone.Config{Data: dir, Listen: "127.0.0.1:0", Log: zerolog.Nop(), Lazy: true})
+}
+
+func TestItIsFoundAtTheSameAddressAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	first, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := first.URL()
+	first.Close()
+	second, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if second.URL() != url {
+		t.Errorf("at %s after the restart, want %s", second.URL(), url)
+	}
+	c, err := trust.ReadContext(second.ContextFile())
+	if err != nil || c.URL != url || c.Actor != "operator" {
+		t.Errorf("the context says %s as %s (%v), want %s as operator", c.URL, c.Actor, err, url)
+	}
+}
+
+func TestOnlyOneCanUseADirectory(t *testing.T) {
+	dir := t.TempDir()
+	g, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if _, err := start(t, dir); err == nil || !strings.Contains(err.Error(), "in use by another garrisond") {
+		t.Errorf("a second one: %v, want it refused", err)
+	}
+}
+
+func TestSecretsAreForTheirOwnerOnly(t *testing.T) {
+	dir := t.TempDir()
+	g, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Close()
+	for _, path := range []string{"trust", "operator.json"} {
+		err := filepath.WalkDir(filepath.Join(dir, path), func(path string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatIsNoServiceIsRefused(t *testing.T) {
+	if _, err := allinone.ParseServices("registry,nonsense"); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
+		t.Errorf("%v, want nonsense refused", err)
+	}
+	if s, err := allinone.ParseServices("none"); err != nil || s == nil || len(s) != 0 {
+		t.Errorf("none gives %v, %v", s, err)
+	}
+}
