@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,13 +34,7 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 	if err != nil {
 		return err
 	}
-	ask := intent.Ask{ID: at.ID, Actor: at.Actor, Verb: at.Verb, Trace: m.Get(ledger.HeaderTrace), Again: m.Delivered > 1}
-	body := &intentv1.Intent{}
-	if err := bus.Unmarshal(m, body); err != nil {
-		ask.Unreadable = err.Error()
-	} else {
-		ask.Intent = body
-	}
+	ask := read(at, m)
 	var conflict error
 	for n, left := 0, tries; left > 0; n, left = n+1, left-1 {
 		d, decided, err := r.decide(ctx, ask)
@@ -65,6 +60,18 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 		ask.Again = true
 	}
 	return conflict
+}
+
+// read reads an intent. What cannot be read becomes an intent that will be refused.
+func read(at topology.IntentAddress, m bus.Message) intent.Ask {
+	ask := intent.Ask{ID: at.ID, Actor: at.Actor, Verb: at.Verb, Trace: m.Get(ledger.HeaderTrace), Again: m.Delivered > 1}
+	body := &intentv1.Intent{}
+	if err := bus.Unmarshal(m, body); err != nil {
+		ask.Unreadable = strings.ToValidUTF8(err.Error(), "?") // it may quote the body
+		return ask
+	}
+	ask.Intent = body
+	return ask
 }
 
 // decide decides on the view as it is. A refusal is only believed on a view that is up

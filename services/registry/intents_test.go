@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -159,6 +161,41 @@ func TestALargeIntentIsRecordedInPartsWithItsAnswerLast(t *testing.T) {
 	}
 	if again := s.accepted("install", install("web", &intentv1.Selector{All: true})); again.Already != n {
 		t.Errorf("asked again: %+v; want %d already", countsOf(again), n)
+	}
+}
+
+func TestALargeIntentIsCompletedWhileItsInstancesChangeUnderIt(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	const n = 1200
+	s.fleet(n)
+	s.accepted("install", install("web", &intentv1.Selector{All: true}))
+	s.image("web", "2.0.0", "release")
+	var some []*instancev1.Instance
+	s.r.follower.Read(func() {
+		for i := range s.r.view.InstancesOfAgent("web") {
+			if len(some) < 200 {
+				some = append(some, proto.CloneOf(i))
+			}
+		}
+	})
+	busy := make(chan struct{})
+	go func() {
+		defer close(busy)
+		for _, i := range some {
+			seen := &instancev1.Observed{InstanceId: i.Id, Health: instancev1.Health_HEALTH_BAD, Reason: "starting"}
+			s.appendUnheard(fact(ledger.Instance, ledger.Key(i.ServerId, "web"), seen))
+		}
+	}()
+	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
+	<-busy
+	if r.Changed != n {
+		t.Errorf("changed %d; want %d", r.Changed, n)
+	}
+	if have := s.facts(ledger.Intent, r.Id); len(have) != 1 {
+		t.Errorf("the intent has the facts %v", names(have))
 	}
 }
 
