@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/version"
+)
+
+// Exec runs one command line, without the program's name, and gives its exit code.
+func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	s := &session{in: stdin, out: stdout, err: stderr, getenv: getenv, now: time.Now, dial: bus.Dial}
+	return s.run(ctx, args)
+}
+
+// run runs one command line and says why when it fails.
+func (s *session) run(ctx context.Context, args []string) int {
+	ctx, s.stop = context.WithCancelCause(ctx)
+	defer s.stop(nil)
+	defer s.close()
+	root := s.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !s.began && codeOf(err) == exitError {
+		err = usageError{err.Error()} // cobra refused the command line
+	}
+	if e, ok := err.(exit); !ok || !e.quiet {
+		s.say("%s", lineOf(err))
+	}
+	return codeOf(err)
+}
+
+// root makes the tree of commands.
+func (s *session) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "garrison",
+		Short:         "Install, upgrade, watch and remove the agents of a fleet",
+		Version:       version.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := s.output.check(); err != nil {
+				return err
+			}
+			s.began = true
+			return nil
+		},
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.PersistentFlags().StringVar(&s.context, "context", "", "context `FILE` or name (or the environment variable GARRISON_CONTEXT)")
+	s.output.add(root.PersistentFlags())
+	root.AddGroup(&cobra.Group{ID: "day", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Nouns:"}, &cobra.Group{ID: "self", Title: "About itself:"})
+	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.removeCommand(), s.eventsCommand(), s.versionsCommand()}
+	nouns := []*cobra.Command{
+		s.serverCommands(), s.instanceCommands(), s.agentCommands(), s.appCommands(), s.envCommands(),
+		s.imageCommands(), s.channelCommands(), s.taskCommands(), s.intentCommands(),
+	}
+	self := []*cobra.Command{s.contextCommands(), s.explainCommand(), s.manCommand()}
+	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {
+		for _, c := range commands {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText})
+	root.SetHelpCommandGroupID("self")
+	root.SetCompletionCommandGroupID("self")
+	return root
+}
+
+// group makes a noun, whose verbs are commands of their own.
+func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		message := usageError{"there is no command " + c.CommandPath() + " " + args[0]}
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			message.text += ". Nearest: " + near[0]
+		}
+		message.text += ". Try: " + c.CommandPath() + " --help"
+		return message
+	}}
+	c.SuggestionsMinimumDistance = 2
+	c.AddCommand(verbs...)
+	return c
+}
+
+// exactly wants as many arguments as names, and names the missing one.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usage("%s: %s is missing. Try: %s --help", c.CommandPath(), names[len(args)], c.CommandPath())
+		case len(args) > len(names):
+			return usage("%s: %q is too much. Try: %s --help", c.CommandPath(), args[len(names)], c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// atMost allows up to as many arguments as names.
+func atMost(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > len(names) {
+			return usage("%s: %q is too much. Try: %s --help", c.CommandPath(), args[len(names)], c.CommandPath())
+		}
+		return nil
+	}
+}
