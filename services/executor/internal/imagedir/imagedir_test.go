@@ -1,0 +1,111 @@
+package imagedir_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+func staged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
+	t.Helper()
+	root := layout.Root(t.TempDir())
+	s := imagedir.New(root)
+	i := imagetest.New(t, "cn-agent", "1.0.0", &imagev1.Run{}, imagetest.Regular("bin/agent", 0o755, []byte("program")))
+	if err := i.Store(root); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(context.Background(), i.Manifest.Blob); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stage(context.Background(), i.Manifest); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = imagedir.RemoveTree(root.Images()) })
+	return root, s, i
+}
+
+func TestAStagedImageIsSealedAndWhole(t *testing.T) {
+	_, s, i := staged(t)
+	m, err := s.Whole(i.Manifest.Blob.Digest)
+	if err != nil || m.ImageID != i.Manifest.Id || !s.Sealed(i.Manifest.Blob.Digest) {
+		t.Errorf("mark %v, %v", m, err)
+	}
+	if err := s.Stage(context.Background(), i.Manifest); err != nil {
+		t.Errorf("staging again: %v", err)
+	}
+}
+
+func TestAChangedLostOrAddedFileIsFound(t *testing.T) {
+	for name, harm := range map[string]func(dir string) error{
+		"changed": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "bin/agent"), []byte("another"), 0o555)
+		},
+		"lost":  func(dir string) error { return os.Remove(filepath.Join(dir, "bin/agent")) },
+		"added": func(dir string) error { return os.WriteFile(filepath.Join(dir, "bin/more"), nil, 0o444) },
+		"mode":  func(dir string) error { return os.Chmod(filepath.Join(dir, "bin/agent"), 0o444) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, s, i := staged(t)
+			dir := root.Image(i.Manifest.Blob.Digest)
+			if err := os.Chmod(filepath.Join(dir, "bin"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Join(dir, "bin/agent"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := harm(dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Whole(i.Manifest.Blob.Digest); !fault.Is(err, fault.Conflict) {
+				t.Errorf("got %v, want a conflict", err)
+			}
+		})
+	}
+}
+
+func TestChunksThatAreNotTheWholeAreRefused(t *testing.T) {
+	root := layout.Root(t.TempDir())
+	i := imagetest.New(t, "cn-agent", "1.0.0", &imagev1.Run{}, imagetest.Regular("x", 0o644, []byte("x")))
+	i.Chunks[0] = append([]byte{}, i.Chunks[0]...)
+	i.Chunks[0][3] ^= 1
+	if err := i.Store(root); err != nil {
+		t.Fatal(err)
+	}
+	err := imagedir.New(root).Verify(context.Background(), i.Manifest.Blob)
+	if fault.RefusalOf(err).GetCode() != "DIGEST_MISMATCH" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestARefusedImageLeavesNothing(t *testing.T) {
+	root := layout.Root(t.TempDir())
+	i := imagetest.New(t, "cn-agent", "1.0.0", &imagev1.Run{}, imagetest.Regular("/etc/x", 0o644, []byte("x")))
+	if err := i.Store(root); err != nil {
+		t.Fatal(err)
+	}
+	if err := imagedir.New(root).Stage(context.Background(), i.Manifest); err == nil {
+		t.Fatal("it was staged")
+	}
+	if left, _ := os.ReadDir(root.Images()); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestANeededImageIsNotRemoved(t *testing.T) {
+	_, s, i := staged(t)
+	digest := i.Manifest.Blob.Digest
+	if removed, err := s.Remove(digest, func() (bool, error) { return true, nil }); removed || err != nil || !s.Sealed(digest) {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if removed, err := s.Remove(digest, func() (bool, error) { return false, nil }); !removed || err != nil || s.Sealed(digest) {
+		t.Errorf("not removed: %v, %v", removed, err)
+	}
+}
