@@ -1,0 +1,268 @@
+package link_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/link"
+)
+
+var here = topology.ServerAddress{Cell: "main", Server: "0197b5a0-0000-7000-8000-000000000001"}
+
+// room is the other side of the door.
+type room struct {
+	mu      sync.Mutex
+	offered []*desiredv1.Document
+	waiting []link.Report
+	news    chan struct{}
+}
+
+func (r *room) Offer(d *desiredv1.Document) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.offered = append(r.offered, d)
+}
+
+func (r *room) Waiting(n int) ([]link.Report, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]link.Report{}, r.waiting[:min(n, len(r.waiting))]...), nil
+}
+
+func (r *room) Acknowledge(sequence uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting[0].Sequence == sequence {
+		r.waiting = r.waiting[1:]
+	}
+	return nil
+}
+
+func (r *room) News() <-chan struct{} { return r.news }
+
+func (r *room) Beat() (uint64, int, error) { return 7, 1, nil }
+
+func (r *room) last() *desiredv1.Document {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.offered) == 0 {
+		return nil
+	}
+	return r.offered[len(r.offered)-1]
+}
+
+type stand struct {
+	b    *bustest.Bus
+	conn *bus.Conn // another's
+	room *room
+	link *link.Link
+	root layout.Root
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	s := &stand{b: bustest.Start(t), room: &room{news: make(chan struct{}, 1)}, root: layout.Root(t.TempDir())}
+	s.conn = s.b.Dial(t, "dispatcher")
+	s.link = link.New(link.Config{
+		Conn: s.b.Dial(t, here.Server), Address: here, BootID: "boot", Version: "v", Root: s.root, Door: s.room,
+		PollInterval: time.Hour, BeatInterval: 10 * time.Millisecond, Log: zerolog.Nop(),
+	})
+	return s
+}
+
+func (s *stand) store(t *testing.T, subject string, m proto.Message) {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.conn.PublishDurable(context.Background(), bus.Durable{Subject: subject, Data: data}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADocumentIsReadAtTheStartAndWhenItsBellRings(t *testing.T) {
+	s := newStand(t)
+	doc := &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1}
+	s.store(t, topology.DesiredSubject(here), doc)
+	bustest.Go(t, s.link.Run)
+	bustest.Eventually(t, "the first is offered", func() bool { return s.room.last().GetGeneration() == 1 })
+	doc.Generation = 2
+	s.store(t, topology.DesiredSubject(here), doc)
+	bustest.Eventually(t, "the second is offered", func() bool { return s.room.last().GetGeneration() == 2 })
+}
+
+func TestAnotherServersDocumentIsNotHandedOn(t *testing.T) {
+	s := newStand(t)
+	bustest.Go(t, s.link.Run)
+	s.store(t, topology.DesiredSubject(here), &desiredv1.Document{ServerId: "another", Cell: here.Cell, Generation: 9})
+	s.store(t, topology.DesiredSubject(here), &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 10})
+	bustest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 10 })
+	for _, d := range s.room.offered {
+		if d.GetServerId() != here.Server {
+			t.Errorf("offered %v", d)
+		}
+	}
+}
+
+func TestReportsArriveInOrderAndLeaveTheOutbox(t *testing.T) {
+	s := newStand(t)
+	for n := range uint64(50) {
+		data, _ := proto.Marshal(&reportv1.Report{Sequence: n + 1})
+		s.room.waiting = append(s.room.waiting, link.Report{Sequence: n + 1, Kind: topology.ReportTask, Data: data})
+	}
+	bustest.Go(t, s.link.Run)
+	bustest.Eventually(t, "the outbox is empty", func() bool {
+		w, _ := s.room.Waiting(1)
+		return len(w) == 0
+	})
+	stored, err := s.conn.DirectGet(context.Background(), topology.Quarantine, "garrison.quarantine.x")
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("quarantine has %v, %v", stored, err)
+	}
+	end, err := s.conn.Stream(context.Background(), topology.Reports)
+	if err != nil || end.LastSequence != 50 {
+		t.Errorf("the stream ends at %d, %v", end.LastSequence, err)
+	}
+}
+
+func TestBeatsSayWhereTheServerIs(t *testing.T) {
+	s := newStand(t)
+	beats := make(chan *reportv1.Beat, 100)
+	stop, err := s.conn.Subscribe(topology.BeatSubject(here), func(m bus.Message) {
+		b := &reportv1.Beat{}
+		if bus.Unmarshal(m, b) == nil {
+			select {
+			case beats <- b:
+			default:
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	bustest.Go(t, s.link.Run)
+	select {
+	case b := <-beats:
+		if b.GetDocumentGeneration() != 7 || b.GetOutboxLength() != 1 || b.GetBootId() != "boot" {
+			t.Errorf("beat %v", b)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("no beat came")
+	}
+}
+
+func (s *stand) blob(t *testing.T, files ...imagetest.File) imagetest.Image {
+	t.Helper()
+	i := imagetest.New(t, "cn-agent", "1.0.0", &imagev1.Run{}, files...)
+	for n, c := range i.Chunks {
+		if _, err := s.conn.PublishDurable(context.Background(), bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return i
+}
+
+// noise does not compress, so that a blob has many chunks.
+func noise(n int) []byte {
+	out := make([]byte, n)
+	x := uint32(1)
+	for i := range out {
+		x = x*1664525 + 1013904223
+		out[i] = byte(x >> 24)
+	}
+	return out
+}
+
+func TestABlobIsFetchedOnceAndEachChunkVerified(t *testing.T) {
+	s := newStand(t)
+	i := s.blob(t, imagetest.Regular("x", 0o644, noise(3<<20)))
+	b := i.Manifest.Blob
+	if len(i.Chunks) < 20 {
+		t.Fatalf("only %d chunks", len(i.Chunks))
+	}
+	var done uint64
+	if err := s.link.Fetch(context.Background(), b, func(d uint64) { done = d }); err != nil {
+		t.Fatal(err)
+	}
+	if done != b.GetSizeBytes() {
+		t.Errorf("%d of %d bytes", done, b.GetSizeBytes())
+	}
+	// A chunk that is damaged on the disk is fetched again; the others are not, so they need not be on the bus any more.
+	if err := os.WriteFile(s.root.Chunk(b.GetDigest(), 3), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for n := range i.Chunks {
+		if n != 3 {
+			if err := s.conn.Purge(context.Background(), topology.Blobs, topology.BlobSubject(b.GetDigest(), n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.link.Fetch(context.Background(), b, func(uint64) {}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAChunkThatIsMissingOrWrongIsRefused(t *testing.T) {
+	for code, harm := range map[string]func(*imagev1.Blob){
+		"CHUNK_MISSING":  func(b *imagev1.Blob) { b.ChunkDigests = append(b.ChunkDigests, make([]byte, 32)) },
+		"CHUNK_MISMATCH": func(b *imagev1.Blob) { b.ChunkDigests[0] = make([]byte, 32) },
+	} {
+		t.Run(code, func(t *testing.T) {
+			s := newStand(t)
+			i := s.blob(t, imagetest.Regular("x", 0o644, []byte("x")))
+			harm(i.Manifest.Blob)
+			err := s.link.Fetch(context.Background(), i.Manifest.Blob, func(uint64) {})
+			if got := fault.RefusalOf(err).GetCode(); got != code {
+				t.Errorf("got %v, want %s", err, code)
+			}
+		})
+	}
+}
+
+func TestProgressIsToldOnceASecondForEachTask(t *testing.T) {
+	s := newStand(t)
+	said := make(chan string, 100)
+	stop, err := s.conn.Subscribe(topology.LiveSubject(here, topology.LiveTask), func(m bus.Message) {
+		p := &taskv1.Progress{}
+		_ = bus.Unmarshal(m, p)
+		said <- p.GetTaskId()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for range 10 {
+		s.link.Progress(&taskv1.Progress{TaskId: "a"})
+		s.link.Progress(&taskv1.Progress{TaskId: "b"})
+	}
+	s.link.Progress(&taskv1.Progress{TaskId: "end"})
+	var got []string
+	for id := range said {
+		if got = append(got, id); id == "end" {
+			break
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("told %v", got)
+	}
+}
