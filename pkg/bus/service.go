@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -117,7 +118,14 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 		s.refuse(r, fault.New(fault.Internal, "write answer: %w", err))
 		return
 	}
-	_ = r.Respond(data)
+	s.answer(r, nil, data)
+}
+
+// answer sends an answer by itself. The request's own methods note the error in the
+// request for the package micro's statistics, which reads it as soon as the handler has
+// returned; here the handler goes on in a goroutine, so that would be a data race.
+func (s *Service) answer(r micro.Request, header nats.Header, data []byte) {
+	_ = s.conn.nc.PublishMsg(&nats.Msg{Subject: r.Reply(), Header: header, Data: data})
 }
 
 // refuse answers with the error's kind as code, its text, and its refusal as body.
@@ -139,7 +147,7 @@ func (s *Service) refuse(r micro.Request, err error) {
 	}
 	json := get(r.Headers(), contentType) == typeJSON
 	data, _ := marshal(json, refusal)
-	_ = r.Error(kind.String(), oneLine(err.Error()), data)
+	s.answer(r, nats.Header{micro.ErrorCodeHeader: {kind.String()}, micro.ErrorHeader: {oneLine(err.Error())}}, data)
 }
 
 // Call asks a method of a service and waits for the answer, by default for
