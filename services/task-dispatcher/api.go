@@ -125,10 +125,11 @@ func (d *Dispatcher) find(prefix string) (t *taskv1.Task, err error) {
 
 // unknownTask is called while the view stands still.
 func (d *Dispatcher) unknownTask(prefix string) error {
-	tasks, _ := d.view.Counts()
+	open, ended, _ := d.view.Counts()
 	r := &apiv1.Refusal{
 		Code: "UNKNOWN_TASK", Try: "garrison task list",
-		Message: fmt.Sprintf("no task starts with %q (%d tasks searched; of those that ended, the last %d are kept here and all are in the ledger)", prefix, tasks, view.KeepEnded),
+		Message: fmt.Sprintf("no task starts with %q (%d open and %d ended tasks searched; the last %d that ended are kept here, all are in the ledger)",
+			prefix, open, ended, view.KeepEnded),
 	}
 	for n := min(len(prefix)-1, 8); n >= 4 && r.Nearest == ""; n-- {
 		if near := d.view.Known(prefix[:n], 1); len(near) == 1 {
@@ -163,7 +164,7 @@ func (d *Dispatcher) noDocument(server string) error {
 			Code: "NO_DOCUMENT", Message: fmt.Sprintf("server %s has no document: it did not enrol yet", server), Try: "garrison server show " + ident.Short(server),
 		})
 	}
-	_, servers := d.view.Counts()
+	_, _, servers := d.view.Counts()
 	r := &apiv1.Refusal{
 		Code: "UNKNOWN_SERVER", Try: "garrison server list",
 		Message: fmt.Sprintf("no server has the id %q (%d servers searched)", server, servers),

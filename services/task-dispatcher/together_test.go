@@ -140,7 +140,7 @@ func (w *world) awaitEnds(d *Dispatcher, n int) {
 	end := time.After(60 * time.Second)
 	for have := -1; ; {
 		moved := d.fold.Changed()
-		d.fold.Read(func() { have = d.view.Ended() })
+		d.fold.Read(func() { _, have, _ = d.view.Counts() })
 		if have >= n {
 			return
 		}
@@ -223,4 +223,43 @@ func TestManyTasksAtOnceGoInBatches(t *testing.T) {
 		t.Errorf("%d tasks ended, want 1200", len(ended))
 	}
 	w.sameAsFolded(d, all...)
+}
+
+func TestChangesThatOvertakeEachOtherEndInTheLastOne(t *testing.T) {
+	const concurrency, generations = 6, 5
+	w := newWorld(t)
+	all, agents := servers(30), []string{"a", "b", "c"}
+	w.enrol(all...)
+	one, _ := w.start(Config{Concurrency: concurrency})
+	two, _ := w.start(Config{Concurrency: concurrency})
+	w.execute(nil)
+	var last *imagev1.Ref
+	for g := range generations {
+		last = w.image("any", fmt.Sprintf("%d.0.0", g))
+		w.wantAll(all, agents, uint64(g+1), last) // while what came before is still under way
+	}
+	for _, d := range []*Dispatcher{one, two} {
+		w.awaitSettled(d, generations, all, len(agents))
+	}
+	count := map[task.State]int{}
+	for _, s := range w.judge(concurrency) {
+		count[s]++
+	}
+	// A change that is overtaken before anybody looked has no task at all.
+	if n := count[task.Succeeded] + count[task.Superseded]; n < len(all)*len(agents) || len(count) > 2 {
+		t.Errorf("the tasks ended as %v, want each succeeded or superseded", count)
+	}
+	for _, s := range all {
+		bustest.Eventually(t, "every entry is at the last image", func() bool {
+			doc := w.document(s)
+			for _, e := range doc.GetEntries() {
+				if e.Image.GetId() != last.Id || e.TaskId != "" {
+					return false
+				}
+			}
+			return len(doc.GetEntries()) == len(agents)
+		})
+	}
+	w.sameAsFolded(one, all...)
+	w.sameAsFolded(two, all...)
 }

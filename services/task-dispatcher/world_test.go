@@ -282,12 +282,20 @@ func (w *world) sayAll(facts []ledger.Draft) {
 	}
 }
 
-// awaitNone waits until so many instances are at a generation and no task is open.
-func (w *world) awaitNone(d *Dispatcher, generation uint64, many int) {
+// awaitSettled waits until each server has so many entries, all of a generation, and no task is under way.
+func (w *world) awaitSettled(d *Dispatcher, generation uint64, servers []string, entries int) {
 	w.t.Helper()
-	bustest.Eventually(w.t, "no task is open", func() bool {
-		done := false
-		d.fold.Read(func() { done = d.view.Settled(generation) == many })
-		return done
+	bustest.Eventually(w.t, "every entry is of the last generation", func() bool {
+		settled := true
+		d.fold.Read(func() {
+			for n := 0; n < len(servers) && settled; n++ {
+				doc, _ := d.view.Document(servers[n])
+				settled = d.view.UnderWay() == 0 && len(doc.GetEntries()) == entries
+				for _, e := range doc.GetEntries() {
+					settled = settled && e.Generation == generation && e.TaskId == ""
+				}
+			}
+		})
+		return settled
 	})
 }

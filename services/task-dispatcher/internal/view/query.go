@@ -123,8 +123,10 @@ func (v *View) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
 	return out
 }
 
-// Counts gives how many tasks and servers the view holds.
-func (v *View) Counts() (tasks, servers int) { return v.tasks.Len(), v.servers.Len() }
+// Counts gives how many open tasks, ended tasks and servers the view holds.
+func (v *View) Counts() (open, ended, servers int) {
+	return v.tasks.Len() - v.ended.Len(), v.ended.Len(), v.servers.Len()
+}
 
 // ServerNear gives the first server, in the order of ids, that starts with prefix.
 func (v *View) ServerNear(prefix string) string {
@@ -135,18 +137,4 @@ func (v *View) ServerNear(prefix string) string {
 		}
 	}
 	return near
-}
-
-// Ended gives how many ended tasks the view holds.
-func (v *View) Ended() int { return v.ended.Len() }
-
-// Settled gives how many instances stand at a generation with no task under way.
-func (v *View) Settled(generation uint64) int {
-	n := 0
-	for _, i := range v.instances.All() {
-		if i.PlacedGeneration == generation && i.OpenTaskId == "" {
-			n++
-		}
-	}
-	return n
 }
