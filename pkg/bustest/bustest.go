@@ -8,6 +8,7 @@ package bustest
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -65,6 +66,9 @@ func (b *Bus) Dial(t testing.TB, name string) *bus.Conn {
 	t.Cleanup(c.Close)
 	return c
 }
+
+// InProcessConn gives a connection to the server, for whoever dials by itself (bus.InProcess).
+func (b *Bus) InProcessConn() (net.Conn, error) { return b.server.InProcessConn() }
 
 // Writer gives a running writer on the connection; it ends with the test.
 func (b *Bus) Writer(t testing.TB, c *bus.Conn) *bus.Writer {
