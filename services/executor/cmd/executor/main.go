@@ -64,6 +64,8 @@ type flags struct {
 	*flag.FlagSet
 	root, token, url, level, output string
 	stopAgents                      bool
+	tokenFile                       string
+	beat                            time.Duration
 }
 
 func command(ctx context.Context, args []string) error {
@@ -80,6 +82,7 @@ func command(ctx context.Context, args []string) error {
 	case "run":
 		f.joinFlags()
 		f.BoolVar(&f.stopAgents, "stop-agents", false, "end the agents with the executor")
+		f.DurationVar(&f.beat, "beat-interval", 0, "how often it says that it lives; 0 means 5s")
 		return f.then(args, func() error { return f.run(ctx) })
 	case "status":
 		f.StringVar(&f.output, "o", "text", "text or json")
@@ -99,6 +102,7 @@ func command(ctx context.Context, args []string) error {
 
 func (f *flags) joinFlags() {
 	f.StringVar(&f.token, "token", "", "the invitation, from: garrison server enroll NAME")
+	f.StringVar(&f.tokenFile, "token-file", "", "a file with the invitation, instead of --token")
 	f.StringVar(&f.url, "bus", "", "where the bus is; empty means as the token says")
 	f.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
 }
@@ -106,6 +110,13 @@ func (f *flags) joinFlags() {
 func (f *flags) then(args []string, do func() error) error {
 	if err := config.Parse(f.FlagSet, args[1:], os.Getenv, os.Stderr); err != nil {
 		return err
+	}
+	if f.tokenFile != "" {
+		token, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return fmt.Errorf("read the invitation: %w", err)
+		}
+		f.token = string(token)
 	}
 	return do()
 }
@@ -136,7 +147,7 @@ func (f *flags) run(ctx context.Context) error {
 			return err
 		}
 	}
-	err = executor.New(executor.Config{Root: f.root, URL: f.url, StopAgents: f.stopAgents, Log: log}).Run(ctx)
+	err = executor.New(executor.Config{Root: f.root, URL: f.url, StopAgents: f.stopAgents, BeatInterval: f.beat, Log: log}).Run(ctx)
 	if fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("%w; join first: executor join --token TOKEN --root %s", err, f.root)
 	}

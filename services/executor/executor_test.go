@@ -1,0 +1,165 @@
+package executor_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+)
+
+var here = executor.Server{Cell: "main", Server: "0197b5a0-0000-7000-8000-000000000001"}
+
+// site is a bus, with a dispatcher's and a catalog's hand on it.
+type site struct {
+	t    *testing.T
+	b    *bustest.Bus
+	conn *bus.Conn
+	root string
+
+	mu   sync.Mutex
+	ends map[string]taskv1.State
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, b: bustest.Start(t), root: t.TempDir(), ends: map[string]taskv1.State{}}
+	s.conn = s.b.Dial(t, "dispatcher")
+	t.Cleanup(func() { _ = imagedir.RemoveTree(filepath.Join(s.root, "images")) })
+	stop, err := s.conn.Subscribe(topology.ReportSubject(here, topology.ReportTask), func(m bus.Message) {
+		r := &reportv1.Report{}
+		if bus.Unmarshal(m, r) == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.ends[r.GetTask().GetTaskId()] = r.GetTask().GetState()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
+func (s *site) store(subject string, data []byte) {
+	s.t.Helper()
+	if _, err := s.conn.PublishDurable(context.Background(), bus.Durable{Subject: subject, Data: data}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) desire(d *desiredv1.Document) {
+	s.t.Helper()
+	d.ServerId, d.Cell = here.Server, here.Cell
+	data, err := proto.Marshal(d)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.store(topology.DesiredSubject(here), data)
+}
+
+// image stores an image of files on the bus.
+func (s *site) image(version string) *imagev1.Manifest {
+	s.t.Helper()
+	i := imagetest.New(s.t, "gz-tools", version, nil, imagetest.Regular("tool", 0o755, []byte(version)))
+	i.Manifest.Kind = agentv1.Kind_KIND_FILES
+	for n, c := range i.Chunks {
+		s.store(topology.BlobSubject(i.Manifest.Blob.Digest, n), c)
+	}
+	return i.Manifest
+}
+
+func (s *site) reported(task string) taskv1.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ends[task]
+}
+
+func (s *site) executor() *executor.Executor {
+	return executor.New(executor.Config{
+		Root: s.root, InProcess: s.b, Anonymous: &here, BeatInterval: 20 * time.Millisecond,
+		Log: zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel),
+	})
+}
+
+func TestAnImageOnTheBusComesToTheServerAndIsReported(t *testing.T) {
+	s := newSite(t)
+	bustest.Go(t, s.executor().Run)
+	m := s.image("1.0.0")
+	s.desire(&desiredv1.Document{Generation: 1, Entries: []*desiredv1.Entry{{
+		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: m, TaskId: "t", Verb: taskv1.Verb_VERB_INSTALL,
+	}}})
+	bustest.Eventually(t, "the task's end", func() bool { return s.reported("t") == taskv1.State_STATE_SUCCEEDED })
+	if tool, err := os.ReadFile(filepath.Join(s.root, "agents/gz-tools/current/tool")); string(tool) != "1.0.0" {
+		t.Errorf("the tool is %q, %v", tool, err)
+	}
+	bustest.Eventually(t, "the status says so", func() bool {
+		is, err := executor.ReadStatus(s.root)
+		return err == nil && is.Fresh(time.Now()) == nil && is.Applied == 1 && len(is.Agents) == 1 && is.Agents[0].Health == "good"
+	})
+}
+
+func TestAServerThatIsDeadKeepsNothingButAWord(t *testing.T) {
+	s := newSite(t)
+	done := make(chan error, 1)
+	go func() { done <- s.executor().Run(context.Background()) }()
+	s.desire(&desiredv1.Document{Generation: 1, Entries: []*desiredv1.Entry{{
+		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: s.image("1.0.0"), TaskId: "t", Verb: taskv1.Verb_VERB_INSTALL,
+	}}})
+	bustest.Eventually(t, "the task's end", func() bool { return s.reported("t") == taskv1.State_STATE_SUCCEEDED })
+	s.desire(&desiredv1.Document{Generation: 2, Life: serverv1.Life_LIFE_DEAD})
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it still runs")
+	}
+	left, _ := filepath.Glob(s.root + "/*/*")
+	if len(left) != 1 || filepath.Base(left[0]) != "status.json" {
+		t.Errorf("left: %v", left)
+	}
+	if is, err := executor.ReadStatus(s.root); err != nil || is.State != executor.StateDecommissioned {
+		t.Errorf("status %v, %v", is, err)
+	}
+	again := executor.New(executor.Config{Root: s.root, Log: zerolog.Nop()})
+	if err := again.Run(context.Background()); err != nil {
+		t.Errorf("started again it ends with %v", err)
+	}
+}
+
+func TestARootWithoutAnIdentityDoesNotRun(t *testing.T) {
+	err := executor.New(executor.Config{Root: t.TempDir(), Log: zerolog.Nop()}).Run(context.Background())
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTwoExecutorsInOneRootAreAConflict(t *testing.T) {
+	s := newSite(t)
+	bustest.Go(t, s.executor().Run)
+	bustest.Eventually(t, "the first runs", func() bool { _, err := executor.ReadStatus(s.root); return err == nil })
+	if err := s.executor().Run(context.Background()); !fault.Is(err, fault.Conflict) {
+		t.Errorf("got %v", err)
+	}
+}
