@@ -85,6 +85,9 @@ func codeOf(err error) int {
 
 // lineOf writes an error as one line. A service's refusal stays as the service gave it.
 func lineOf(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "garrison: interrupted"
+	}
 	if r := fault.RefusalOf(err); r != nil {
 		if r.GetComponent() == "" {
 			return "garrison: " + fault.Line(r)

@@ -112,7 +112,7 @@ func instanceDetail(f ledger.Fact) string {
 		if v := b.GetImage().GetVersion(); v != "" {
 			text = v + " " + text
 		}
-		return phrase(text, b.GetReason(), "")
+		return strings.TrimSuffix(text+": "+b.GetReason(), ": ")
 	case *instancev1.Adopted:
 		return b.GetImage().GetVersion()
 	case *instancev1.Gone:

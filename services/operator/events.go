@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -72,15 +73,20 @@ func (e event) shortTime(v view) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// shortKey shortens each id in a key so that it still tells: time-ordered ids differ at their end.
+// shortKey shortens each id in a key so that it still tells: time-ordered ids differ at
+// their end, computed ones everywhere, and their start is what other commands take.
 func shortKey(v view, key string) string {
 	if v.wide {
 		return key
 	}
 	parts := strings.Split(key, ".")
 	for i, p := range parts {
-		if len(p) == 36 && strings.Count(p, "-") == 4 {
+		switch {
+		case !ident.IsUUID(p):
+		case p[14] == '7':
 			parts[i] = "…" + p[24:]
+		default:
+			parts[i] = ident.Short(p)
 		}
 	}
 	return strings.Join(parts, ".")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
@@ -129,12 +131,22 @@ func (s *session) imageActivateCommand() *cobra.Command {
 	return c
 }
 
-// activate gives the catalog time: it reads the whole content back.
+// activate lets an image be installed. The catalog reads the whole content back first; while it does, it is asked again.
 func (s *session) activate(ctx context.Context, q *catalogv1.ActivateImageRequest) (imageRow, error) {
-	ctx, cancel := context.WithTimeout(ctx, activateWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, activateWithin, errWaited)
 	defer cancel()
-	r, err := call[*catalogv1.ActivateImageResponse](ctx, s, "ActivateImage", q)
-	return r.GetImage(), err
+	line := s.live()
+	defer line.end()
+	for {
+		r, err := call[*catalogv1.ActivateImageResponse](ctx, s, "ActivateImage", q)
+		if fault.RefusalOf(err).GetCode() != "STILL_CHECKING" {
+			return r.GetImage(), err
+		}
+		line.set("the catalog is checking the content")
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, s.left(ctx, err, "garrison image activate "+q.GetImage())
+		}
+	}
 }
 
 func imageName(i imageRow) string {

@@ -22,8 +22,8 @@ const (
 	chunksAtOnce = 4
 	// chunkTries is how often one chunk is sent before the import stops; it can go on later.
 	chunkTries = 4
-	// activateWithin bounds the catalog's check of a whole image.
-	activateWithin = 60 * time.Second
+	// activateWithin bounds the catalog's check of a whole image; the largest has gigabytes.
+	activateWithin = 10 * time.Minute
 )
 
 func (s *session) imageBuildCommand() *cobra.Command {

@@ -273,9 +273,9 @@ func (s *session) decommission(ctx context.Context, w workFlags, name string, lo
 		if err != nil {
 			return err
 		}
-		how := "are removed from it"
+		how := "to remove from it"
 		if lost {
-			how = "are given up"
+			how = "to give up"
 		}
 		s.say("server %s (%s): %s %s, and the server is dead then", found.GetName(), serverState(found), plural(len(instances), "agent"), how)
 		if err := s.confirm(w, "Decommission "+found.GetName()+"?"); err != nil {
