@@ -78,7 +78,7 @@ func (r *Registry) changeServer(ctx context.Context, c bus.Caller, q *registryv1
 // changed gives what a server's record should be. It must run inside Read.
 func (r *Registry) changed(s *serverv1.Server, q *registryv1.ChangeServerRequest) (*serverv1.Changed, error) {
 	if !server.Living(s) {
-		return nil, fault.Refuse(fault.Conflict, selector.NotAlive(s))
+		return nil, notFound(selector.NotAlive(s))
 	}
 	next := &serverv1.Changed{Labels: maps.Clone(s.Labels), Environment: s.Environment}
 	if next.Labels == nil {

@@ -181,11 +181,16 @@ func UnknownEnvironment(r interface{ EnvironmentNames() iter.Seq[string] }, name
 	}
 }
 
-// NotAlive refuses a server that was named and cannot be changed.
+// NotAlive refuses a server that was named and cannot be changed. One that is dead is
+// refused as unknown, with words that say what became of it.
 func NotAlive(s *serverv1.Server) *apiv1.Refusal {
 	state := strings.ToLower(strings.TrimPrefix(s.Life.String(), "LIFE_"))
+	code := "NOT_ALIVE"
+	if s.Life == serverv1.Life_LIFE_DEAD {
+		code = "UNKNOWN_SERVER" // nothing can be asked of it any more; only its record is left
+	}
 	return &apiv1.Refusal{
-		Code: "NOT_ALIVE", Message: fmt.Sprintf("server %q (%s) is %s, not alive", s.Name, s.Id, state),
+		Code: code, Message: fmt.Sprintf("server %q (%s) is %s, not alive", s.Name, s.Id, state),
 		Try: "garrison server show " + s.Id,
 	}
 }

@@ -64,7 +64,7 @@ func TestASelectorGivesServersThatAreAliveOrSaysWhyNot(t *testing.T) {
 		{"labels that nobody has", &intentv1.Selector{Labels: map[string]string{"os": "plan9"}}, "NO_SERVERS"},
 		{"labels of one that is only invited", &intentv1.Selector{Labels: map[string]string{"os": "smartos"}}, "NO_SERVERS"},
 		{"a prefix of two", &intentv1.Selector{Servers: []string{"0a"}}, "AMBIGUOUS_SERVER"},
-		{"a prefix of a dead one", &intentv1.Selector{Servers: []string{"0b"}}, "NOT_ALIVE"},
+		{"a prefix of a dead one", &intentv1.Selector{Servers: []string{"0b"}}, "UNKNOWN_SERVER"},
 		{"one that is only invited", &intentv1.Selector{Servers: []string{"next"}}, "NOT_ALIVE"},
 		{"an unknown name", &intentv1.Selector{Servers: []string{"web3"}}, "UNKNOWN_SERVER"},
 		{"an unknown id", &intentv1.Selector{Servers: []string{"0d000000-0000-0000-0000-000000000009"}}, "UNKNOWN_SERVER"},
