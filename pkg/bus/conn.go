@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,6 +49,9 @@ type Conn struct {
 	name string
 	api  string
 	log  zerolog.Logger
+
+	mu   sync.Mutex
+	back []func() // called when the bus is there, again or for the first time
 }
 
 // Message is a message on the bus.
@@ -113,7 +117,11 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 				c.log.Warn().Err(err).Msg("bus away")
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { c.log.Info().Msg("bus back") }),
+		nats.ConnectHandler(func(*nats.Conn) { c.sayBack() }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			c.log.Info().Msg("bus back")
+			c.sayBack()
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			e := c.log.Warn().Err(err)
 			if s != nil {
@@ -146,6 +154,22 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 func backoff(attempt int, longest time.Duration) time.Duration {
 	ceiling := min(longest, 50*time.Millisecond<<min(attempt, 20))
 	return ceiling/10 + time.Duration(rand.Int64N(int64(ceiling)))
+}
+
+// OnBack calls f each time the bus is back: what was told while it was away was missed.
+// f must not block. However short the time away was, f is called.
+func (c *Conn) OnBack(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.back = append(c.back, f)
+}
+
+func (c *Conn) sayBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.back {
+		f()
+	}
 }
 
 // Close sends what is waiting and disconnects.

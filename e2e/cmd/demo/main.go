@@ -53,8 +53,11 @@ func run(ctx context.Context, bin, agent string, keep bool) (err error) {
 			s.sayHowToGoOn(dir)
 			return
 		}
-		err = errors.Join(err, f.Close(), os.RemoveAll(dir))
-		if err == nil {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("%w\n(everything is stopped; logs and data are in %s)", err, dir)
+			return
+		}
+		if err = os.RemoveAll(dir); err == nil {
 			fmt.Printf("\nDone in %.0f s. Every process ended, every file is gone.\n", time.Since(started).Seconds())
 		}
 	}()

@@ -72,6 +72,7 @@ func (l *Link) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	l.cfg.Conn.OnBack(l.wake) // a bell may have been missed, however short the bus was away
 	return lifecycle.Run(ctx,
 		lifecycle.Part{Name: "documents", Run: l.read},
 		lifecycle.Part{Name: "reports", Run: l.publish},
@@ -107,31 +108,19 @@ func (l *Link) read(ctx context.Context) error {
 	}
 }
 
-const (
-	retryEvery = 5 * time.Second
-	lookEvery  = time.Second // how soon a bus that came back is noticed
-)
+const retryEvery = 5 * time.Second
 
 // untilDue waits for the bell, the timer, or the bus to come back.
 func (l *Link) untilDue(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.ring:
-			return nil
-		case <-timer.C:
-			return nil
-		case <-look.C:
-			if !l.cfg.Conn.Connected() {
-				return nil // the caller waits until it is back, and reads
-			}
-		}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ring:
+	case <-timer.C:
 	}
+	return nil
 }
 
 func (l *Link) readOnce(ctx context.Context) error {
