@@ -129,9 +129,10 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// nearest gives the name that differs least from an asked one, or "" when all differ by more than a third.
+// nearest gives the name that differs least from an asked one, or "" when all differ by
+// more than a third of it; two letters that changed places are two differences.
 func nearest(asked string, names []string) string {
-	best, least := "", max(1, len(asked)/3)+1
+	best, least := "", min(len(asked), max(2, len(asked)/3)+1)
 	for _, n := range names {
 		if d := distance(asked, n); d < least {
 			best, least = n, d

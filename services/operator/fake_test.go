@@ -1,0 +1,297 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// noon is the present of every test.
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(-d)) }
+
+const (
+	web1 = "01900000-0000-7000-8000-000000000001"
+	web2 = "01900000-0000-7000-8000-000000000002"
+)
+
+// fakes answer in place of the services, over a real bus. What they answer about an
+// agent goes by its name: ghost has no image, flaky is undone on one server, broken
+// fails on both, slow never ends.
+type fakes struct {
+	mu      sync.Mutex
+	intents map[string]*intentv1.Record
+	images  map[string]*imagev1.Image
+	chunks  map[string][]byte
+}
+
+func startFakes(t *testing.T, b *bustest.Bus) {
+	f := &fakes{intents: map[string]*intentv1.Record{}, images: map[string]*imagev1.Image{}, chunks: map[string][]byte{}}
+	f.registry(t, b.Dial(t, ledger.Registry))
+	f.catalog(t, b.Dial(t, ledger.Catalog))
+	f.dispatcher(t, b.Dial(t, ledger.Dispatcher))
+	writeLedger(t, b)
+}
+
+// handle registers an answer, with the lock held while it is made.
+func handle[Q, R proto.Message](t *testing.T, f *fakes, s *bus.Service, method string, answer func(Q) (R, error)) {
+	t.Helper()
+	err := bus.Handle(s, method, func(_ context.Context, _ bus.Caller, q Q) (R, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return answer(q)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func service(t *testing.T, f *fakes, c *bus.Conn, d protoreflect.ServiceDescriptor, version string) *bus.Service {
+	s, err := c.NewService(c.Name(), version, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle(t, f, s, "About", func(*apiv1.AboutRequest) (*apiv1.AboutResponse, error) {
+		return &apiv1.AboutResponse{Service: c.Name(), Version: version, Position: 42, Misfits: 0, StartedAt: ago(time.Hour)}, nil
+	})
+	return s
+}
+
+func servers() []*serverv1.Server {
+	linux := &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}, Hostname: "web-1", ExecutorVersion: "v1.0.0"}
+	return []*serverv1.Server{
+		{Id: web1, Name: "web-1", Cell: "main", Life: serverv1.Life_LIFE_ALIVE, Presence: serverv1.Presence_PRESENCE_ONLINE, Since: ago(5 * time.Minute),
+			Labels: map[string]string{"rack": "a"}, Environment: "prod", Sysinfo: linux},
+		{Id: web2, Name: "web-2", Cell: "main", Life: serverv1.Life_LIFE_ALIVE, Presence: serverv1.Presence_PRESENCE_OFFLINE, Since: ago(3 * time.Hour),
+			Reason: "no beat for 15s", Labels: map[string]string{"rack": "b"}, Sysinfo: linux},
+	}
+}
+
+func unknown(code, what, name, near string) error {
+	return fault.Refuse(fault.NotFound, &apiv1.Refusal{Code: code, Message: "no " + what + " \"" + name + "\" (2 searched)", Nearest: near})
+}
+
+func (f *fakes) registry(t *testing.T, c *bus.Conn) {
+	s := service(t, f, c, services[ledger.Registry], "v1.0.0")
+	handle(t, f, s, "ListServers", func(q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
+		all := servers()
+		if q.GetPage().GetCursor() == "second" {
+			return &registryv1.ListServersResponse{Servers: all[1:]}, nil
+		}
+		return &registryv1.ListServersResponse{Servers: all[:1], NextCursor: "second"}, nil
+	})
+	handle(t, f, s, "GetServer", func(q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+		for _, found := range servers() {
+			if found.Id == q.Server || found.Name == q.Server {
+				return &registryv1.GetServerResponse{Server: found}, nil
+			}
+		}
+		return nil, unknown("UNKNOWN_SERVER", "server", q.Server, "web-1")
+	})
+	handle(t, f, s, "InviteServer", func(q *registryv1.InviteServerRequest) (*registryv1.InviteServerResponse, error) {
+		return &registryv1.InviteServerResponse{ServerId: web1, Token: "garrison-1.secret-of-" + q.GetName() + "-" + pairs(q.GetLabels()), ExpiresAt: timestamppb.New(noon.Add(q.GetValidFor().AsDuration()))}, nil
+	})
+	handle(t, f, s, "ListInstances", func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
+		return &registryv1.ListInstancesResponse{Instances: instances(q.GetAgent())}, nil
+	})
+	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
+		return &registryv1.ListAgentsResponse{}, nil
+	})
+	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
+		if q.GetAgent().GetName() == "taken" {
+			return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
+		}
+		return &registryv1.CreateAgentResponse{Agent: q.GetAgent()}, nil
+	})
+	handle(t, f, s, "DeleteAgent", func(*registryv1.DeleteAgentRequest) (*registryv1.DeleteAgentResponse, error) {
+		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
+	})
+	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
+		if r := f.intents[q.GetIntentId()]; r != nil {
+			return &registryv1.GetIntentResponse{Intent: r}, nil
+		}
+		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
+	})
+	stop, err := c.Subscribe("garrison.intent.>", f.hear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+}
+
+func instances(agent string) []*registryv1.InstanceRow {
+	if agent == "" {
+		agent = "beacon"
+	}
+	row := func(server, name string, p serverv1.Presence, s instancev1.State, reason string) *registryv1.InstanceRow {
+		return &registryv1.InstanceRow{ServerName: name, Presence: p, Instance: &instancev1.Instance{
+			Id: ident.From(server, agent), ServerId: server, Agent: agent, Wanted: &imagev1.Ref{Version: "1.0.0"}, Observed: &imagev1.Ref{Version: "1.0.0"},
+			State: s, Health: instancev1.Health_HEALTH_GOOD, Since: ago(time.Minute), Reason: reason,
+		}}
+	}
+	return []*registryv1.InstanceRow{
+		row(web1, "web-1", serverv1.Presence_PRESENCE_ONLINE, instancev1.State_STATE_CONVERGED, ""),
+		row(web2, "web-2", serverv1.Presence_PRESENCE_OFFLINE, instancev1.State_STATE_PENDING, "waits for its server"),
+	}
+}
+
+// hear decides an intent as its agent's name says.
+func (f *fakes) hear(m bus.Message) {
+	address, err := topology.ParseIntentSubject(m.Subject)
+	i := &intentv1.Intent{}
+	if err != nil || bus.Unmarshal(m, i) != nil {
+		return
+	}
+	r := &intentv1.Record{Id: address.ID, Actor: address.Actor, Intent: i, State: intentv1.State_STATE_ACCEPTED, DecidedAt: ago(0), ServerIds: []string{web1, web2}, Changed: 2}
+	switch agentOf(i) {
+	case "ghost":
+		r = &intentv1.Record{Id: address.ID, Actor: address.Actor, Intent: i, State: intentv1.State_STATE_REFUSED, Refusal: &apiv1.Refusal{
+			Code: "NO_MATCH", Component: ledger.Registry, Message: `no image of agent "ghost" for linux/amd64 in channel release (7 images searched)`, Try: "garrison image list ghost"}}
+	case "same":
+		r.ServerIds, r.Changed, r.Already = nil, 0, 2
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.intents[address.ID] = r
+}
+
+func agentOf(i *intentv1.Intent) string {
+	for _, name := range []string{i.GetInstall().GetAgent(), i.GetUpgrade().GetAgent(), i.GetRemove().GetAgent()} {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+func (f *fakes) dispatcher(t *testing.T, c *bus.Conn) {
+	s := service(t, f, c, services[ledger.Dispatcher], "v1.1.0")
+	handle(t, f, s, "ListTasks", func(q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {
+		r := f.intents[q.GetIntentId()]
+		if r == nil {
+			return &dispatcherv1.ListTasksResponse{}, nil
+		}
+		return &dispatcherv1.ListTasksResponse{Tasks: tasksOf(r)}, nil
+	})
+	handle(t, f, s, "GetTask", func(q *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
+		for _, r := range f.intents {
+			for _, task := range tasksOf(r) {
+				if strings.HasPrefix(task.GetId(), q.GetTask()) {
+					return &dispatcherv1.GetTaskResponse{Task: task}, nil
+				}
+			}
+		}
+		return nil, unknown("UNKNOWN_TASK", "task", q.GetTask(), "")
+	})
+}
+
+func tasksOf(r *intentv1.Record) []*taskv1.Task {
+	name := agentOf(r.GetIntent())
+	one := func(server string, state taskv1.State, o *taskv1.Outcome) *taskv1.Task {
+		return &taskv1.Task{
+			Id: ident.From(name, server), Verb: taskv1.Verb_VERB_UPGRADE, ServerId: server, Agent: name, Generation: 2, Attempt: 1, IntentId: r.GetId(),
+			From: &imagev1.Ref{Version: "1.0.0"}, To: &imagev1.Ref{Version: "2.0.0"}, State: state, Outcome: o,
+			QueuedAt: ago(3 * time.Second), Since: ago(time.Second), Deadline: timestamppb.New(noon.Add(10 * time.Minute)),
+		}
+	}
+	bad := &taskv1.Outcome{FailedStep: taskv1.Step_STEP_PROVE, Code: "NOT_READY", Reason: "no READY=1 within 30s", LogTail: "panic: no\n\x1b[31mred"}
+	first, second := one(web1, taskv1.State_STATE_SUCCEEDED, nil), one(web2, taskv1.State_STATE_SUCCEEDED, nil)
+	switch name {
+	case "flaky":
+		second = one(web2, taskv1.State_STATE_UNDONE, bad)
+	case "broken":
+		first, second = one(web1, taskv1.State_STATE_FAILED, bad), one(web2, taskv1.State_STATE_FAILED, bad)
+	case "slow":
+		second = one(web2, taskv1.State_STATE_RUNNING, nil)
+	}
+	return []*taskv1.Task{first, second}
+}
+
+func (f *fakes) catalog(t *testing.T, c *bus.Conn) {
+	s := service(t, f, c, services[ledger.Catalog], "v1.0.0")
+	handle(t, f, s, "ListChannels", func(*catalogv1.ListChannelsRequest) (*catalogv1.ListChannelsResponse, error) {
+		return &catalogv1.ListChannelsResponse{Channels: []*channelv1.Channel{{Name: "release", Default: true}}}, nil
+	})
+	handle(t, f, s, "ListImages", func(*catalogv1.ListImagesRequest) (*catalogv1.ListImagesResponse, error) {
+		return &catalogv1.ListImagesResponse{}, nil
+	})
+	handle(t, f, s, "CreateImage", func(q *catalogv1.CreateImageRequest) (*catalogv1.CreateImageResponse, error) {
+		f.images[q.GetManifest().GetId()] = &imagev1.Image{Manifest: q.GetManifest(), State: imagev1.State_STATE_UNACTIVATED, Since: ago(0)}
+		return &catalogv1.CreateImageResponse{Image: f.images[q.GetManifest().GetId()]}, nil
+	})
+	handle(t, f, s, "MissingChunks", func(q *catalogv1.MissingChunksRequest) (*catalogv1.MissingChunksResponse, error) {
+		r := &catalogv1.MissingChunksResponse{}
+		for n := range f.images[q.GetImageId()].GetManifest().GetBlob().GetChunkDigests() {
+			if f.chunks[chunkKey(q.GetImageId(), uint32(n))] == nil {
+				r.Chunks = append(r.Chunks, uint32(n))
+			}
+		}
+		return r, nil
+	})
+	handle(t, f, s, "PutChunk", func(q *catalogv1.PutChunkRequest) (*catalogv1.PutChunkResponse, error) {
+		f.chunks[chunkKey(q.GetImageId(), q.GetChunk())] = q.GetContent()
+		return &catalogv1.PutChunkResponse{}, nil
+	})
+	handle(t, f, s, "GetChunk", func(q *catalogv1.GetChunkRequest) (*catalogv1.GetChunkResponse, error) {
+		return &catalogv1.GetChunkResponse{Content: f.chunks[chunkKey(q.GetImageId(), q.GetChunk())]}, nil
+	})
+	handle(t, f, s, "GetImage", func(q *catalogv1.GetImageRequest) (*catalogv1.GetImageResponse, error) {
+		for id, i := range f.images {
+			if id == q.GetImage() || imageName(i) == q.GetImage() {
+				return &catalogv1.GetImageResponse{Image: i}, nil
+			}
+		}
+		return nil, unknown("UNKNOWN_IMAGE", "image", q.GetImage(), "")
+	})
+	handle(t, f, s, "ActivateImage", func(q *catalogv1.ActivateImageRequest) (*catalogv1.ActivateImageResponse, error) {
+		i := f.images[q.GetImage()]
+		i.State, i.Filled, i.Channels = imagev1.State_STATE_ACTIVE, true, []string{"release"}
+		return &catalogv1.ActivateImageResponse{Image: i}, nil
+	})
+}
+
+func chunkKey(id string, n uint32) string { return id + "." + string(rune('a'+n)) }
+
+// writeLedger writes a few facts.
+func writeLedger(t *testing.T, b *bustest.Bus) {
+	w := b.Writer(t, b.Dial(t, "writer"))
+	fact := func(n ledger.Noun, key, source, actor string, body proto.Message) ledger.Draft {
+		return ledger.Free(ledger.Fact{Noun: n, Key: key, Body: body, ID: ident.New(), At: noon, Source: source, Actor: actor, Request: web2})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err := w.Append(ctx,
+		fact(ledger.Agent, "beacon", ledger.Registry, "ann", &agentv1.Created{Agent: &agentv1.Agent{Name: "beacon", Kind: agentv1.Kind_KIND_DAEMON, Description: "says its version"}}),
+		fact(ledger.Server, web1, ledger.Registry, ledger.Registry, &serverv1.Online{BootId: "b1"}),
+		fact(ledger.Instance, ledger.Key(web1, "beacon"), ledger.Registry, "ann", &instancev1.Wanted{Generation: 1, Image: &imagev1.Ref{Version: "1.0.0"}}),
+		fact(ledger.Task, "65d947de-86d0-58e2-bb0a-b7dc3d59300f", ledger.Dispatcher, ledger.Dispatcher, &taskv1.Queued{Verb: taskv1.Verb_VERB_INSTALL, Agent: "beacon", To: &imagev1.Ref{Version: "1.0.0"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,105 @@
+package operator
+
+import (
+	"context"
+	"flag"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+)
+
+var update = flag.Bool("update", false, "rewrite what the scripts expect")
+
+// TestTheCommandLineDoesWhatTheScriptsSay runs testdata/script/*.txtar. Each may say:
+//
+//	garrison ARG…     runs the command line, which must end with 0; with ! before it, with another code
+//	code N            checks the last exit code
+//	interrupt ARG…    runs the command line and interrupts it once its standard error has a line
+func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
+	b := bustest.Start(t)
+	startFakes(t, b)
+	r := &runner{t: t, bus: b}
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
+			e.Setenv("FLAKY", ident.From("flaky", web2)) // the task that was undone
+			e.Values["code"] = new(int)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"garrison":  r.garrison,
+			"interrupt": r.interrupt,
+			"code":      checkCode,
+		},
+	})
+}
+
+type runner struct {
+	t   *testing.T
+	bus *bustest.Bus
+}
+
+func (r *runner) session(ts *testscript.TestScript) *session {
+	return &session{
+		in: strings.NewReader(""), out: ts.Stdout(), err: ts.Stderr(), getenv: ts.Getenv,
+		now: func() time.Time { return noon },
+		dial: func(o bus.Options) (*bus.Conn, error) {
+			if strings.Contains(o.URL, "away") {
+				return nil, fault.New(fault.Unavailable, "nothing listens there")
+			}
+			return r.bus.Dial(r.t, o.Name), nil
+		},
+	}
+}
+
+func (r *runner) garrison(ts *testscript.TestScript, neg bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	code := r.session(ts).run(ctx, args)
+	*ts.Value("code").(*int) = code
+	if (code != 0) != neg {
+		ts.Fatalf("exit code %d", code)
+	}
+}
+
+// signalling ends a context at the first line that holds a word.
+type signalling struct {
+	word   string
+	cancel context.CancelFunc
+	to     interface{ Write([]byte) (int, error) }
+}
+
+func (s signalling) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.word) {
+		s.cancel()
+	}
+	return s.to.Write(p)
+}
+
+func (r *runner) interrupt(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := r.session(ts)
+	s.err = signalling{word: args[0], cancel: cancel, to: s.err}
+	s.out = signalling{word: args[0], cancel: cancel, to: s.out}
+	*ts.Value("code").(*int) = s.run(ctx, args[1:])
+}
+
+func checkCode(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := *ts.Value("code").(*int); got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
