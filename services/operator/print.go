@@ -128,7 +128,10 @@ func showOne[T any](s *session, v view, l listing[T], thing T, more ...[2]string
 	for _, c := range columns {
 		lines = append(lines, [2]string{c.title, c.value(v, thing)})
 	}
-	return printPairs(s.out, append(lines, more...))
+	if len(s.output.columns) == 0 {
+		lines = append(lines, more...)
+	}
+	return printPairs(s.out, lines)
 }
 
 // changed prints a thing that was just made or changed, with a line of talk.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -163,7 +164,7 @@ func (s *session) serverShowCommand() *cobra.Command {
 			info := found.GetSysinfo()
 			return showOne(s, s.view(), serverListing, found,
 				[2]string{"MEMORY", size(info.GetMemoryBytes())},
-				[2]string{"PROCESSORS", plural(int(info.GetProcessors()), "processor") + " " + info.GetProcessorModel()},
+				[2]string{"PROCESSORS", strings.TrimSpace(fmt.Sprint(info.GetProcessors()) + " " + info.GetProcessorModel())},
 				[2]string{"ADDRESSES", strings.Join(info.GetAddresses(), "\n")},
 				[2]string{"BOOTED", stamp(info.GetBootedAt())})
 		},
