@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,8 +82,8 @@ func (b *workbench) image(agent, version, what string, change ...func(*imagev1.M
 		Command: "bin/agent", Args: []string{what}, Env: map[string]string{"WHERE": "${state}"}, StopTimeoutMs: 2000,
 		Ready: &imagev1.Ready{Probe: &imagev1.Ready_Notify{Notify: true}, TimeoutMs: 2000, SoakMs: 50},
 	}
-	i := imagetest.New(b.t, agent, version, run,
-		imagetest.Regular("bin/agent", 0o755, agentBinary), imagetest.Regular("VERSION", 0o644, []byte(version)))
+	i := packed(b.t, agent, version)
+	i.Manifest.Run = run
 	for _, f := range change {
 		f(i.Manifest)
 	}
@@ -90,6 +91,25 @@ func (b *workbench) image(agent, version, what string, change ...func(*imagev1.M
 		b.t.Fatal(err)
 	}
 	return i.Manifest
+}
+
+var (
+	packing sync.Mutex
+	packs   = map[string]imagetest.Image{}
+)
+
+// packed gives an image of the test agent, packed once for all tests.
+func packed(t *testing.T, agent, version string) imagetest.Image {
+	packing.Lock()
+	defer packing.Unlock()
+	i, ok := packs[agent+" "+version]
+	if !ok {
+		i = imagetest.New(t, agent, version, nil,
+			imagetest.Regular("bin/agent", 0o755, agentBinary), imagetest.Regular("VERSION", 0o644, []byte(version)))
+		packs[agent+" "+version] = i
+	}
+	i.Manifest = proto.Clone(i.Manifest).(*imagev1.Manifest)
+	return i
 }
 
 func kind(k agentv1.Kind) func(*imagev1.Manifest) {
