@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -53,7 +54,7 @@ func TestADecommissionedServerLeavesNothing(t *testing.T) {
 		t.Errorf("the step is %v, want one instance gone and one server dead", step)
 	}
 	w.fails(1, "UNKNOWN_SERVER", "install", "beacon@1.0.0", "--on", "bravo")
-	w.ok("server", "forget", "bravo", "--yes")
+	w.ok("server", "forget", "bravo")
 	w.holds()
 	w.equalViews()
 }
@@ -70,6 +71,14 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 		_, err := w.CLI(t.Context(), "server", "decommission", "bravo", "--lost", "--yes")
 		return err
 	})
+	// The machine is not really lost here: end the agent that outlives its executor.
+	pids, err := w.servers[1].AgentProcesses()
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("agents of the lost server: %v, %v; want one", pids, err)
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	w.servers = w.servers[:1]
 	w.converges("1.0.0")
 	w.holds()

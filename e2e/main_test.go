@@ -129,7 +129,7 @@ func (w *world) printLogs() {
 	logs, _ := filepath.Glob(filepath.Join(w.Dir, "logs", "*.log"))
 	for _, path := range logs {
 		data, _ := os.ReadFile(path)
-		w.t.Logf("%s (last 3,000 bytes):\n%s", filepath.Base(path), data[max(0, len(data)-3000):])
+		w.t.Logf("%s (last 1,500 bytes):\n%s", filepath.Base(path), data[max(0, len(data)-1500):])
 	}
 }
 

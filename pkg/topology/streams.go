@@ -27,12 +27,22 @@ const mib = 1 << 20
 
 // Streams gives every stream, for a cluster that keeps that many replicas.
 func Streams(replicas int) []jetstream.StreamConfig {
-	streams := []jetstream.StreamConfig{
+	streams := append(decisions(), deliveries(persistMode(replicas))...)
+	for i := range streams {
+		streams[i].Retention = jetstream.LimitsPolicy
+		streams[i].Storage = jetstream.FileStorage
+		streams[i].Replicas = replicas
+	}
+	return streams
+}
+
+// decisions gives the streams of what was asked and decided: they are synced for each write.
+func decisions() []jetstream.StreamConfig {
+	return []jetstream.StreamConfig{
 		{
 			Name:        Intents,
 			Description: "Requests, from anyone allowed to ask. Answered in the ledger.",
 			Subjects:    []string{"garrison.intent.*.*.*"},
-			Retention:   jetstream.LimitsPolicy,
 			Discard:     jetstream.DiscardNew,
 			MaxAge:      30 * 24 * time.Hour,
 			MaxBytes:    256 * mib,
@@ -43,7 +53,6 @@ func Streams(replicas int) []jetstream.StreamConfig {
 			Name:               Ledger,
 			Description:        "Facts, in total order. The truth, and the audit trail.",
 			Subjects:           []string{"garrison.ledger.>"},
-			Retention:          jetstream.LimitsPolicy,
 			Discard:            jetstream.DiscardNew,
 			DenyDelete:         true,
 			DenyPurge:          true,
@@ -55,56 +64,53 @@ func Streams(replicas int) []jetstream.StreamConfig {
 			RePublish: &jetstream.RePublish{Source: "garrison.ledger.>", Destination: TailSubject, HeadersOnly: true},
 		},
 		{
-			Name:              Desired,
-			Description:       "One document a server: everything it should have. Rewritten from the ledger at any time.",
-			Subjects:          []string{"garrison.desired.*.*"},
-			Retention:         jetstream.LimitsPolicy,
-			Discard:           jetstream.DiscardOld,
-			MaxMsgsPerSubject: 1,
-			MaxMsgSize:        mib,
-			AllowDirect:       true,
-			PersistMode:       persistMode(replicas),
-			RePublish:         &jetstream.RePublish{Source: "garrison.desired.*.*", Destination: "garrison.bell.{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true},
-		},
-		{
-			Name:              Reports,
-			Description:       "What servers say. A server says it again until it is acknowledged.",
-			Subjects:          []string{"garrison.report.*.*.*"},
-			Retention:         jetstream.LimitsPolicy,
-			Discard:           jetstream.DiscardOld,
-			MaxMsgsPerSubject: 64,
-			MaxAge:            30 * 24 * time.Hour,
-			MaxMsgSize:        256 << 10,
-			Duplicates:        2 * time.Minute,
-			PersistMode:       persistMode(replicas),
-		},
-		{
-			Name:                 Blobs,
-			Description:          "The content of images, one subject a chunk.",
-			Subjects:             []string{"garrison.blob.*.*"},
-			Retention:            jetstream.LimitsPolicy,
-			Discard:              jetstream.DiscardNew,
-			DiscardNewPerSubject: true,
-			MaxMsgsPerSubject:    1,
-			MaxMsgSize:           mib,
-			AllowDirect:          true,
-		},
-		{
 			Name:        Quarantine,
 			Description: "Messages that could not be handled, whole, with the reason.",
 			Subjects:    []string{"garrison.quarantine.*"},
-			Retention:   jetstream.LimitsPolicy,
 			Discard:     jetstream.DiscardOld,
 			MaxAge:      90 * 24 * time.Hour,
 			MaxBytes:    64 * mib,
 			AllowDirect: true,
 		},
 	}
-	for i := range streams {
-		streams[i].Storage = jetstream.FileStorage
-		streams[i].Replicas = replicas
+}
+
+// deliveries gives the streams of what travels to servers and back. Documents and reports can be made again; chunks cannot.
+func deliveries(persist jetstream.PersistModeType) []jetstream.StreamConfig {
+	return []jetstream.StreamConfig{
+		{
+			Name:              Desired,
+			Description:       "One document a server: everything it should have. Rewritten from the ledger at any time.",
+			Subjects:          []string{"garrison.desired.*.*"},
+			Discard:           jetstream.DiscardOld,
+			MaxMsgsPerSubject: 1,
+			MaxMsgSize:        mib,
+			AllowDirect:       true,
+			PersistMode:       persist,
+			RePublish:         &jetstream.RePublish{Source: "garrison.desired.*.*", Destination: "garrison.bell.{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true},
+		},
+		{
+			Name:              Reports,
+			Description:       "What servers say. A server says it again until it is acknowledged.",
+			Subjects:          []string{"garrison.report.*.*.*"},
+			Discard:           jetstream.DiscardOld,
+			MaxMsgsPerSubject: 64,
+			MaxAge:            30 * 24 * time.Hour,
+			MaxMsgSize:        256 << 10,
+			Duplicates:        2 * time.Minute,
+			PersistMode:       persist,
+		},
+		{
+			Name:                 Blobs,
+			Description:          "The content of images, one subject a chunk.",
+			Subjects:             []string{"garrison.blob.*.*"},
+			Discard:              jetstream.DiscardNew,
+			DiscardNewPerSubject: true,
+			MaxMsgsPerSubject:    1,
+			MaxMsgSize:           mib,
+			AllowDirect:          true,
+		},
 	}
-	return streams
 }
 
 // persistMode spares a single server one disk sync a message on streams that can be

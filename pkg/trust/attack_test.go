@@ -90,7 +90,7 @@ func TestAServerCannotReachBeyondItself(t *testing.T) {
 		}
 	}
 	want := sizes(t, g)
-	want[3]++ // one attack forges by the reply subject of a report of its own, and that report may stand
+	want[4]++ // one attack forges by the reply subject of a report of its own, and that report may stand
 	attacker := g.Raw(t, me.Server, me.Cell)
 	heard, err := attacker.SubscribeSync(topology.Inbox(me.Server) + ".>")
 	if err != nil {

@@ -76,7 +76,7 @@ func scrapedVersion(ctx context.Context, s *fleet.Server) (string, error) {
 	}
 	_, rest, ok := strings.Cut(body, "node_exporter_build_info{")
 	line, _, _ := strings.Cut(rest, "\n")
-	_, rest, found := strings.Cut(line, `version="`)
+	_, rest, found := strings.Cut(line, `,version="`)
 	version, _, closed := strings.Cut(rest, `"`)
 	if !ok || !found || !closed {
 		return "", fmt.Errorf("the metrics of %s hold no version of the exporter", s.Name)
