@@ -71,7 +71,7 @@ func (s *session) remove(ctx context.Context, w workFlags, name string, on *inte
 			return err
 		}
 		s.say("%s", decidedText(look))
-		if err := s.confirm(w, "Remove "+name+"?"); err != nil {
+		if err := s.confirm(ctx, w, "Remove "+name+"?"); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (s *session) up(ctx context.Context, w workFlags, u up) error {
 		s.say("nothing to do")
 		return nil
 	}
-	if err := s.confirm(w, fmt.Sprintf("Upgrade on %s?", plural(int(p.Changed), "server"))); err != nil {
+	if err := s.confirm(ctx, w, fmt.Sprintf("Upgrade on %s?", plural(int(p.Changed), "server"))); err != nil {
 		return err
 	}
 	var orders []order

@@ -279,7 +279,7 @@ func (s *session) decommission(ctx context.Context, w workFlags, name string, lo
 			how = "to give up"
 		}
 		s.say("server %s (%s): %s %s, and the server is dead then", found.GetName(), serverState(found), plural(len(instances), "agent"), how)
-		if err := s.confirm(w, "Decommission "+found.GetName()+"?"); err != nil {
+		if err := s.confirm(ctx, w, "Decommission "+found.GetName()+"?"); err != nil {
 			return err
 		}
 	}

@@ -171,7 +171,7 @@ func (s *session) showRecords(orders []order) error {
 }
 
 // confirm asks a person. Without a terminal only --yes answers.
-func (s *session) confirm(w workFlags, question string) error {
+func (s *session) confirm(ctx context.Context, w workFlags, question string) error {
 	if w.yes {
 		return nil
 	}
@@ -179,10 +179,19 @@ func (s *session) confirm(w workFlags, question string) error {
 		return usage("this changes servers and nobody can be asked, since the input is not a terminal. Try: --yes, or --dry-run to look")
 	}
 	fmt.Fprintf(s.err, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(s.in).ReadString('\n') // no answer is a no
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
+	answered := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(s.in).ReadString('\n') // no answer is a no
+		answered <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case <-ctx.Done(): // Ctrl-C; the reader ends with the process
+		s.say("")
+		return context.Cause(ctx)
+	case answer := <-answered:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
 	}
 	return exit{code: exitError, err: errors.New("not confirmed; nothing was changed")}
 }
