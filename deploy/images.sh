@@ -11,7 +11,7 @@ image() {
   context=$(mktemp -d)
   cp "$bin/$program" "$context/program"
   for other in "$@"; do cp "$bin/$other" "$context/$other"; done
-  docker build -q -t "garrison/$name" -f "$here/Dockerfile" "$context" >/dev/null
+  DOCKER_BUILDKIT=0 docker build -q -t "garrison/$name" -f "$here/Dockerfile" "$context" >/dev/null 2>&1
   rm -rf "$context"
   echo "garrison/$name"
 }

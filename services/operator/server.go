@@ -2,10 +2,14 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -88,6 +92,7 @@ func (s *session) serverCommands() *cobra.Command {
 func (s *session) enrollCommand() *cobra.Command {
 	var labels []string
 	var valid time.Duration
+	var file string
 	q := &registryv1.InviteServerRequest{}
 	c := &cobra.Command{
 		Use: "enroll NAME", Short: "Make a one-time token for a server that will come; it is printed alone", Args: exactly("NAME"),
@@ -97,9 +102,10 @@ func (s *session) enrollCommand() *cobra.Command {
 			if q.Labels, err = parseLabels("--label", labels); err != nil {
 				return err
 			}
-			return s.enroll(c.Context(), q)
+			return s.enroll(c.Context(), q, file)
 		},
 	}
+	c.Flags().StringVar(&file, "token-file", "", "write the token to this `FILE` for its owner only; do nothing when it is there already")
 	c.Flags().StringArrayVar(&labels, "label", nil, "a label, `LABEL=VALUE`; may be said again")
 	c.Flags().StringVar(&q.Environment, "env", "", "its `ENVIRONMENT`")
 	c.Flags().StringVar(&q.Cell, "cell", "", "its `SITE`")
@@ -107,12 +113,21 @@ func (s *session) enrollCommand() *cobra.Command {
 	return c
 }
 
-func (s *session) enroll(ctx context.Context, q *registryv1.InviteServerRequest) error {
+// enroll invites a server and prints its token, or keeps it in a file. A file that is
+// there already means that the server was invited before.
+func (s *session) enroll(ctx context.Context, q *registryv1.InviteServerRequest, file string) error {
+	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
+		s.say("%s is there already; %s is not invited again", file, q.GetName())
+		return err
+	}
 	r, err := call[*registryv1.InviteServerResponse](ctx, s, "InviteServer", q)
 	if err != nil {
 		return err
 	}
 	s.say("server %s (%s) may join until %s; on the machine, as root: executor join --token TOKEN", q.GetName(), r.GetServerId(), stamp(r.GetExpiresAt()))
+	if file != "" {
+		return renameio.WriteFile(file, []byte(r.GetToken()+"\n"), 0o600)
+	}
 	return showToken(s, r)
 }
 
