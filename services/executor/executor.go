@@ -125,7 +125,7 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 	})
 	d.engine = e
 	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor runs")
-	s := &teller{root: x.root, engine: e, conn: conn, who: who, every: x.cfg.BeatInterval}
+	s := &teller{root: x.root, engine: e, conn: conn, who: who, every: x.cfg.BeatInterval, log: log}
 	err := lifecycle.Run(ctx,
 		lifecycle.Part{Name: "engine", Run: e.Run},
 		lifecycle.Part{Name: "link", Run: l.Run},

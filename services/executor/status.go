@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
@@ -106,6 +108,7 @@ type teller struct {
 	conn   *bus.Conn
 	who    identity.Identity
 	every  time.Duration
+	log    zerolog.Logger
 }
 
 func (t *teller) run(ctx context.Context) error {
@@ -117,7 +120,7 @@ func (t *teller) run(ctx context.Context) error {
 			err = writeStatus(t.root, s)
 		}
 		if err != nil {
-			return err
+			t.log.Warn().Err(err).Msg("status not written") // agents matter more; health finds it
 		}
 		select {
 		case <-ctx.Done():

@@ -61,7 +61,6 @@ type change struct {
 	resumed bool            // a crash interrupted it
 	notify  *probe.Notify   // open while the new one is not ready
 	unit    *supervise.Unit // the new one's process; nil when nothing runs
-	failure error           // of the last hook
 }
 
 func (e *Engine) newRun(rec *journal.Change, resumed bool) *change {
@@ -211,7 +210,7 @@ func (c *change) fail(step taskv1.Step, err error) {
 	if step >= taskv1.Step_STEP_SWITCH && c.rec.Verb != taskv1.Verb_VERB_REMOVE {
 		f.LogTail = supervise.Tail(c.cfg.Root.Output(c.rec.Agent), c.rec.LogOffset, maxTail)
 	}
-	c.rec.Failure, c.failure = f, err
+	c.rec.Failure = f
 	c.log.Warn().Str(logs.Step, step.String()).Str(logs.Code, f.Code).Str(logs.Reason, f.Reason).Msg("change went wrong")
 }
 

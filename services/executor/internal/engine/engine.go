@@ -61,11 +61,10 @@ type Engine struct {
 	ended   chan string              // agents whose change has ended
 	stirred chan struct{}            // an agent changed by itself
 
-	mu     sync.Mutex
-	units  map[string]map[string]*supervise.Unit // by agent and image id
-	sick   map[string]string                     // why an agent's probe fails, by agent
-	steps  map[string]taskv1.Step                // what is being done, by agent
-	failed map[string]string                     // why an agent could not be started, by agent
+	mu    sync.Mutex
+	units map[string]map[string]*supervise.Unit // by agent and image id
+	sick  map[string]string                     // why an agent's probe fails, by agent
+	steps map[string]taskv1.Step                // what is being done, by agent
 
 	// Owned by Run's goroutine.
 	document *desiredv1.Document
@@ -88,8 +87,8 @@ func New(cfg Config) *Engine {
 		cfg: cfg, images: imagedir.New(cfg.Root),
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan string, Parallel), stirred: make(chan struct{}, 1),
 		units: map[string]map[string]*supervise.Unit{}, sick: map[string]string{},
-		steps: map[string]taskv1.Step{}, failed: map[string]string{},
-		busy: map[string]bool{}, tried: map[string]time.Time{},
+		steps: map[string]taskv1.Step{},
+		busy:  map[string]bool{}, tried: map[string]time.Time{},
 	}
 }
 

@@ -159,6 +159,6 @@ func (e *Engine) checkHealth(ctx context.Context) {
 	}
 	all.Wait()
 	e.mu.Lock()
-	e.sick = sick
+	e.sick = sick // changes that ended meanwhile are looked at again the next time
 	e.mu.Unlock()
 }

@@ -42,6 +42,9 @@ func TestAnExecutorKilledAnywhereEndsWithOneWholeVersionAndOneReport(t *testing.
 				t.Fatalf("only %d points: %v", len(points), points)
 			}
 			for _, point := range points {
+				if testing.Short() && strings.HasPrefix(point, "end ") {
+					continue // on the disk nearly the same as the begin of the next step
+				}
 				t.Run(strings.ReplaceAll(point, " ", "-"), func(t *testing.T) {
 					t.Parallel()
 					s.killAt(t, point)

@@ -33,6 +33,7 @@ func (c *change) settle(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	delete(c.steps, c.rec.Agent)
+	delete(c.sick, c.rec.Agent) // what runs now was proven; what the probe said before was of another version
 	c.mu.Unlock()
 	return c.end()
 }
