@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +79,10 @@ func (c *compose) reachFromHere(file string) {
 }
 
 func (c *compose) run(args ...string) (string, error) {
-	cmd := exec.CommandContext(within(c.t, 3*time.Minute), c.command[0], append(c.command[1:], args...)...)
+	// Not the test's own context, which is over when the containers are taken down.
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.command[0], append(c.command[1:], args...)...)
 	cmd.WaitDelay = 5 * time.Second
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
