@@ -82,7 +82,7 @@ func measureFold(ctx context.Context, s settings) (_ []figure, err error) {
 	}
 	defer conn.Close()
 	var folds, replays, starts, lasts []float64
-	snapshot := filepath.Join(w.Dir, "bench.view")
+	store := filepath.Join(w.Dir, "bench")
 	for range 3 {
 		for _, m := range []struct {
 			into *[]float64
@@ -91,7 +91,7 @@ func measureFold(ctx context.Context, s settings) (_ []figure, err error) {
 			{&replays, func() (time.Duration, error) { return rawReplay(ctx, w, n) }},
 			{&folds, func() (time.Duration, error) { return foldAll(ctx, conn) }},
 			{&lasts, func() (time.Duration, error) { return rawLast(ctx, w) }},
-			{&starts, func() (time.Duration, error) { return startFrom(ctx, conn, snapshot) }},
+			{&starts, func() (time.Duration, error) { return startFrom(ctx, conn, store) }},
 		} {
 			took, err := m.run()
 			if err != nil {
@@ -210,19 +210,19 @@ func foldAll(ctx context.Context, conn *bus.Conn) (time.Duration, error) {
 }
 
 // startFrom measures the start from a snapshot, which it makes at its first call.
-func startFrom(ctx context.Context, conn *bus.Conn, snapshot string) (time.Duration, error) {
-	if err := untilReady(ctx, conn, snapshot); err != nil {
+func startFrom(ctx context.Context, conn *bus.Conn, store string) (time.Duration, error) {
+	if err := untilReady(ctx, conn, store); err != nil {
 		return 0, err
 	}
 	started := time.Now()
-	err := untilReady(ctx, conn, snapshot)
+	err := untilReady(ctx, conn, store)
 	return time.Since(started), err
 }
 
-func untilReady(ctx context.Context, conn *bus.Conn, snapshot string) error {
+func untilReady(ctx context.Context, conn *bus.Conn, store string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := fold.New(conn, newRecords(), fold.Options{Service: "bench", Snapshot: snapshot, Log: zerolog.Nop()})
+	f := fold.New(conn, newRecords(), fold.Options{Service: "bench", Store: store, Log: zerolog.Nop()})
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
 	select {

@@ -88,7 +88,7 @@ func loadTables(r protodelim.Reader, v View) error {
 // RebuildTo folds the ledger from its start up to a position into view, in this
 // process and without snapshots; 0 means up to its present end. It gives the position.
 func RebuildTo(ctx context.Context, conn *bus.Conn, view View, o Options, position uint64) (uint64, error) {
-	o.Snapshot, o.OnFacts = "", nil
+	o.Store, o.OnFacts = "", nil
 	f := New(conn, view, o)
 	if err := f.begin(ctx); err != nil {
 		return 0, err

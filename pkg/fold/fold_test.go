@@ -194,14 +194,14 @@ func TestAViewRebuiltHasTheSameBytes(t *testing.T) {
 
 func TestASnapshotIsGoneOnFrom(t *testing.T) {
 	h := newHarness(t)
-	file := filepath.Join(t.TempDir(), "view")
-	f, stop := h.follow(newCounting(), fold.Options{Snapshot: file})
+	dir := t.TempDir()
+	f, stop := h.follow(newCounting(), fold.Options{Store: dir})
 	h.wait(f, h.queue("a", 200))
 	stop()
 	end := h.queue("b", 100)
 
 	v := newCounting()
-	f, stop = h.follow(v, fold.Options{Snapshot: file})
+	f, stop = h.follow(v, fold.Options{Store: dir})
 	if !v.loaded {
 		t.Error("the snapshot was not used")
 	}
@@ -222,8 +222,9 @@ func TestASnapshotIsGoneOnFrom(t *testing.T) {
 
 func TestASnapshotThatIsNotWholeIsPassedOver(t *testing.T) {
 	h := newHarness(t)
-	file := filepath.Join(t.TempDir(), "view")
-	f, stop := h.follow(newCounting(), fold.Options{Snapshot: file})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "test.view")
+	f, stop := h.follow(newCounting(), fold.Options{Store: dir})
 	h.wait(f, h.queue("a", 50))
 	stop()
 	whole, err := os.ReadFile(file)
@@ -247,7 +248,7 @@ func TestASnapshotThatIsNotWholeIsPassedOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := newCounting()
-			_, stop := h.follow(v, fold.Options{Snapshot: file, Layout: o.layout})
+			_, stop := h.follow(v, fold.Options{Store: dir, Layout: o.layout})
 			defer stop()
 			if v.loaded || v.tasks.Len() != 50 {
 				t.Errorf("snapshot used: %v; %d tasks, want 50", v.loaded, v.tasks.Len())

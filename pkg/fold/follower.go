@@ -30,12 +30,12 @@ type View interface {
 
 // Options say what is folded.
 type Options struct {
-	Service  string              // whose view it is
-	Layout   uint32              // the version of the view's layout; change it when tables change
-	Snapshot string              // a file for snapshots; empty means none
-	Nouns    []ledger.Noun       // the nouns that the view hears; nil means all
-	Log      zerolog.Logger      // what went wrong and healed
-	OnFacts  func([]ledger.Fact) // called after live facts were applied, in order, outside the lock; must not block
+	Service string              // whose view it is
+	Layout  uint32              // the version of the view's layout; change it when tables change
+	Store   string              // a directory for snapshots, made if it is not there; empty means none are kept
+	Nouns   []ledger.Noun       // the nouns that the view hears; nil means all
+	Log     zerolog.Logger      // what went wrong and healed
+	OnFacts func([]ledger.Fact) // called after live facts were applied, in order, outside the lock; must not block
 }
 
 // snapshotEvery is how many facts may be replayed again after a crash.

@@ -21,17 +21,21 @@ import (
 // A snapshot file is a length-delimited viewv1.Header, the canonical encoding, and the
 // sha256 of both.
 
+func (f *Follower) snapshotFile() string { return filepath.Join(f.opts.Store, f.opts.Service+".view") }
+
 // save writes a snapshot, whole or not at all, when the view has moved since the last.
 func (f *Follower) save() error {
-	if f.opts.Snapshot == "" || f.position == f.saved {
+	if f.opts.Store == "" || f.position == f.saved {
 		return nil
 	}
-	dir := filepath.Dir(f.opts.Snapshot)
-	tmp, err := os.CreateTemp(dir, ".snapshot-*")
+	if err := os.MkdirAll(f.opts.Store, 0o700); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	// Always the same name, so that what a killed process left is written over.
+	tmp, err := os.OpenFile(f.snapshotFile()+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
 	position, err := f.writeSnapshot(tmp)
 	if err == nil {
 		err = tmp.Sync()
@@ -39,11 +43,11 @@ func (f *Follower) save() error {
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
-	if err := os.Rename(tmp.Name(), f.opts.Snapshot); err != nil {
+	if err := os.Rename(tmp.Name(), f.snapshotFile()); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	f.saved = position
-	return syncDir(dir)
+	return syncDir(f.opts.Store)
 }
 
 func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
@@ -76,10 +80,10 @@ func syncDir(dir string) error {
 // load reads the snapshot into the view. One that is not there, not whole or not of
 // this ledger and layout is passed over.
 func (f *Follower) load() error {
-	if f.opts.Snapshot == "" {
+	if f.opts.Store == "" {
 		return nil
 	}
-	data, err := os.ReadFile(f.opts.Snapshot)
+	data, err := os.ReadFile(f.snapshotFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -89,12 +93,12 @@ func (f *Follower) load() error {
 		h, rows, err = f.checkSnapshot(data)
 	}
 	if err != nil {
-		f.opts.Log.Warn().Err(err).Str(logs.Path, f.opts.Snapshot).Msg("snapshot not used; replaying from the start")
+		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).Msg("snapshot not used; replaying from the start")
 		return nil
 	}
 	if err := loadTables(rows, f.view); err != nil {
 		// The view is half filled, so this process cannot go on; the next one replays.
-		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.opts.Snapshot, err), os.Remove(f.opts.Snapshot))
+		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.snapshotFile(), err), os.Remove(f.snapshotFile()))
 	}
 	f.position = h.Position
 	f.view.Loaded()

@@ -3,9 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -55,17 +52,10 @@ func New(c Config) (*Catalog, error) {
 	if c.NewID == nil {
 		c.NewID = ident.New
 	}
-	snapshot := ""
-	if c.Store != "" {
-		if err := os.MkdirAll(c.Store, 0o700); err != nil {
-			return nil, fmt.Errorf("image-catalog: %w", err)
-		}
-		snapshot = filepath.Join(c.Store, ledger.Catalog+".view")
-	}
 	v := view.New()
 	return &Catalog{
 		conn: c.Conn, log: c.Log, now: c.Now, newID: c.NewID, view: v,
-		follower:  fold.New(c.Conn, v, fold.Options{Service: ledger.Catalog, Layout: view.Layout, Snapshot: snapshot, Nouns: view.Nouns, Log: c.Log}),
+		follower:  fold.New(c.Conn, v, fold.Options{Service: ledger.Catalog, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log}),
 		writer:    c.Conn.NewWriter(),
 		checks:    newChecks(c.Conn, c.Now),
 		create:    make(chan struct{}, 1),

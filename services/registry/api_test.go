@@ -253,7 +253,7 @@ func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 		return data
 	}
 	first := run()
-	if _, err := os.Stat(filepath.Join(store, "registry.snapshot")); err != nil {
+	if _, err := os.Stat(filepath.Join(store, "registry.view")); err != nil {
 		t.Fatal(err)
 	}
 	if second := run(); string(first) != string(second) {

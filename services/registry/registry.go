@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -81,11 +80,9 @@ func New(c Config) (*Registry, error) {
 		due: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		heard: map[string]server.Heard{}, reports: map[series]uint64{},
 	}
-	o := fold.Options{Service: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns, Log: c.Log, OnFacts: r.onFacts}
-	if c.Store != "" {
-		o.Snapshot = filepath.Join(c.Store, ledger.Registry+".snapshot")
-	}
-	r.follower = fold.New(c.Conn, r.view, o)
+	r.follower = fold.New(c.Conn, r.view, fold.Options{
+		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log, OnFacts: r.onFacts,
+	})
 	return r, nil
 }
 

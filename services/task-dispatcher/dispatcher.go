@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -79,12 +78,8 @@ func New(c Config) *Dispatcher {
 	d := &Dispatcher{Config: c.withDefaults(), claims: newClaims(), dirty: newQueue()}
 	d.view = view.New(d.dirty.add)
 	d.writer = c.Conn.NewWriter()
-	snapshot := ""
-	if c.Store != "" {
-		snapshot = filepath.Join(c.Store, "view.snapshot")
-	}
 	d.fold = fold.New(c.Conn, d.view, fold.Options{
-		Service: ledger.Dispatcher, Layout: Layout, Snapshot: snapshot, Nouns: Nouns, Log: c.Log,
+		Service: ledger.Dispatcher, Layout: Layout, Store: c.Store, Nouns: Nouns, Log: c.Log,
 		OnFacts: func([]ledger.Fact) { d.kick() },
 	})
 	return d
