@@ -87,3 +87,20 @@ func TestWhatIsNoServiceIsRefused(t *testing.T) {
 		t.Errorf("none gives %v, %v", s, err)
 	}
 }
+
+func TestABusThatForgetsAtAPowerCutIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	g, err := start(t, dir) // with lazy sync
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	p := allinone.Provisioning{Data: dir, URL: g.URL(), Replicas: 1}
+	if err := allinone.Provision(t.Context(), p); err == nil || !strings.Contains(err.Error(), "sync_interval: always") {
+		t.Errorf("%v, want it refused", err)
+	}
+	p.Lazy = true
+	if err := allinone.Provision(t.Context(), p); err != nil {
+		t.Errorf("told to take the risk: %v", err)
+	}
+}

@@ -1,7 +1,6 @@
 package allinone
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -57,29 +53,4 @@ func accountsConf(p trust.Public) string {
 	}
 	b.WriteString("}\n")
 	return b.String()
-}
-
-// Provision declares the streams on a bus that runs elsewhere, with the keys in data. It waits for the bus for a minute.
-func Provision(ctx context.Context, data, url string, replicas int) error {
-	if url == "" {
-		return errors.New("--url is missing: say where the bus is")
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	a, err := trust.OpenAuthority(filepath.Join(data, "trust"))
-	if err != nil {
-		return err
-	}
-	c, err := bus.Dial(bus.Options{
-		URL: url, Name: topology.UserProvision, Log: zerolog.Nop(), Persist: true,
-		Credentials: trust.ReadCredentials(a.ServiceCredentials(topology.UserProvision)),
-	})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.WaitConnected(ctx); err != nil {
-		return err
-	}
-	return c.Provision(ctx, replicas)
 }

@@ -20,6 +20,7 @@ const (
 	UserCatalog    = ledger.Catalog
 	UserDispatcher = ledger.Dispatcher
 	UserProvision  = "provision" // declares the streams, at start
+	UserSystem     = "system"    // asks the bus how it is set up, at start; in SYS
 )
 
 // Services lists the services that live in CORE.
@@ -124,8 +125,12 @@ var Roles = []Role{Viewer, Operator, Admin}
 // its own nouns, and read what it needs.
 func ServicePermissions(user string) Permissions {
 	p := Permissions{Subscribe: []string{Inbox(user) + ".>"}}
-	if user == UserProvision {
+	switch user {
+	case UserProvision:
 		p.Publish = []string{"$JS.API.>"}
+		return p
+	case UserSystem:
+		p.Publish = []string{"$SYS.REQ.SERVER.PING.VARZ"}
 		return p
 	}
 	p.Publish = []string{

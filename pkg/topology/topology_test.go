@@ -83,7 +83,7 @@ func page() string {
 	for _, r := range topology.Roles {
 		printPermissions(&b, "role "+string(r), topology.RolePermissions(r))
 	}
-	for _, s := range append(topology.Services, topology.UserProvision) {
+	for _, s := range append(topology.Services, topology.UserProvision, topology.UserSystem) {
 		printPermissions(&b, "service "+s, topology.ServicePermissions(s))
 	}
 	return b.String()

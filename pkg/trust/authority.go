@@ -88,7 +88,7 @@ func create(dir string) (*Authority, error) {
 			return nil, fmt.Errorf("sign account %s: %w", name, err)
 		}
 	}
-	if err := a.createServices(keys[topology.AccountCore]); err != nil {
+	if err := a.createServices(keys); err != nil {
 		return nil, err
 	}
 	data, err := json.MarshalIndent(a.Public, "", "  ")
@@ -175,10 +175,14 @@ func (a *Authority) addScope(c *jwt.AccountClaims, role string, p topology.Permi
 	return writeJSON(a.path("signer", role+".json"), signingKey{Account: c.Subject, Seed: string(seed)})
 }
 
-// createServices makes a user in CORE for each service, signed by the account itself.
-func (a *Authority) createServices(core nkeys.KeyPair) error {
-	for _, name := range []string{topology.UserRegistry, topology.UserCatalog, topology.UserDispatcher, topology.UserProvision} {
-		p := topology.ServicePermissions(name)
+// createServices makes a user in CORE for each service, and one in SYS that may ask
+// the bus about itself, each signed by its account.
+func (a *Authority) createServices(accounts map[string]nkeys.KeyPair) error {
+	for _, name := range append(topology.Services, topology.UserProvision, topology.UserSystem) {
+		p, account := topology.ServicePermissions(name), accounts[topology.AccountCore]
+		if name == topology.UserSystem {
+			account = accounts[topology.AccountSystem]
+		}
 		public, seed, err := NewUserKey()
 		if err != nil {
 			return err
@@ -186,7 +190,7 @@ func (a *Authority) createServices(core nkeys.KeyPair) error {
 		u := jwt.NewUserClaims(public)
 		u.Name = name
 		u.Permissions = jwt.Permissions{Pub: jwt.Permission{Allow: p.Publish}, Sub: jwt.Permission{Allow: p.Subscribe}}
-		token, err := u.Encode(core)
+		token, err := u.Encode(account)
 		if err != nil {
 			return fmt.Errorf("sign user %s: %w", name, err)
 		}

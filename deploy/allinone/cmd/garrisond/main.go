@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		fs.StringVar(&f.url, "url", "", "`URL` of the bus")
 		fs.IntVar(&f.replicas, "replicas", 1, "how many servers of the bus keep each stream")
+		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "take a bus that does not sync each write to disk")
 	}
 	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
 		return 2
@@ -85,7 +86,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	case "keys":
 		return allinone.WriteKeys(f.data, f.url)
 	case "provision":
-		return allinone.Provision(ctx, f.data, f.url, f.replicas)
+		return allinone.Provision(ctx, allinone.Provisioning{Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy})
 	}
 	log, err := logs.New(stderr, "", f.level)
 	if err != nil {
