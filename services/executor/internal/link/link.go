@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
@@ -91,9 +92,19 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(rand.Int64N(int64(d/2)+1))
 }
 
-// read reads the document whenever it may have changed.
+const (
+	readsAtOnce  = 10 // how many bells are answered at once before the pace is kept
+	readsASecond = 2
+)
+
+// read reads the document whenever it may have changed. Whoever can ring the bell
+// cannot make it read faster than its pace.
 func (l *Link) read(ctx context.Context) error {
+	pace := rate.NewLimiter(readsASecond, readsAtOnce)
 	for {
+		if err := pace.Wait(ctx); err != nil {
+			return ctx.Err()
+		}
 		if err := l.cfg.Conn.WaitConnected(ctx); err != nil {
 			return ctx.Err()
 		}

@@ -109,6 +109,27 @@ func TestADocumentIsReadAtTheStartAndWhenItsBellRings(t *testing.T) {
 	bustest.Eventually(t, "the second is offered", func() bool { return s.room.last().GetGeneration() == 2 })
 }
 
+// A server's bell can be rung by others, so it must not cost more than its pace.
+func TestABellThatNeverStopsCostsNoMoreThanItsPace(t *testing.T) {
+	s := newStand(t)
+	s.store(t, topology.DesiredSubject(here), &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1})
+	bustest.Go(t, s.link.Run)
+	bustest.Eventually(t, "the document is offered", func() bool { return s.room.last() != nil })
+	started := time.Now()
+	for time.Since(started) < time.Second {
+		if err := s.conn.Publish(topology.BellSubject(here), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // the ringer's pace, so that rings are not one
+	}
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	reads, most := len(s.room.offered), 10+2*int(time.Since(started).Seconds()+1)
+	if reads > most || reads < 5 {
+		t.Errorf("%d reads, want 5 to %d", reads, most)
+	}
+}
+
 func TestAnotherServersDocumentIsNotHandedOn(t *testing.T) {
 	s := newStand(t)
 	bustest.Go(t, s.link.Run)
