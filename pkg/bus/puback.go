@@ -16,7 +16,7 @@ import (
 // The JetStream error codes that are decided upon (nats-server: server/errors.json).
 const (
 	codeWrongLastSequence         = 10071 // the guard did not hold
-	codeWrongLastSequenceConstant = 10164 // the same, while another write is under way
+	codeWrongLastSequenceConstant = 10164 // it cannot be checked while another write under it is on its way to the replicas
 	codeMaxPerSubject             = 10077 // the subject is full and new messages are refused
 	codeBatchDuplicate            = 10201 // a message of the batch was stored before
 )
@@ -73,13 +73,14 @@ func (c *Conn) publishOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
 
 // publishRetrying sends one message until it is acknowledged, refused or ctx is done.
 // again says that it was sent more than once, so that a refusal may mean that an
-// earlier try was stored.
+// earlier try was stored. A guard that could not be checked yet is tried again too:
+// several facts under one guard that none of them writes do not fail each other.
 func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, again bool, err error) {
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		once, cancel := context.WithTimeout(ctx, 2*time.Second)
 		ack, err = c.publishOnce(once, m)
 		cancel()
-		if !fault.Is(err, fault.Unavailable) {
+		if !fault.Is(err, fault.Unavailable) && !isCode(err, codeWrongLastSequenceConstant) {
 			return ack, again, err
 		}
 		select {

@@ -34,11 +34,11 @@ type Writer struct {
 
 // unit is the facts of one Append: all or none.
 type unit struct {
-	ctx  context.Context
-	msgs []*nats.Msg
-	ids  []string
-	keys []string // the guards' subjects: two units with a common one never share a batch
-	done chan result
+	ctx    context.Context
+	msgs   []*nats.Msg
+	ids    []string
+	guards []string // the guards' subjects
+	done   chan result
 }
 
 type result struct {
@@ -86,7 +86,7 @@ func newUnit(ctx context.Context, drafts []ledger.Draft) (*unit, error) {
 		header[nats.MsgIdHdr] = []string{d.ID}
 		if d.Guard.Subject != "" {
 			setGuard(header, d.Guard.Subject, d.Guard.Sequence)
-			u.keys = append(u.keys, d.Guard.Subject)
+			u.guards = append(u.guards, d.Guard.Subject)
 		}
 		u.msgs = append(u.msgs, &nats.Msg{Subject: d.Subject(), Header: header, Data: data})
 		u.ids = append(u.ids, d.ID)
@@ -111,23 +111,17 @@ func (w *Writer) Run(ctx context.Context) error {
 }
 
 // gather takes the units of the next commit: those held back before, then those that
-// wait, until the batch is full or nothing more comes. Units that share a guard with
-// one in the batch are held back, in order: a batch is checked against the state before it.
+// wait, until the batch is full or nothing more comes. Units that collide with one in the
+// batch are held back, in order; see footprint.
 func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*unit, err error) {
-	keys := map[string]bool{}
-	facts := 0
+	taken, facts := newFootprint(), 0
 	take := func(u *unit) {
-		if facts+len(u.msgs) > topology.MaxBatch || shares(keys, u.keys) {
+		if facts+len(u.msgs) > topology.MaxBatch || taken.collides(u) {
 			held = append(held, u)
-			for _, k := range u.keys {
-				keys[k] = true // and whatever comes behind it waits too
-			}
-			return
+		} else {
+			batch, facts = append(batch, u), facts+len(u.msgs)
 		}
-		for _, k := range u.keys {
-			keys[k] = true
-		}
-		batch, facts = append(batch, u), facts+len(u.msgs)
+		taken.add(u) // also of one that is held back: what collides with it waits behind it
 	}
 	for _, u := range waiting {
 		take(u)
@@ -164,15 +158,6 @@ func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*un
 		}
 	}
 	return batch, held, nil
-}
-
-func shares(keys map[string]bool, of []string) bool {
-	for _, k := range of {
-		if keys[k] {
-			return true
-		}
-	}
-	return false
 }
 
 // commit records the units and answers each.

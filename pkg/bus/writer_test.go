@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -151,6 +152,110 @@ func TestAWildcardGuardSeesEveryKey(t *testing.T) {
 	}
 	if _, err := w.Append(t.Context(), guarded("d", second), ledger.OnKey(queued("e"), 0)); err != nil {
 		t.Errorf("in a batch: %v", err)
+	}
+}
+
+// under drafts a fact on condition that nothing newer is at one subject, which it does not write.
+func under(f ledger.Fact, at uint64) ledger.Draft {
+	return ledger.Draft{Fact: f, Guard: ledger.Guard{Subject: "garrison.ledger.task.fence.queued", Sequence: at}}
+}
+
+func TestManyFactsUnderOneGuardThatNoneWritesGoTogether(t *testing.T) {
+	for _, facts := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
+			c, w := started(t)
+			fence, err := w.Append(t.Context(), ledger.Free(queued("fence")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			const units = 200
+			began := time.Now()
+			var wg sync.WaitGroup
+			for i := range units {
+				wg.Go(func() {
+					var drafts []ledger.Draft
+					for n := range facts {
+						drafts = append(drafts, under(queued(fmt.Sprintf("k%d-%d", i, n)), fence))
+					}
+					if _, err := w.Append(t.Context(), drafts...); err != nil {
+						t.Errorf("append: %v", err)
+					}
+				})
+			}
+			wg.Wait()
+			// One behind the other they would be 200 batches, each of about 15 ms.
+			if took := time.Since(began); took > 1500*time.Millisecond {
+				t.Errorf("%d units took %v; they did not go together", units, took)
+			}
+			if end, _ := c.Stream(t.Context(), topology.Ledger); end.LastSequence != uint64(1+units*facts) {
+				t.Errorf("the ledger ends at %d, want %d", end.LastSequence, 1+units*facts)
+			}
+		})
+	}
+}
+
+func TestNothingIsRecordedUnderAFenceThatMoved(t *testing.T) {
+	c, w := started(t)
+	fence, err := w.Append(t.Context(), ledger.Free(queued("fence")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const units = 100
+	last, moved := make([]uint64, units), uint64(0)
+	var wg sync.WaitGroup
+	for i := range units {
+		wg.Go(func() {
+			var err error
+			if i == units/2 { // among them, one that moves the fence
+				moved, err = w.Append(t.Context(), under(queued("fence"), fence))
+			} else {
+				last[i], err = w.Append(t.Context(), under(queued(fmt.Sprintf("k%d", i)), fence), ledger.Free(queued(fmt.Sprintf("f%d", i))))
+			}
+			if err != nil && !fault.Is(err, fault.Conflict) {
+				t.Errorf("append: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if moved == 0 {
+		t.Fatal("the fence did not move")
+	}
+	won := uint64(0)
+	for i, at := range last {
+		if at > moved {
+			t.Errorf("unit %d is recorded at %d, behind the move of the fence at %d", i, at, moved)
+		}
+		if at > 0 {
+			won++
+		}
+	}
+	if end, _ := c.Stream(t.Context(), topology.Ledger); end.LastSequence != 2+2*won {
+		t.Errorf("the ledger ends at %d with %d units recorded", end.LastSequence, won)
+	}
+}
+
+func TestOfTwoThatGuardTheSameKeyAtTheSameSequenceOneWins(t *testing.T) {
+	_, w := started(t)
+	at := uint64(0)
+	for round := range 50 {
+		type outcome struct {
+			last uint64
+			err  error
+		}
+		outcomes := make(chan outcome, 2)
+		for n := range 2 {
+			go func() {
+				// One fact in even rounds and an atomic batch in odd ones.
+				drafts := []ledger.Draft{ledger.Free(queued(fmt.Sprintf("by%d", n))), ledger.OnKey(queued("contended"), at)}
+				last, err := w.Append(t.Context(), drafts[1-round%2:]...)
+				outcomes <- outcome{last, err}
+			}()
+		}
+		one, two := <-outcomes, <-outcomes
+		if (one.err == nil) == (two.err == nil) || !fault.Is(cmp.Or(one.err, two.err), fault.Conflict) {
+			t.Fatalf("round %d: %v and %v, want one conflict", round, one.err, two.err)
+		}
+		at = max(one.last, two.last)
 	}
 }
 
