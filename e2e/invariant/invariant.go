@@ -108,9 +108,12 @@ func (c *checker) died(f ledger.Fact) {
 var ends = []string{"succeeded", "failed", "undone", "cancelled", "expired", "superseded"}
 
 func (c *checker) task(f ledger.Fact) {
-	if b, ok := f.Body.(*taskv1.Queued); ok {
+	switch b := f.Body.(type) {
+	case *taskv1.Queued:
 		c.queued(f, b)
 		return
+	case *taskv1.Claimed:
+		return // about the admission of all tasks, not about one
 	}
 	t, ok := c.tasks[f.Key]
 	if !ok {

@@ -115,6 +115,7 @@ var Kinds = []Kind{
 	{Task, "cancelled", &taskv1.Cancelled{}},
 	{Task, "expired", &taskv1.Expired{}},
 	{Task, "superseded", &taskv1.Superseded{}},
+	{Task, "claimed", &taskv1.Claimed{}},
 
 	{Rollout, "planned", &rolloutv1.Planned{}},
 	{Rollout, "started", &rolloutv1.Started{}},

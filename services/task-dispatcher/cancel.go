@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -40,27 +41,32 @@ func (d *Dispatcher) cancelTask(ctx context.Context, c bus.Caller, q *dispatcher
 	}
 }
 
-// cancel records that a task is cancelled, if it still is queued.
+// cancel records that a task is cancelled, if it still is queued. Who is asked may not
+// have the claim; it then takes it, so that nobody else admits the task meanwhile.
 func (d *Dispatcher) cancel(ctx context.Context, c bus.Caller, id, reason string) (sequence uint64, err error) {
 	var t *taskv1.Task
-	var guard uint64
-	claimed := false
+	var claim uint64
+	taken := false
 	d.fold.Read(func() {
-		t, guard, _ = d.view.Task(id)
-		if t.GetState() == taskv1.State_STATE_QUEUED {
-			claimed = d.claims.take(id)
+		t, _, _ = d.view.Task(id)
+		claim = d.hold()
+		if claim > 0 && t.GetState() == taskv1.State_STATE_QUEUED {
+			taken = d.moving.take(id)
 		}
 	})
-	if t.GetState() != taskv1.State_STATE_QUEUED {
+	switch {
+	case t.GetState() != taskv1.State_STATE_QUEUED:
 		return 0, notQueued(t)
-	}
-	if !claimed {
+	case claim == 0:
+		return 0, cmp.Or(d.claim(ctx), fault.New(fault.Conflict, "task %s could not be moved before", id))
+	case !taken:
 		return 0, fault.New(fault.Conflict, "task %s is being moved", id)
 	}
-	defer d.claims.give(id)
+	defer d.moving.give(id)
 	body := &taskv1.Cancelled{Reason: task.Sentence(reason)}
 	f := d.fact(id, body, origin{actor: c.Actor, request: c.Request, cause: ledger.CausedByRequest(c.Request), trace: c.Trace})
-	if sequence, err = d.writer.Append(ctx, ledger.OnKey(f, guard)); err != nil {
+	if sequence, err = d.writer.Append(ctx, under(claim, f)); err != nil {
+		d.doubt(claim, err)
 		return 0, err
 	}
 	return sequence, d.fold.Wait(ctx, sequence)

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,6 +21,7 @@ const (
 	DefaultConcurrency    = 20
 	DefaultQueuedDeadline = 24 * time.Hour
 	DefaultTaskDeadline   = 10 * time.Minute
+	DefaultTakeOverAfter  = time.Second
 )
 
 // Layout is the version of the view's layout.
@@ -38,6 +40,7 @@ type Config struct {
 	Concurrency    int           // how many tasks are under way at once, at most
 	QueuedDeadline time.Duration // how long a task may wait for its turn
 	TaskDeadline   time.Duration // how long a task may be under way
+	TakeOverAfter  time.Duration // how long another dispatcher may do nothing while there is something to admit
 	Log            zerolog.Logger
 	Now            func() time.Time
 	NewID          func() string
@@ -53,6 +56,9 @@ func (c Config) withDefaults() Config {
 	if c.TaskDeadline <= 0 {
 		c.TaskDeadline = DefaultTaskDeadline
 	}
+	if c.TakeOverAfter <= 0 {
+		c.TakeOverAfter = DefaultTakeOverAfter
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -65,17 +71,20 @@ func (c Config) withDefaults() Config {
 // Dispatcher is the running service.
 type Dispatcher struct {
 	Config
-	view   *view.View
-	fold   *fold.Follower
-	writer *bus.Writer
-	claims *claims
-	dirty  *queue // servers whose document must be looked at
-	kicks  []chan struct{}
+	view    *view.View
+	fold    *fold.Follower
+	writer  *bus.Writer
+	process string        // names this start of the service in its claims
+	doubted atomic.Uint64 // the last claim that is not relied on any more
+	overdue atomic.Bool   // there are queued tasks to end whose deadline passed, and no claim to do it under
+	moving  *moving
+	dirty   *queue // servers whose document must be looked at
+	kicks   []chan struct{}
 }
 
 // New makes a dispatcher. Nothing happens until Run.
 func New(c Config) *Dispatcher {
-	d := &Dispatcher{Config: c.withDefaults(), claims: newClaims(), dirty: newQueue()}
+	d := &Dispatcher{Config: c.withDefaults(), process: ident.New(), moving: newMoving(), dirty: newQueue()}
 	d.view = view.New(d.dirty.add)
 	d.writer = c.Conn.NewWriter()
 	d.fold = fold.New(c.Conn, d.view, fold.Options{
@@ -87,11 +96,12 @@ func New(c Config) *Dispatcher {
 
 // Run dispatches until ctx is done.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	opening, admitting, expiring := d.lane(), d.lane(), d.lane()
+	opening, claiming, admitting, expiring := d.lane(), d.lane(), d.lane(), d.lane()
 	return lifecycle.Run(ctx,
 		lifecycle.Part{Name: "writer", Run: d.writer.Run},
 		lifecycle.Part{Name: "fold", Run: d.fold.Run},
 		lifecycle.Part{Name: "open", Run: func(ctx context.Context) error { return d.repeat(ctx, "open", opening, d.open) }},
+		lifecycle.Part{Name: "claim", Run: func(ctx context.Context) error { return d.repeat(ctx, "claim", claiming, d.newClaimer()) }},
 		lifecycle.Part{Name: "admit", Run: func(ctx context.Context) error { return d.repeat(ctx, "admit", admitting, d.admit) }},
 		lifecycle.Part{Name: "expire", Run: func(ctx context.Context) error { return d.repeat(ctx, "expire", expiring, d.newExpirer()) }},
 		lifecycle.Part{Name: "publish", Run: d.publish},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
@@ -31,6 +30,7 @@ func (d *Dispatcher) newExpirer() pass {
 			countsFrom = now.Add(grace)
 		}
 		if now.Before(countsFrom) {
+			d.overdue.Store(false)
 			return min(countsFrom.Sub(now), lookForDeadlines), nil
 		}
 		return d.expire(ctx, now)
@@ -41,24 +41,42 @@ func (d *Dispatcher) expire(ctx context.Context, now time.Time) (time.Duration, 
 	var overdue []view.Ending
 	var next time.Time
 	var more bool
+	var claim uint64
+	left := 0 // how many are not for this process to end
 	d.fold.Read(func() {
-		overdue = d.claimed(d.view.Overdue(now, expireAtOnce))
+		claim = d.hold()
+		all := d.view.Overdue(now, expireAtOnce)
+		overdue = endable(all, claim)
+		left = len(all) - len(overdue)
+		overdue = d.taken(overdue)
 		next, more = d.view.NextDeadline()
 	})
 	defer d.release(overdue)
+	if d.overdue.Swap(left > 0) != (left > 0) {
+		d.kick() // the lane that claims
+	}
 	if len(overdue) == 0 {
 		if !more {
 			return never, nil
 		}
-		return min(max(next.Sub(now), time.Millisecond), lookForDeadlines), nil
+		if until := next.Sub(now); until > 0 {
+			return min(until, lookForDeadlines), nil
+		}
+		return lookForDeadlines, nil // what is overdue is with somebody else
 	}
-	drafts := make([]ledger.Draft, 0, len(overdue))
-	for _, e := range overdue {
-		drafts = append(drafts, ledger.OnKey(d.fact(e.ID, e.Body, origin{request: e.Intent, cause: ledger.CausedByClock}), e.Guard))
-	}
-	if err := d.record(ctx, drafts); err != nil {
+	if err := d.end(ctx, claim, overdue); err != nil {
 		return 0, err
 	}
 	d.Log.Warn().Int(logs.Count, len(overdue)).Msg("tasks expired")
 	return 0, nil
+}
+
+// endable keeps the endings that this process may record: those of queued tasks only with the claim.
+func endable(endings []view.Ending, claim uint64) (out []view.Ending) {
+	for _, e := range endings {
+		if claim > 0 || !e.Queued {
+			out = append(out, e)
+		}
+	}
+	return out
 }

@@ -33,12 +33,12 @@ func TestAServerWaitsOnceAndComesAgainWhenItChangedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestAClaimIsHeldByOne(t *testing.T) {
-	c := newClaims()
+func TestATaskIsMovedByOne(t *testing.T) {
+	c := newMoving()
 	if !c.take("a") || c.take("a") || !c.take("b") {
-		t.Error("a claim was given twice, or not at all")
+		t.Error("a task was taken twice, or not at all")
 	}
 	if c.give("a", "b"); !c.take("a") {
-		t.Error("a claim was not given back")
+		t.Error("a task was not given back")
 	}
 }

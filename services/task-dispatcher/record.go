@@ -83,11 +83,20 @@ func (d *Dispatcher) recordUnits(ctx context.Context, drafts []ledger.Draft, siz
 	return last.Load(), nil
 }
 
+// recordUnder records facts that are drafted under a claim, and gives the claim up when
+// it is not known what became of them.
+func (d *Dispatcher) recordUnder(ctx context.Context, claim uint64, drafts []ledger.Draft) error {
+	err := d.record(ctx, drafts)
+	d.doubt(claim, err)
+	return err
+}
+
 // recordUnit records a unit, and one by one what is in it when one of its guards does
-// not hold, so that a fact that never can be recorded does not keep others back.
+// not hold, so that a fact that never can be recorded does not keep others back. A claim
+// that is lost is lost for the whole unit.
 func (d *Dispatcher) recordUnit(ctx context.Context, unit []ledger.Draft) (last uint64, err error) {
 	last, err = d.writer.Append(ctx, unit...)
-	if len(unit) == 1 || !fault.Is(err, fault.Conflict) {
+	if len(unit) == 1 || !fault.Is(err, fault.Conflict) || unit[0].Guard.Subject == claimSubject {
 		return last, err
 	}
 	conflict := err

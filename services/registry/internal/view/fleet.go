@@ -5,6 +5,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 	"github.com/garrison-fleet/garrison/services/registry/internal/server"
@@ -71,6 +72,9 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 // applyTask keeps an open task, and notes where it is in the instance that it changes.
 // The instance's sequence stays: this is no fact on its key.
 func (v *View) applyTask(f ledger.Fact) bool {
+	if _, ok := f.Body.(*taskv1.Claimed); ok {
+		return true // it is about who admits tasks, which changes none
+	}
 	next, fit := task.Apply(row(v.tasks, f.Key), f)
 	if !fit {
 		return follow(v.tasks, f, next, false)

@@ -319,3 +319,17 @@ func TestASecondInvitationUnderATakenNameDoesNotFit(t *testing.T) {
 		t.Error("the second is in the view")
 	}
 }
+
+func TestAClaimOfAdmissionFitsAndChangesNothing(t *testing.T) {
+	v := New()
+	before, err := fold.CanonicalOf(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !v.Apply(ledger.Fact{Noun: ledger.Task, Key: "admission", Body: &taskv1.Claimed{ProcessId: "p"}, Sequence: 1}) {
+		t.Error("it does not fit")
+	}
+	if after, err := fold.CanonicalOf(v); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("it changed the view (%v)", err)
+	}
+}

@@ -20,6 +20,7 @@ func main() {
 			fs.IntVar(&c.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks are under way at once, at most")
 			fs.DurationVar(&c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline, "how long a task may wait for its turn")
 			fs.DurationVar(&c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may be under way")
+			fs.DurationVar(&c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter, "how long another dispatcher may do nothing while there is something to admit")
 		},
 		Run: func(ctx context.Context, e process.Env) error {
 			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log

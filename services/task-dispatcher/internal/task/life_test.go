@@ -44,8 +44,8 @@ func TestEveryFactInEveryStateDoesWhatTheTableSays(t *testing.T) {
 
 func TestEveryTaskFactOfTheLedgerIsInTheTable(t *testing.T) {
 	for _, k := range ledger.Kinds {
-		if k.Noun != ledger.Task || k.Name == "queued" {
-			continue
+		if k.Noun != ledger.Task || k.Name == "queued" || k.Name == "claimed" {
+			continue // the first of a task, and one that is about no task
 		}
 		if got := FactOf(k.Body); string(got) != k.Name || !slices.Contains(Life.Facts(), got) {
 			t.Errorf("the fact %s is %q here", k.Name, got)

@@ -20,8 +20,8 @@ func InstanceID(instance string, generation uint64, attempt uint32) string {
 func RefreshID(intent, server string) string { return ident.From("task", "refresh", intent, server) }
 
 // Due gives the attempt with which a task must be opened for an instance, 0 when none
-// must. A generation gets one task; when that expired, which does not say how the
-// server was left, the generation is tried again once the server has come back.
+// must. A generation gets one task; when that ended in a way that is tried again, it
+// gets another once the server has come back.
 func Due(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) uint32 {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
@@ -40,6 +40,13 @@ func Due(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) uint32 {
 		return i.GetAttempt() + 1
 	}
 	return 0
+}
+
+// TriedAgain says whether a task that ended with a fact is tried again when its server
+// comes back: one that expired, which does not say how the server was left, and a
+// removal that failed, because what is not wanted must go in the end.
+func TriedAgain(how Fact, verb taskv1.Verb) bool {
+	return how == HasExpired || (how == HasFailed && verb == taskv1.Verb_VERB_REMOVE)
 }
 
 // ForInstance gives the fact that opens the task of an instance, and the task's id. The deadline is the caller's.

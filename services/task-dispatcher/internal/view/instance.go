@@ -122,9 +122,10 @@ func (v *View) settled(i *dispatcherv1.InstanceRecord, how task.Fact) {
 		case task.WasUndone:
 			i.Placed, i.PlacedGeneration, i.Removing = i.Before, i.BeforeGeneration, false
 		case task.HasFailed:
-			if !i.Removing { // a removal that failed stays asked for
-				i.Placed, i.PlacedGeneration = i.Before, i.BeforeGeneration
+			if i.Removing {
+				return // a removal that failed stays asked for
 			}
+			i.Placed, i.PlacedGeneration = i.Before, i.BeforeGeneration
 		}
 		i.Before, i.BeforeGeneration, i.Unsettled = nil, 0, false
 	})

@@ -69,6 +69,7 @@ type Ending struct {
 	Body       proto.Message
 	Cause      uint64 // the place of the fact that led to it, or 0
 	Guard      uint64 // the sequence of the last fact on its key
+	Queued     bool   // so that only who has the claim may end it
 }
 
 // Outdated gives the queued tasks that must end because of what happened since, at most most.
@@ -111,7 +112,10 @@ func (v *View) causeOf(r *dispatcherv1.TaskRecord) uint64 {
 }
 
 func (v *View) ending(id string, r *dispatcherv1.TaskRecord, body proto.Message) Ending {
-	return Ending{ID: id, Intent: r.Task.IntentId, Body: proto.Clone(body), Guard: v.tasks.Sequence(id)}
+	return Ending{
+		ID: id, Intent: r.Task.IntentId, Body: proto.Clone(body), Guard: v.tasks.Sequence(id),
+		Queued: r.Task.State == taskv1.State_STATE_QUEUED,
+	}
 }
 
 // NextDeadline gives when the next open task is overdue; false when none will be.
@@ -123,19 +127,17 @@ func (v *View) NextDeadline() (time.Time, bool) {
 // Admission is a task that may go.
 type Admission struct {
 	ID, Intent string
-	Guard      uint64 // the sequence of the last fact on its key
+	Cause      uint64 // the sequence of the last fact on its key
 }
 
-// Admissions gives the tasks that may go now under a limit, at most most, and the last
-// sequence over all assigned facts, which is what this holds under.
-func (v *View) Admissions(concurrency, most int) (tasks []Admission, assigned uint64) {
+// Admissions gives the tasks that may go now under a limit, at most most.
+func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
 	ids := admission.Limit(func(yield func(uint64, string) bool) { v.ready.Scan(yield) }, v.underWay, concurrency, most)
 	for _, id := range ids {
 		r, _ := v.tasks.Get(id)
-		tasks = append(tasks, Admission{ID: id, Intent: r.GetTask().GetIntentId(), Guard: v.tasks.Sequence(id)})
+		tasks = append(tasks, Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)})
 	}
-	a, _ := v.admission.Get(assignedKey)
-	return tasks, a.GetLastAssignedSequence()
+	return tasks
 }
 
 // UnderWay gives how many tasks are assigned or running.

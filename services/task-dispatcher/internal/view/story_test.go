@@ -155,8 +155,10 @@ func (s *story) openStep() {
 }
 
 func (s *story) admitStep() {
-	tasks, _ := s.view.Admissions(limit, 2)
-	for _, a := range tasks {
+	if s.number("claim", 4) == 0 {
+		s.tell(ledger.Task, s.pick("claim key", ClaimKey, ClaimKey, "other"), &taskv1.Claimed{ProcessId: s.pick("process", "p1", "p2")})
+	}
+	for _, a := range s.view.Admissions(limit, 2) {
 		s.tell(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
 	}
 }
@@ -181,10 +183,10 @@ func (s *story) endStep() {
 func whole(v *View) string {
 	outdated := v.Outdated(100)
 	slices.SortFunc(outdated, func(a, b Ending) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
-	tasks, assigned := v.Admissions(limit, 100)
+	tasks, claim := v.Admissions(limit, 100), v.Claim()
 	next, more := v.NextDeadline()
 	listed, _ := v.List(Filter{Limit: 1000})
-	out := fmt.Sprint(v.Openings(100), outdated, tasks, assigned, next, more, v.UnderWay(), counted(v), listed)
+	out := fmt.Sprint(v.Openings(100), outdated, tasks, claim, next, more, v.UnderWay(), counted(v), listed)
 	for _, server := range []string{"s1", "s2", "s3"} {
 		d, ok := v.Document(server)
 		data, _ := proto.MarshalOptions{Deterministic: true}.Marshal(d)

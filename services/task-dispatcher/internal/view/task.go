@@ -15,13 +15,9 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
 )
 
-// assignedKey is the one row of the table admission.
-const assignedKey = "assigned"
-
 func (v *View) applyTask(f ledger.Fact) bool {
-	if _, ok := f.Body.(*taskv1.Assigned); ok {
-		// Also one that does not fit: the guard of the next admission is over all of them.
-		v.admission.Put(assignedKey, &dispatcherv1.AdmissionRecord{LastAssignedSequence: f.Sequence}, f.Sequence)
+	if c, ok := f.Body.(*taskv1.Claimed); ok {
+		return v.claimed(f, c)
 	}
 	r, known := v.tasks.Get(f.Key)
 	v.tasks.Touch(f.Key, f.Sequence)
@@ -75,6 +71,9 @@ func (v *View) instanceFor(t *taskv1.Task) (*dispatcherv1.InstanceRecord, bool) 
 // moved takes a task to its next state, and what hangs on it along.
 func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord, what task.Fact, next taskv1.State) {
 	before := r.Task.State
+	if before == taskv1.State_STATE_QUEUED {
+		v.leftQueue(f.Sequence)
+	}
 	v.unindexTask(f.Key, r)
 	r.Task.State, r.Task.Since = next, timestamppb.New(f.At)
 	r.Task.Reason, r.Task.Outcome = said(f.Body, before)
@@ -106,7 +105,7 @@ func (v *View) moveInstance(f ledger.Fact, r *dispatcherv1.TaskRecord, what task
 	if task.UnderWay(before) && task.Ended(r.Task.State) && i.OpenTaskId == f.Key {
 		v.settled(i, what)
 	}
-	if what == task.HasExpired && i.TaskId == f.Key {
+	if i.TaskId == f.Key && task.TriedAgain(what, r.Task.Verb) {
 		v.changeInstance(i, func() { i.ExpiredSequence = f.Sequence })
 	}
 }

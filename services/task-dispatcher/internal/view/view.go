@@ -12,7 +12,7 @@ import (
 )
 
 // Layout is the version of the tables; a snapshot of another one is not read.
-const Layout = 1
+const Layout = 2
 
 // KeepEnded is how many ended tasks stay in the view.
 const KeepEnded = 10_000

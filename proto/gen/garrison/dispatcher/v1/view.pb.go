@@ -113,7 +113,7 @@ type InstanceRecord struct {
 	TaskGeneration uint64 `protobuf:"varint,10,opt,name=task_generation,json=taskGeneration,proto3" json:"task_generation,omitempty"`
 	// The attempt of that task.
 	Attempt uint32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The sequence at which that task expired; 0 when it did not.
+	// The sequence at which that task expired, or failed to remove the agent; 0 when it did neither.
 	ExpiredSequence uint64 `protobuf:"varint,12,opt,name=expired_sequence,json=expiredSequence,proto3" json:"expired_sequence,omitempty"`
 	// The task that is assigned or running, or empty.
 	OpenTaskId string `protobuf:"bytes,13,opt,name=open_task_id,json=openTaskId,proto3" json:"open_task_id,omitempty"`
@@ -125,7 +125,8 @@ type InstanceRecord struct {
 	Removing bool `protobuf:"varint,16,opt,name=removing,proto3" json:"removing,omitempty"`
 	// Where the entry goes back to when the change is undone or fails.
 	Before *v11.Ref `protobuf:"bytes,17,opt,name=before,proto3" json:"before,omitempty"`
-	// True from the admission of a change until an end that says how the server was left. An expiry does not say it.
+	// True from the admission of a change until an end that says how the server was left. An expiry does not say it,
+	// nor does a removal that failed.
 	Unsettled bool `protobuf:"varint,18,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
 	// The agent's tier when the change was admitted.
 	Tier uint32 `protobuf:"varint,19,opt,name=tier,proto3" json:"tier,omitempty"`
@@ -524,13 +525,17 @@ func (x *RefreshRecord) GetServerIds() []string {
 	return nil
 }
 
-// AdmissionRecord is what the guard of the next admission must say.
+// AdmissionRecord is which dispatcher admits tasks, and when that was last seen to go on.
 type AdmissionRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sequence of the last fact assigned, of any task.
-	LastAssignedSequence uint64 `protobuf:"varint,1,opt,name=last_assigned_sequence,json=lastAssignedSequence,proto3" json:"last_assigned_sequence,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The process that last claimed admission.
+	ProcessId string `protobuf:"bytes,2,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The sequence of that claim; 0 when there was none.
+	ClaimedSequence uint64 `protobuf:"varint,3,opt,name=claimed_sequence,json=claimedSequence,proto3" json:"claimed_sequence,omitempty"`
+	// The sequence of the last fact with which a task left the queue; 0 when none did.
+	MovedSequence uint64 `protobuf:"varint,4,opt,name=moved_sequence,json=movedSequence,proto3" json:"moved_sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdmissionRecord) Reset() {
@@ -563,9 +568,23 @@ func (*AdmissionRecord) Descriptor() ([]byte, []int) {
 	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *AdmissionRecord) GetLastAssignedSequence() uint64 {
+func (x *AdmissionRecord) GetProcessId() string {
 	if x != nil {
-		return x.LastAssignedSequence
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *AdmissionRecord) GetClaimedSequence() uint64 {
+	if x != nil {
+		return x.ClaimedSequence
+	}
+	return 0
+}
+
+func (x *AdmissionRecord) GetMovedSequence() uint64 {
+	if x != nil {
+		return x.MovedSequence
 	}
 	return 0
 }
@@ -624,9 +643,12 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\rRefreshRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
-	"server_ids\x18\x02 \x03(\tR\tserverIds\"G\n" +
-	"\x0fAdmissionRecord\x124\n" +
-	"\x16last_assigned_sequence\x18\x01 \x01(\x04R\x14lastAssignedSequenceBRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
+	"server_ids\x18\x02 \x03(\tR\tserverIds\"\xa0\x01\n" +
+	"\x0fAdmissionRecord\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x02 \x01(\tR\tprocessId\x12)\n" +
+	"\x10claimed_sequence\x18\x03 \x01(\x04R\x0fclaimedSequence\x12%\n" +
+	"\x0emoved_sequence\x18\x04 \x01(\x04R\rmovedSequenceJ\x04\b\x01\x10\x02R\x16last_assigned_sequenceBRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
 
 var (
 	file_garrison_dispatcher_v1_view_proto_rawDescOnce sync.Once

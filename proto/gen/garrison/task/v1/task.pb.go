@@ -891,6 +891,62 @@ func (x *Superseded) GetByTaskId() string {
 	return ""
 }
 
+// Claimed: a dispatcher took over the admission of tasks. Its key is `admission`, not a task's id. Whatever moves a
+// queued task on is recorded only while the claim under which it was decided is the last one.
+type Claimed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The process that has it from now on; each start of a dispatcher is a process of its own.
+	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The process that had it until now, or empty.
+	FromProcessId string `protobuf:"bytes,2,opt,name=from_process_id,json=fromProcessId,proto3" json:"from_process_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claimed) Reset() {
+	*x = Claimed{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claimed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claimed) ProtoMessage() {}
+
+func (x *Claimed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
+func (*Claimed) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Claimed) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+func (x *Claimed) GetFromProcessId() string {
+	if x != nil {
+		return x.FromProcessId
+	}
+	return ""
+}
+
 // Task is a task as the dispatcher sees it.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -932,7 +988,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1000,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1013,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Task) GetId() string {
@@ -1089,7 +1145,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1157,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1170,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Progress) GetTaskId() string {
@@ -1193,7 +1249,11 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"Superseded\x12\x1c\n" +
 	"\n" +
-	"by_task_id\x18\x01 \x01(\tR\bbyTaskId\"\xe0\x04\n" +
+	"by_task_id\x18\x01 \x01(\tR\bbyTaskId\"P\n" +
+	"\aClaimed\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xe0\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1269,7 +1329,7 @@ func file_garrison_task_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_task_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_garrison_task_v1_task_proto_goTypes = []any{
 	(Verb)(0),                     // 0: garrison.task.v1.Verb
 	(State)(0),                    // 1: garrison.task.v1.State
@@ -1285,34 +1345,35 @@ var file_garrison_task_v1_task_proto_goTypes = []any{
 	(*Cancelled)(nil),             // 11: garrison.task.v1.Cancelled
 	(*Expired)(nil),               // 12: garrison.task.v1.Expired
 	(*Superseded)(nil),            // 13: garrison.task.v1.Superseded
-	(*Task)(nil),                  // 14: garrison.task.v1.Task
-	(*Progress)(nil),              // 15: garrison.task.v1.Progress
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(*v1.Ref)(nil),                // 17: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*Claimed)(nil),               // 14: garrison.task.v1.Claimed
+	(*Task)(nil),                  // 15: garrison.task.v1.Task
+	(*Progress)(nil),              // 16: garrison.task.v1.Progress
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*v1.Ref)(nil),                // 18: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
-	16, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
+	17, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
 	2,  // 2: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
 	3,  // 3: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
 	0,  // 4: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
-	17, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
-	17, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
-	18, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
-	18, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	18, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
+	18, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
+	19, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
+	19, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 9: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
 	4,  // 10: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
 	4,  // 11: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
 	1,  // 12: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	18, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	19, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 14: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	17, // 15: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	17, // 16: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	18, // 15: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	18, // 16: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
 	1,  // 17: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	18, // 18: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	18, // 19: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	18, // 20: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	19, // 18: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	19, // 19: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	19, // 20: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
 	4,  // 21: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
 	2,  // 22: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
 	23, // [23:23] is the sub-list for method output_type
@@ -1333,7 +1394,7 @@ func file_garrison_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_task_v1_task_proto_rawDesc), len(file_garrison_task_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
