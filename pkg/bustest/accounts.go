@@ -92,7 +92,22 @@ func (g *Guarded) Server(t testing.TB, id, cell string) *bus.Conn {
 func (g *Guarded) Raw(t testing.TB, id, cell string) *nats.Conn {
 	t.Helper()
 	token, seed := g.serverUser(t, id, cell)
-	nc, err := nats.Connect(g.URL, nats.CustomInboxPrefix(topology.Inbox(id)),
+	return g.raw(t, id, token, seed)
+}
+
+// RawPerson connects as a person in a role who does not keep to package bus.
+func (g *Guarded) RawPerson(t testing.TB, name string, role topology.Role) *nats.Conn {
+	t.Helper()
+	c, err := g.Authority.Person(name, role, g.URL, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.raw(t, name, c.JWT, []byte(c.Seed))
+}
+
+func (g *Guarded) raw(t testing.TB, name, token string, seed []byte) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(g.URL, nats.CustomInboxPrefix(topology.Inbox(name)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 		nats.UserJWT(func() (string, error) { return token, nil }, func(nonce []byte) ([]byte, error) {
 			pair, err := nkeys.FromSeed(seed)
