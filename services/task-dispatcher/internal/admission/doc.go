@@ -5,6 +5,8 @@
 // Judge looks at one server: a change costs what changed, not the fleet. Limit then
 // takes from all servers' tasks that may go.
 //
+// Of several dispatchers one does this at a time; Patience says when another takes over.
+//
 // Guarantees:
 //
 //  1. Of the tasks of one agent on one server at most one is under way.
