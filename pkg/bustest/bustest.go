@@ -9,6 +9,7 @@ package bustest
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 
 // Bus is an embedded server with every stream.
 type Bus struct {
+	store string
+
+	mu     sync.Mutex
 	server *server.Server
 }
 
@@ -38,8 +42,16 @@ func Start(t testing.TB) *Bus {
 // StartEmpty starts a bus without streams.
 func StartEmpty(t testing.TB) *Bus {
 	t.Helper()
+	b := &Bus{store: t.TempDir()}
+	b.start(t)
+	t.Cleanup(b.stop)
+	return b
+}
+
+func (b *Bus) start(t testing.TB) {
+	t.Helper()
 	s, err := server.NewServer(&server.Options{
-		ServerName: "bustest", DontListen: true, JetStream: true, StoreDir: t.TempDir(),
+		ServerName: "bustest", DontListen: true, JetStream: true, StoreDir: b.store,
 		NoSigs: true, NoLog: true, SyncInterval: time.Minute,
 	})
 	if err != nil {
@@ -49,17 +61,31 @@ func StartEmpty(t testing.TB) *Bus {
 	if !s.ReadyForConnections(20 * time.Second) {
 		t.Fatal("the server is not ready after 20 s")
 	}
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	return &Bus{server: s}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.server = s
+}
+
+func (b *Bus) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.server.Shutdown()
+	b.server.WaitForShutdown()
+}
+
+// Restart stops the bus, calls meanwhile with the directory of its streams, and starts
+// it again on that directory. Connections come back by themselves.
+func (b *Bus) Restart(t testing.TB, meanwhile func(store string)) {
+	t.Helper()
+	b.stop()
+	meanwhile(b.store)
+	b.start(t)
 }
 
 // Dial connects under a name; the connection ends with the test.
 func (b *Bus) Dial(t testing.TB, name string) *bus.Conn {
 	t.Helper()
-	c, err := bus.Dial(bus.Options{InProcess: b.server, Name: name, Log: zerolog.Nop()})
+	c, err := bus.Dial(bus.Options{InProcess: b, Name: name, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatalf("connect to the bus: %v", err)
 	}
@@ -68,7 +94,11 @@ func (b *Bus) Dial(t testing.TB, name string) *bus.Conn {
 }
 
 // InProcessConn gives a connection to the server, for whoever dials by itself (bus.InProcess).
-func (b *Bus) InProcessConn() (net.Conn, error) { return b.server.InProcessConn() }
+func (b *Bus) InProcessConn() (net.Conn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.server.InProcessConn()
+}
 
 // Writer gives a running writer on the connection; it ends with the test.
 func (b *Bus) Writer(t testing.TB, c *bus.Conn) *bus.Writer {

@@ -16,7 +16,10 @@
 //  4. A snapshot holds its position in the same file, written whole or not at all. A
 //     snapshot of another ledger, another layout or with a broken checksum is not
 //     used; the ledger is replayed from the start instead.
-//  5. A fact that does not fit changes nothing, and is counted.
+//  5. A ledger that lost facts which the view holds, by a restored backup or a crash
+//     without a sync, is another ledger, also when it has grown again since: it is
+//     looked at whenever the bus comes back, and Run ends with a Conflict.
+//  6. A fact that does not fit changes nothing, and is counted.
 //
 // Facts are decoded by several goroutines side by side and applied by one.
 package fold

@@ -50,9 +50,12 @@ type Follower struct {
 
 	mu       sync.RWMutex // guards the view and what follows
 	position uint64
+	stored   time.Time // when the fact at position was stored
 	changed  chan struct{}
-	created  time.Time // which ledger the view was folded from
 
+	created time.Time // which ledger the view was folded from
+
+	back    chan struct{} // rings when the bus is back
 	ready   chan struct{}
 	isReady bool   // only used by the folding goroutine
 	target  uint64 // the end of the ledger when the replay began
@@ -62,7 +65,7 @@ type Follower struct {
 
 // New makes a follower of an empty view. Nothing happens until Run.
 func New(conn *bus.Conn, view View, o Options) *Follower {
-	f := &Follower{conn: conn, view: view, opts: o, ready: make(chan struct{}), changed: make(chan struct{})}
+	f := &Follower{conn: conn, view: view, opts: o, ready: make(chan struct{}), changed: make(chan struct{}), back: make(chan struct{}, 1)}
 	if o.Nouns != nil {
 		f.hears = map[ledger.Noun]bool{}
 		for _, n := range o.Nouns {
@@ -115,8 +118,10 @@ func (f *Follower) Wait(ctx context.Context, sequence uint64) error {
 }
 
 // Run reads the last snapshot, replays what came after it, and follows until ctx is
-// done. When the bus goes away it waits for it.
+// done. When the bus goes away it waits for it. It ends with a Conflict when the ledger
+// is not the one that was followed: the next process folds what is there now.
 func (f *Follower) Run(ctx context.Context) error {
+	f.conn.OnBack(func() { ring(f.back) })
 	if err := f.begin(ctx); err != nil {
 		return ignoreDone(ctx, err)
 	}
@@ -127,7 +132,10 @@ func (f *Follower) Run(ctx context.Context) error {
 			break
 		}
 		if fault.Is(err, fault.Conflict) {
-			return err // another ledger: this view is of no use any more
+			return err
+		}
+		if err == nil {
+			continue // the bus was away
 		}
 		f.opts.Log.Warn().Err(err).Uint64(logs.Sequence, f.Position()).Msg("fold interrupted")
 		if f.Position() > before {
@@ -148,6 +156,14 @@ func ignoreDone(ctx context.Context, err error) error {
 	return err
 }
 
+// ring rings a bell that may be ringing already.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
 // begin finds the ledger and the end of what must be replayed before the view is ready.
 func (f *Follower) begin(ctx context.Context) error {
 	end, err := f.endOfLedger(ctx)
@@ -155,46 +171,83 @@ func (f *Follower) begin(ctx context.Context) error {
 		return err
 	}
 	f.created = end.Created
-	if err := f.load(); err != nil {
+	if err := f.load(ctx); err != nil {
 		return err
 	}
 	f.saved, f.target = f.position, end.LastSequence
-	if f.position > f.target {
-		return fault.New(fault.Conflict, "the snapshot is at %d but the ledger ends at %d: the ledger was cut", f.position, f.target)
-	}
 	f.sayReady()
 	return nil
 }
 
-func (f *Follower) endOfLedger(ctx context.Context) (bus.Stream, error) {
+func (f *Follower) endOfLedger(ctx context.Context) (end bus.Stream, err error) {
+	err = f.ask(ctx, func(ctx context.Context) (e error) {
+		end, e = f.conn.Stream(ctx, topology.Ledger)
+		return e
+	})
+	return end, err
+}
+
+// ask asks the bus until it answers.
+func (f *Follower) ask(ctx context.Context, question func(context.Context) error) error {
 	for {
 		once, cancel := context.WithTimeout(ctx, bus.DefaultTimeout)
-		end, err := f.conn.Stream(once, topology.Ledger)
+		err := question(once)
 		cancel()
 		if err == nil {
-			return end, nil
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return end, fmt.Errorf("find the ledger: %w (last: %v)", ctx.Err(), err)
+			return fmt.Errorf("find the ledger: %w (last: %v)", ctx.Err(), err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// follow replays from the position on until something breaks.
+// holds says whether the ledger holds, at a position, the fact that was stored there at
+// a time. One that was restored from a backup, or lost what was not synced, may be
+// behind the position or have another fact there.
+func (f *Follower) holds(ctx context.Context, position uint64, stored time.Time) (there bool, err error) {
+	if position == 0 {
+		return true, nil
+	}
+	err = f.ask(ctx, func(ctx context.Context) error {
+		msgs, err := f.conn.DirectGetFrom(ctx, topology.Ledger, ledger.Prefix+">", position, 1)
+		there = len(msgs) == 1 && msgs[0].Sequence == position && msgs[0].Time.Equal(stored)
+		return err
+	})
+	return there, err
+}
+
+// follow replays from the position on until something breaks or the bus comes back from
+// being away: what is there then may not be what was there before.
 func (f *Follower) follow(ctx context.Context) error {
+	select {
+	case <-f.back: // what is asked next is asked of the bus that is there now
+	default:
+	}
 	end, err := f.endOfLedger(ctx)
 	if err != nil {
 		return err
 	}
-	if !end.Created.Equal(f.created) || end.LastSequence < f.Position() {
-		return fault.New(fault.Conflict, "the ledger is not the one that was followed")
+	same, err := f.holds(ctx, f.position, f.stored)
+	if err != nil {
+		return err
+	}
+	if !same || !end.Created.Equal(f.created) {
+		return fault.New(fault.Conflict, "the ledger is not the one that was followed: it has no fact %d of %s", f.position, f.stored.UTC().Format(time.RFC3339Nano))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go func() {
+		select {
+		case <-f.back:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	p := newPipeline(ctx, cancel, f.hears, f.apply)
-	err = f.conn.Replay(ctx, topology.Ledger, f.Position()+1, p.put)
+	err = f.conn.Replay(ctx, topology.Ledger, f.position+1, p.put)
 	cancel()
 	return errors.Join(err, p.wait())
 }
@@ -208,7 +261,7 @@ func (f *Follower) apply(c chunk) error {
 		}
 	}
 	f.misfits.Add(c.unreadable)
-	f.position = c.last
+	f.position, f.stored = c.last, c.stored
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"runtime"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -11,8 +12,9 @@ import (
 // chunk is a run of messages, decoded.
 type chunk struct {
 	facts      []ledger.Fact
-	last       uint64 // the sequence of the last message
-	unreadable uint64 // messages that are no facts this code knows
+	last       uint64    // the sequence of the last message
+	stored     time.Time // when the last message was stored
+	unreadable uint64    // messages that are no facts this code knows
 }
 
 // pipeline decodes chunks of messages side by side and applies them in order.
@@ -96,7 +98,7 @@ func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
 	c := chunk{facts: make([]ledger.Fact, 0, len(msgs))}
 	for i := range msgs {
 		m := &msgs[i]
-		c.last = m.Sequence
+		c.last, c.stored = m.Sequence, m.Time
 		if hears != nil && !hears[ledger.NounOf(m.Subject)] {
 			continue
 		}

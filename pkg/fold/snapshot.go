@@ -3,6 +3,7 @@ package fold
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
@@ -55,7 +57,7 @@ func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
 	defer f.mu.RUnlock()
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(file, sum), 1<<20)
-	header := &viewv1.Header{Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position, LedgerCreatedNs: f.created.UnixNano()}
+	header := &viewv1.Header{Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position, LedgerCreatedNs: f.created.UnixNano(), PositionStoredNs: f.stored.UnixNano()}
 	if _, err := protodelim.MarshalTo(w, header); err != nil {
 		return 0, err
 	}
@@ -79,7 +81,7 @@ func syncDir(dir string) error {
 
 // load reads the snapshot into the view. One that is not there, not whole or not of
 // this ledger and layout is passed over.
-func (f *Follower) load() error {
+func (f *Follower) load(ctx context.Context) error {
 	if f.opts.Store == "" {
 		return nil
 	}
@@ -90,24 +92,29 @@ func (f *Follower) load() error {
 	var h *viewv1.Header
 	var rows *bytes.Reader
 	if err == nil {
-		h, rows, err = f.checkSnapshot(data)
+		h, rows, err = f.checkSnapshot(ctx, data)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err != nil {
 		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).Msg("snapshot not used; replaying from the start")
 		return nil
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if err := loadTables(rows, f.view); err != nil {
 		// The view is half filled, so this process cannot go on; the next one replays.
 		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.snapshotFile(), err), os.Remove(f.snapshotFile()))
 	}
-	f.position = h.Position
+	f.position, f.stored = h.Position, time.Unix(0, h.PositionStoredNs)
 	f.view.Loaded()
 	f.opts.Log.Info().Uint64(logs.Sequence, f.position).Msg("snapshot read")
 	return nil
 }
 
 // checkSnapshot checks everything that can be checked before the first row reaches the view.
-func (f *Follower) checkSnapshot(data []byte) (*viewv1.Header, *bytes.Reader, error) {
+func (f *Follower) checkSnapshot(ctx context.Context, data []byte) (*viewv1.Header, *bytes.Reader, error) {
 	if len(data) < sha256.Size {
 		return nil, nil, errors.New("snapshot is cut short")
 	}
@@ -123,5 +130,9 @@ func (f *Follower) checkSnapshot(data []byte) (*viewv1.Header, *bytes.Reader, er
 	if h.Service != f.opts.Service || h.Layout != f.opts.Layout || h.LedgerCreatedNs != f.created.UnixNano() {
 		return nil, nil, errors.New("snapshot is of another ledger, service or layout")
 	}
-	return h, r, nil
+	there, err := f.holds(ctx, h.Position, time.Unix(0, h.PositionStoredNs))
+	if err == nil && !there {
+		err = fmt.Errorf("the ledger has another fact %d than the snapshot, or none: it lost what it had", h.Position)
+	}
+	return h, r, err
 }

@@ -35,8 +35,11 @@ type Header struct {
 	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	// Which ledger it was folded from: the stream's creation time, in nanoseconds.
 	LedgerCreatedNs int64 `protobuf:"varint,4,opt,name=ledger_created_ns,json=ledgerCreatedNs,proto3" json:"ledger_created_ns,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When the fact at position was stored, in nanoseconds: a ledger that lost its end
+	// and grew again has another fact there.
+	PositionStoredNs int64 `protobuf:"varint,5,opt,name=position_stored_ns,json=positionStoredNs,proto3" json:"position_stored_ns,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
@@ -93,6 +96,13 @@ func (x *Header) GetPosition() uint64 {
 func (x *Header) GetLedgerCreatedNs() int64 {
 	if x != nil {
 		return x.LedgerCreatedNs
+	}
+	return 0
+}
+
+func (x *Header) GetPositionStoredNs() int64 {
+	if x != nil {
+		return x.PositionStoredNs
 	}
 	return 0
 }
@@ -174,12 +184,13 @@ var File_garrison_view_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_view_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"\x1bgarrison/view/v1/view.proto\x12\x10garrison.view.v1\"\x82\x01\n" +
+	"\x1bgarrison/view/v1/view.proto\x12\x10garrison.view.v1\"\xb0\x01\n" +
 	"\x06Header\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
 	"\x06layout\x18\x02 \x01(\rR\x06layout\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12*\n" +
-	"\x11ledger_created_ns\x18\x04 \x01(\x03R\x0fledgerCreatedNs\"_\n" +
+	"\x11ledger_created_ns\x18\x04 \x01(\x03R\x0fledgerCreatedNs\x12,\n" +
+	"\x12position_stored_ns\x18\x05 \x01(\x03R\x10positionStoredNs\"_\n" +
 	"\x03Row\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
