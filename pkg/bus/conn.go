@@ -259,7 +259,9 @@ type Durable struct {
 
 // PublishDurable stores a message and gives its place in its stream. It tries until ctx
 // is done or, without a deadline, for DefaultTimeout. An error of kind Conflict means
-// that the guard did not hold.
+// that the guard did not hold, or that the subject is full: somebody wrote before. That
+// may have been this very call, in a try whose answer was lost, so whoever must know
+// looks at what is stored.
 func (c *Conn) PublishDurable(ctx context.Context, d Durable) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -17,9 +17,14 @@ import (
 const (
 	codeWrongLastSequence         = 10071 // the guard did not hold
 	codeWrongLastSequenceConstant = 10164 // it cannot be checked while another write under it is on its way to the replicas
-	codeMaxPerSubject             = 10077 // the subject is full and new messages are refused
+	codeNotStored                 = 10077 // anything that went wrong in the store; the description says what
+	codeTooLarge                  = 10054 // the message is larger than the stream allows
 	codeBatchDuplicate            = 10201 // a message of the batch was stored before
 )
+
+// subjectFull describes a codeNotStored that is no trouble of the store: the subject is
+// full and new messages are refused.
+const subjectFull = "maximum messages per subject exceeded"
 
 // pubAck is JetStream's answer to a publish.
 type pubAck struct {
@@ -52,14 +57,21 @@ func parseAck(data []byte) (pubAck, error) {
 		return a, nil
 	}
 	err := &apiError{a.Error.ErrCode, a.Error.Description}
-	switch a.Error.ErrCode {
-	case codeWrongLastSequence, codeWrongLastSequenceConstant, codeMaxPerSubject:
-		return a, fault.New(fault.Conflict, "%w", err)
+	return a, fault.New(kindOf(a.Error.Code, err), "%w", err)
+}
+
+// kindOf gives the kind of a refusal with a status: a server's own trouble is a 5xx and may pass.
+func kindOf(status int, err *apiError) fault.Kind {
+	switch {
+	case err.code == codeWrongLastSequence, err.code == codeWrongLastSequenceConstant, err.code == codeBatchDuplicate,
+		err.code == codeNotStored && err.description == subjectFull:
+		return fault.Conflict
+	case err.code == codeTooLarge:
+		return fault.Invalid
+	case status >= 500, status == 408, status == 429:
+		return fault.Unavailable
 	}
-	if a.Error.Code == 503 || a.Error.Code == 408 || a.Error.Code == 429 {
-		return a, fault.New(fault.Unavailable, "%w", err)
-	}
-	return a, fault.New(fault.Internal, "%w", err)
+	return fault.Internal
 }
 
 // publishOnce sends one message and waits for its ack. Its error is Unavailable when the outcome is not known.
