@@ -47,7 +47,7 @@ func ID(m *imagev1.Manifest) string {
 // Check refuses a manifest that cannot be of an image: names, version, platform, kind,
 // sizes and counts, the command, and the id. It does not look at the content.
 func Check(m *imagev1.Manifest) error {
-	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkBlob, checkKind, checkRun, checkTexts} {
+	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkBlob, checkKind, checkRun, checkSockets, checkTexts} {
 		if err := check(m); err != nil {
 			return err
 		}
@@ -146,6 +146,9 @@ func checkRun(m *imagev1.Manifest) error {
 // checkWords looks at everything in which variables are filled in.
 func checkWords(r *imagev1.Run) error {
 	words := append([]string{r.Command, r.GetReady().GetHttp(), r.GetReady().GetTcp()}, r.Args...)
+	for _, s := range r.Sockets {
+		words = append(words, s.GetListen())
+	}
 	for name, value := range r.Env {
 		if !envName.MatchString(name) {
 			return refuse(CodeBadManifest, "run.env has the name %q (want letters, digits and underscores)", name)

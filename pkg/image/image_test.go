@@ -42,6 +42,7 @@ run:
   takeover: overlap
   ready: {http: "http://127.0.0.1:8080/ready", timeout: 20s, soak: 1500ms}
   stop_timeout: 5s
+  sockets: [{name: http, listen: "127.0.0.1:${label.port}"}, {name: admin, listen: ":9000"}]
 `
 
 // entry is a file, or with a link a symbolic link.
@@ -133,7 +134,8 @@ func TestABuiltImageIsWhatItsRecipeSays(t *testing.T) {
 		Run: &imagev1.Run{
 			Command: "bin/cn-agent", Args: []string{"--state", "${state}"}, Env: map[string]string{"RACK": "${label.rack}"},
 			Takeover: imagev1.Takeover_TAKEOVER_OVERLAP, StopTimeoutMs: 5000,
-			Ready: &imagev1.Ready{Probe: &imagev1.Ready_Http{Http: "http://127.0.0.1:8080/ready"}, TimeoutMs: 20000, SoakMs: 1500},
+			Ready:   &imagev1.Ready{Probe: &imagev1.Ready_Http{Http: "http://127.0.0.1:8080/ready"}, TimeoutMs: 20000, SoakMs: 1500},
+			Sockets: []*imagev1.Socket{{Name: "http", Listen: "127.0.0.1:${label.port}"}, {Name: "admin", Listen: ":9000"}},
 		},
 		Blob: m.Blob, PublishedAt: m.PublishedAt,
 	}
@@ -283,6 +285,16 @@ func TestBuildRefuses(t *testing.T) {
 		"an unknown key in run":          {"run: {comand: x}", run, image.CodeUnknownKey, "run.comand"},
 		"an unknown key in ready":        {"run: {ready: {udp: x}}", run, image.CodeUnknownKey, "run.ready.udp"},
 		"a key in other letters":         {"Agent: a", run, image.CodeUnknownKey, "Agent"},
+		"an unknown key in a socket":     {"run: {sockets: [{name: a, port: 1}]}", run, image.CodeUnknownKey, "run.sockets.port"},
+		"a socket of files":              {"agent: a\nversion: 1.0.0\nkind: files\nrun: {sockets: [{name: a, listen: ':1'}]}", run, image.CodeBadManifest, "daemon"},
+		"a socket without a name":        {daemon("sockets: [{listen: ':1'}]"), run, image.CodeBadManifest, "name"},
+		"a socket's bad name":            {daemon("sockets: [{name: 'a:b', listen: ':1'}]"), run, image.CodeBadManifest, "a:b"},
+		"two sockets of one name":        {daemon("sockets: [{name: a, listen: ':1'}, {name: a, listen: ':2'}]"), run, image.CodeBadManifest, "before"},
+		"two sockets at one address":     {daemon("sockets: [{name: a, listen: ':1'}, {name: b, listen: ':1'}]"), run, image.CodeBadManifest, "before"},
+		"a socket without a port":        {daemon("sockets: [{name: a, listen: 127.0.0.1}]"), run, image.CodeBadManifest, "127.0.0.1"},
+		"a socket at any port":           {daemon("sockets: [{name: a, listen: '127.0.0.1:0'}]"), run, image.CodeBadManifest, ":0"},
+		"a socket at a named host":       {daemon("sockets: [{name: a, listen: 'localhost:${label.port}'}]"), run, image.CodeBadManifest, "localhost"},
+		"a socket's unknown variable":    {daemon("sockets: [{name: a, listen: '${address}'}]"), run, image.CodeUnknownName, "${address}"},
 		"a value of another type":        {"agent: [a]", run, image.CodeBadRecipe, "agent"},
 		"an unknown kind":                {"agent: a\nversion: 1.0.0\nkind: service", run, image.CodeBadRecipe, "service"},
 		"a bad agent name":               {"agent: A_b\nversion: 1.0.0\nkind: files", run, image.CodeBadAgentName, "A_b"},

@@ -47,6 +47,12 @@ type runRecipe struct {
 	Takeover    string            `json:"takeover"`
 	Ready       *readyRecipe      `json:"ready"`
 	StopTimeout string            `json:"stop_timeout"`
+	Sockets     []socketRecipe    `json:"sockets"`
+}
+
+type socketRecipe struct {
+	Name   string `json:"name"`
+	Listen string `json:"listen"`
 }
 
 type readyRecipe struct {
@@ -59,9 +65,10 @@ type readyRecipe struct {
 
 // keys lists what may stand at each place of the file; tags and env hold any key.
 var keys = map[string][]string{
-	"":           {"agent", "version", "kind", "os", "arch", "description", "tags", "run"},
-	"run.":       {"command", "args", "env", "takeover", "ready", "stop_timeout"},
-	"run.ready.": {"notify", "http", "tcp", "timeout", "soak"},
+	"":             {"agent", "version", "kind", "os", "arch", "description", "tags", "run"},
+	"run.":         {"command", "args", "env", "takeover", "ready", "stop_timeout", "sockets"},
+	"run.ready.":   {"notify", "http", "tcp", "timeout", "soak"},
+	"run.sockets.": {"name", "listen"},
 }
 
 // readRecipe reads garrison.yaml in root.
@@ -113,13 +120,29 @@ func checkKeys(at string, have map[string]any) error {
 			})
 		}
 		deeper := at + k + "."
-		if inner, ok := have[k].(map[string]any); ok && keys[deeper] != nil {
+		for _, inner := range mapsIn(have[k]) {
+			if keys[deeper] == nil {
+				continue
+			}
 			if err := checkKeys(deeper, inner); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// mapsIn gives a value that is a map, or the maps in one that is a list.
+func mapsIn(value any) (out []map[string]any) {
+	switch v := value.(type) {
+	case map[string]any:
+		out = append(out, v)
+	case []any:
+		for _, each := range v {
+			out = append(out, mapsIn(each)...)
+		}
+	}
+	return out
 }
 
 func mapKeys(m map[string]any) func(func(string) bool) {
@@ -159,7 +182,7 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 	if m.Run, err = r.Run.run(); err != nil {
 		return nil, err
 	}
-	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkKind, checkRun, checkTexts} {
+	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkKind, checkRun, checkSockets, checkTexts} {
 		if err := check(m); err != nil {
 			return nil, err
 		}
@@ -179,6 +202,9 @@ func (r *runRecipe) run() (*imagev1.Run, error) {
 	var err error
 	if out.StopTimeoutMs, err = millis("run.stop_timeout", r.StopTimeout); err != nil {
 		return nil, err
+	}
+	for _, s := range r.Sockets {
+		out.Sockets = append(out.Sockets, &imagev1.Socket{Name: s.Name, Listen: s.Listen})
 	}
 	out.Ready, err = r.Ready.ready()
 	return out, err

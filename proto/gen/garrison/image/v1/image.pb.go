@@ -349,7 +349,67 @@ func (*Ready_Http) isReady_Probe() {}
 
 func (*Ready_Tcp) isReady_Probe() {}
 
-// Run says how to run an agent. Command, arguments, environment and probes may hold variables:
+// Socket is a TCP socket that is opened for an agent and handed from version to version, so that no connection is
+// refused while one replaces the other. A version gets it listening and non-blocking, as systemd hands over sockets
+// (sd_listen_fds(3)): LISTEN_FDS sockets from file descriptor 3 on, in the order of the manifest, with their names
+// in LISTEN_FDNAMES, for the process LISTEN_PID. It is opened once for an agent, before the first version that names
+// its address is switched to, and closed after the last one.
+type Socket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the agent knows it by: a name, once in a manifest.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where it listens: an IP address, or nothing for all, and a port, such as 127.0.0.1:8080 or :8080. It may hold
+	// variables, as in Run.
+	Listen        string `protobuf:"bytes,2,opt,name=listen,proto3" json:"listen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Socket) Reset() {
+	*x = Socket{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Socket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Socket) ProtoMessage() {}
+
+func (x *Socket) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Socket.ProtoReflect.Descriptor instead.
+func (*Socket) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Socket) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Socket) GetListen() string {
+	if x != nil {
+		return x.Listen
+	}
+	return ""
+}
+
+// Run says how to run an agent. Command, arguments, environment, probes and sockets may hold variables:
 // ${agent}, ${version}, ${server}, ${state} (a directory that outlives versions), ${image} (where the image is
 // unpacked) and ${label.NAME} (a label of the server). An unknown variable is refused before anything is touched.
 type Run struct {
@@ -358,7 +418,7 @@ type Run struct {
 	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
 	// Its arguments.
 	Args []string `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
-	// Its environment; nothing else is passed on but PATH, GARRISON_* and NOTIFY_SOCKET.
+	// Its environment; nothing else is passed on but PATH, GARRISON_*, NOTIFY_SOCKET and LISTEN_*.
 	Env map[string]string `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How a new version replaces the old one.
 	Takeover Takeover `protobuf:"varint,4,opt,name=takeover,proto3,enum=garrison.image.v1.Takeover" json:"takeover,omitempty"`
@@ -366,13 +426,15 @@ type Run struct {
 	Ready *Ready `protobuf:"bytes,5,opt,name=ready,proto3" json:"ready,omitempty"`
 	// How long it may take to stop after SIGTERM, before SIGKILL; 0 means 10 s.
 	StopTimeoutMs uint32 `protobuf:"varint,6,opt,name=stop_timeout_ms,json=stopTimeoutMs,proto3" json:"stop_timeout_ms,omitempty"`
+	// What is listened on for it; only a daemon has sockets. Without one, an agent listens by itself.
+	Sockets       []*Socket `protobuf:"bytes,7,rep,name=sockets,proto3" json:"sockets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +446,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +459,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{2}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Run) GetCommand() string {
@@ -442,6 +504,13 @@ func (x *Run) GetStopTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *Run) GetSockets() []*Socket {
+	if x != nil {
+		return x.Sockets
+	}
+	return nil
+}
+
 // Manifest is everything there is to know about an image but its content.
 type Manifest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -471,7 +540,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +552,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +565,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{3}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Manifest) GetId() string {
@@ -584,7 +653,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +665,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +678,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{4}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Ref) GetId() string {
@@ -644,7 +713,7 @@ type Created struct {
 
 func (x *Created) Reset() {
 	*x = Created{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +725,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +738,7 @@ func (x *Created) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{5}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Created) GetManifest() *Manifest {
@@ -688,7 +757,7 @@ type Filled struct {
 
 func (x *Filled) Reset() {
 	*x = Filled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +769,7 @@ func (x *Filled) String() string {
 func (*Filled) ProtoMessage() {}
 
 func (x *Filled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +782,7 @@ func (x *Filled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filled.ProtoReflect.Descriptor instead.
 func (*Filled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{6}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{7}
 }
 
 // Activated: the image may be installed.
@@ -725,7 +794,7 @@ type Activated struct {
 
 func (x *Activated) Reset() {
 	*x = Activated{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +806,7 @@ func (x *Activated) String() string {
 func (*Activated) ProtoMessage() {}
 
 func (x *Activated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +819,7 @@ func (x *Activated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activated.ProtoReflect.Descriptor instead.
 func (*Activated) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{7}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{8}
 }
 
 // Disabled: the image may not be newly installed.
@@ -764,7 +833,7 @@ type Disabled struct {
 
 func (x *Disabled) Reset() {
 	*x = Disabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +845,7 @@ func (x *Disabled) String() string {
 func (*Disabled) ProtoMessage() {}
 
 func (x *Disabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +858,7 @@ func (x *Disabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disabled.ProtoReflect.Descriptor instead.
 func (*Disabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{8}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Disabled) GetReason() string {
@@ -808,7 +877,7 @@ type Enabled struct {
 
 func (x *Enabled) Reset() {
 	*x = Enabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +889,7 @@ func (x *Enabled) String() string {
 func (*Enabled) ProtoMessage() {}
 
 func (x *Enabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +902,7 @@ func (x *Enabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enabled.ProtoReflect.Descriptor instead.
 func (*Enabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{9}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{10}
 }
 
 // Deleted: the image and, unless another image shares it, its content are gone.
@@ -845,7 +914,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +926,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +939,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{10}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
 }
 
 // Image is an image as the catalog sees it.
@@ -894,7 +963,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +975,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +988,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Image) GetManifest() *Manifest {
@@ -984,14 +1053,18 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12\x17\n" +
 	"\asoak_ms\x18\x05 \x01(\rR\x06soakMsB\a\n" +
-	"\x05probe\"\xaf\x02\n" +
+	"\x05probe\"4\n" +
+	"\x06Socket\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06listen\x18\x02 \x01(\tR\x06listen\"\xe4\x02\n" +
 	"\x03Run\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\tR\x04args\x121\n" +
 	"\x03env\x18\x03 \x03(\v2\x1f.garrison.image.v1.Run.EnvEntryR\x03env\x127\n" +
 	"\btakeover\x18\x04 \x01(\x0e2\x1b.garrison.image.v1.TakeoverR\btakeover\x12.\n" +
 	"\x05ready\x18\x05 \x01(\v2\x18.garrison.image.v1.ReadyR\x05ready\x12&\n" +
-	"\x0fstop_timeout_ms\x18\x06 \x01(\rR\rstopTimeoutMs\x1a6\n" +
+	"\x0fstop_timeout_ms\x18\x06 \x01(\rR\rstopTimeoutMs\x123\n" +
+	"\asockets\x18\a \x03(\v2\x19.garrison.image.v1.SocketR\asockets\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdd\x03\n" +
@@ -1052,47 +1125,49 @@ func file_garrison_image_v1_image_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_garrison_image_v1_image_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.image.v1.State
 	(Takeover)(0),                 // 1: garrison.image.v1.Takeover
 	(*Blob)(nil),                  // 2: garrison.image.v1.Blob
 	(*Ready)(nil),                 // 3: garrison.image.v1.Ready
-	(*Run)(nil),                   // 4: garrison.image.v1.Run
-	(*Manifest)(nil),              // 5: garrison.image.v1.Manifest
-	(*Ref)(nil),                   // 6: garrison.image.v1.Ref
-	(*Created)(nil),               // 7: garrison.image.v1.Created
-	(*Filled)(nil),                // 8: garrison.image.v1.Filled
-	(*Activated)(nil),             // 9: garrison.image.v1.Activated
-	(*Disabled)(nil),              // 10: garrison.image.v1.Disabled
-	(*Enabled)(nil),               // 11: garrison.image.v1.Enabled
-	(*Deleted)(nil),               // 12: garrison.image.v1.Deleted
-	(*Image)(nil),                 // 13: garrison.image.v1.Image
-	nil,                           // 14: garrison.image.v1.Run.EnvEntry
-	nil,                           // 15: garrison.image.v1.Manifest.TagsEntry
-	(v1.Kind)(0),                  // 16: garrison.agent.v1.Kind
-	(*v11.Platform)(nil),          // 17: garrison.server.v1.Platform
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*Socket)(nil),                // 4: garrison.image.v1.Socket
+	(*Run)(nil),                   // 5: garrison.image.v1.Run
+	(*Manifest)(nil),              // 6: garrison.image.v1.Manifest
+	(*Ref)(nil),                   // 7: garrison.image.v1.Ref
+	(*Created)(nil),               // 8: garrison.image.v1.Created
+	(*Filled)(nil),                // 9: garrison.image.v1.Filled
+	(*Activated)(nil),             // 10: garrison.image.v1.Activated
+	(*Disabled)(nil),              // 11: garrison.image.v1.Disabled
+	(*Enabled)(nil),               // 12: garrison.image.v1.Enabled
+	(*Deleted)(nil),               // 13: garrison.image.v1.Deleted
+	(*Image)(nil),                 // 14: garrison.image.v1.Image
+	nil,                           // 15: garrison.image.v1.Run.EnvEntry
+	nil,                           // 16: garrison.image.v1.Manifest.TagsEntry
+	(v1.Kind)(0),                  // 17: garrison.agent.v1.Kind
+	(*v11.Platform)(nil),          // 18: garrison.server.v1.Platform
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_garrison_image_v1_image_proto_depIdxs = []int32{
-	14, // 0: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
+	15, // 0: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
 	1,  // 1: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
 	3,  // 2: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
-	16, // 3: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
-	17, // 4: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
-	2,  // 5: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
-	4,  // 6: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
-	18, // 7: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
-	15, // 8: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
-	5,  // 9: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
-	5,  // 10: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
-	0,  // 11: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
-	18, // 12: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4,  // 3: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
+	17, // 4: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
+	18, // 5: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
+	2,  // 6: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
+	5,  // 7: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
+	19, // 8: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
+	16, // 9: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
+	6,  // 10: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
+	6,  // 11: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
+	0,  // 12: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
+	19, // 13: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_garrison_image_v1_image_proto_init() }
@@ -1111,7 +1186,7 @@ func file_garrison_image_v1_image_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_image_v1_image_proto_rawDesc), len(file_garrison_image_v1_image_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
