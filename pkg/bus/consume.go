@@ -152,22 +152,33 @@ func received(m jetstream.Msg) (Message, error) {
 
 // settle decides what becomes of a message, from the handler's error alone.
 func (c *Conn) settle(ctx context.Context, from topology.Consumer, m jetstream.Msg, msg Message, err error) {
+	tired := msg.Delivered >= uint64(topology.MaxDeliver)
 	var settled error
 	switch {
 	case err == nil:
 		settled = m.Ack()
-	case fault.Is(err, fault.Invalid) || msg.Delivered >= uint64(topology.MaxDeliver):
+	case fault.Is(err, fault.Invalid) || tired && !passing(err):
 		c.log.Warn().Err(err).Str(logs.Subject, msg.Subject).Uint64(logs.Sequence, msg.Sequence).Msg("message quarantined")
 		if settled = c.quarantine(ctx, from.Stream, msg, err); settled == nil {
-			settled = m.TermWithReason(err.Error())
+			settled = m.TermWithReason(oneLine(err.Error()))
 		}
 	default:
-		c.log.Debug().Err(err).Str(logs.Subject, msg.Subject).Msg("message put back")
+		e := c.log.Debug()
+		if tired {
+			e = c.log.Warn()
+		}
+		e.Err(err).Str(logs.Subject, msg.Subject).Uint64("delivered", msg.Delivered).Msg("message put back")
 		settled = m.NakWithDelay(retryAfter(msg.Delivered))
 	}
 	if settled != nil && ctx.Err() == nil {
 		c.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
 	}
+}
+
+// passing says that an error is no fault of the message: what it needs is away, or
+// others were faster. Who published it was told that it is kept, so it is.
+func passing(err error) bool {
+	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Conflict)
 }
 
 func retryAfter(delivered uint64) time.Duration {

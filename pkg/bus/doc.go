@@ -25,7 +25,8 @@
 //  5. A handler given to Consume sees each message at least once. Messages on one
 //     subject are handled one after another. The handler's error alone decides what
 //     becomes of the message, in settle: nil is done, Invalid is quarantined at once,
-//     and anything else is tried again later and quarantined after topology.MaxDeliver tries.
+//     Unavailable and Conflict are tried again for ever, and anything else is tried
+//     again later and quarantined after topology.MaxDeliver tries.
 //  6. A bell may be missed. Whoever listens to one also reads on a timer.
 //  7. Every call and every queue has a bound: calls by their context or DefaultTimeout,
 //     queues by the constants beside them.

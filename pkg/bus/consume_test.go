@@ -1,0 +1,111 @@
+package bus_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// impatient lets a message be quarantined after a few tries.
+func impatient(t *testing.T, tries int) {
+	t.Helper()
+	before := topology.MaxDeliver
+	topology.MaxDeliver = tries
+	t.Cleanup(func() { topology.MaxDeliver = before })
+}
+
+func quarantined(t *testing.T, c *bus.Conn) uint64 {
+	t.Helper()
+	s, err := c.Stream(t.Context(), topology.Quarantine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.LastSequence
+}
+
+func publishIntent(t *testing.T, c *bus.Conn) {
+	t.Helper()
+	id := ident.New()
+	if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: topology.IntentSubject("refresh", "alice", id), ID: id}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An intent was acknowledged to its publisher, so a ledger that is away for hours must
+// not turn it into waste: only what fails for its own sake does.
+func TestWhatCannotBeHandledNowIsKeptForLater(t *testing.T) {
+	impatient(t, 3)
+	c := bustest.Start(t).Dial(t, "registry")
+	var tries atomic.Int32
+	handled := make(chan struct{})
+	bustest.Go(t, func(ctx context.Context) error {
+		return c.Consume(ctx, topology.RegistryIntents, func(context.Context, bus.Message) error {
+			if tries.Add(1) <= 5 {
+				return fault.New(fault.Unavailable, "the ledger is away")
+			}
+			close(handled)
+			return nil
+		})
+	})
+	publishIntent(t, c)
+	select {
+	case <-handled:
+	case <-time.After(20 * time.Second):
+		t.Errorf("not handled after %d tries", tries.Load())
+	}
+	if n := quarantined(t, c); n != 0 {
+		t.Errorf("%d messages in quarantine, want none", n)
+	}
+}
+
+func TestWhatFailsForItsOwnSakeIsQuarantined(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  fault.Kind
+		tries int32
+	}{
+		"cannot be read":        {fault.Invalid, 1},
+		"fails again and again": {fault.Internal, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			impatient(t, 3)
+			conn := bustest.Start(t).Dial(t, "registry")
+			var tries atomic.Int32
+			bustest.Go(t, func(ctx context.Context) error {
+				return conn.Consume(ctx, topology.RegistryIntents, func(context.Context, bus.Message) error {
+					tries.Add(1)
+					return fault.New(c.kind, "poison")
+				})
+			})
+			publishIntent(t, conn)
+			bustest.Eventually(t, "it is quarantined", func() bool { return quarantined(t, conn) == 1 })
+			if got := tries.Load(); got != c.tries {
+				t.Errorf("quarantined after %d tries, want %d", got, c.tries)
+			}
+		})
+	}
+}
+
+// After a restart of the bus nothing is lost, without a new subscription by the caller.
+func TestConsumingGoesOnAfterARestartOfTheBus(t *testing.T) {
+	b := bustest.Start(t)
+	c := b.Dial(t, "registry")
+	var handled atomic.Int32
+	bustest.Go(t, func(ctx context.Context) error {
+		return c.Consume(ctx, topology.RegistryIntents, func(context.Context, bus.Message) error {
+			handled.Add(1)
+			return nil
+		})
+	})
+	publishIntent(t, c)
+	bustest.Eventually(t, "the first is handled", func() bool { return handled.Load() == 1 })
+	b.Restart(t, func(string) {})
+	publishIntent(t, c)
+	bustest.Eventually(t, "the second is handled", func() bool { return handled.Load() >= 2 })
+}
