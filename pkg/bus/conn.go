@@ -226,7 +226,9 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// Subscribe hands messages to f, one after another, until stop is called. f must not block for long.
+// Subscribe hands messages to f, one after another, until stop is called. f must not
+// block for long. When it returns the bus knows of it, unless the bus is away: then it
+// will when it is back.
 func (c *Conn) Subscribe(subject string, f func(Message)) (stop func(), err error) {
 	s, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		f(Message{Subject: m.Subject, Header: m.Header, Data: m.Data})
@@ -234,6 +236,7 @@ func (c *Conn) Subscribe(subject string, f func(Message)) (stop func(), err erro
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "subscribe to %s: %w", subject, err)
 	}
+	c.settleSubscription()
 	return func() { _ = s.Unsubscribe() }, nil
 }
 
@@ -245,7 +248,15 @@ func (c *Conn) SubscribeShared(subject, group string, f func(Message)) (stop fun
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "subscribe to %s: %w", subject, err)
 	}
+	c.settleSubscription()
 	return func() { _ = s.Unsubscribe() }, nil
+}
+
+// settleSubscription waits until the bus has heard of what was subscribed to last.
+func (c *Conn) settleSubscription() {
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(DefaultTimeout) // if the bus goes away now, it is told when it is back
+	}
 }
 
 // Durable is a message that must be stored.

@@ -49,6 +49,7 @@ func Answer[Q, R proto.Message](c *Conn, subject, group string, f func(context.C
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "answer %s: %w", subject, err)
 	}
+	c.settleSubscription()
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 

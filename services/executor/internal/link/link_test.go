@@ -278,9 +278,12 @@ func TestProgressIsToldOnceASecondForEachTask(t *testing.T) {
 	}
 	s.link.Progress(&taskv1.Progress{TaskId: "end"})
 	var got []string
-	for id := range said {
-		if got = append(got, id); id == "end" {
-			break
+	for len(got) == 0 || got[len(got)-1] != "end" {
+		select {
+		case id := <-said:
+			got = append(got, id)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the end is not told; told %v", got)
 		}
 	}
 	if len(got) != 3 {
