@@ -159,6 +159,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 	s, _ := installed(t, "web")
 	s.registry()
 	s.accepted(topology.VerbRemove, remove("web", on("one")))
+	s.untilState("web", instancev1.State_STATE_REMOVING) // the other registry may answer, a moment behind
 	i := s.instance("web")
 	s.append(removal(i)...)
 	bustest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })

@@ -82,7 +82,8 @@ func (r *Registry) pastIntent(ctx context.Context, id string) (*intentv1.Record,
 		if err != nil {
 			return nil, fault.New(fault.Internal, "read intent %s: %w", id, err)
 		}
-		return view.Record(f), nil
+		// Whoever hears of it may look at once at what it changed.
+		return view.Record(f), r.follower.Wait(ctx, m.Sequence)
 	}
 	return nil, fault.New(fault.NotFound, "intent %s is not in the ledger", id)
 }

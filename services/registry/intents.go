@@ -35,6 +35,11 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 		return err
 	}
 	ask := read(at, m)
+	// Guards do not span what a decision passes over, so it must see at least what its
+	// publisher could: a removal after an installation finds every instance.
+	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
 	var conflict error
 	for n, left := 0, tries; left > 0; n, left = n+1, left-1 {
 		d, decided, err := r.decide(ctx, ask)
@@ -42,6 +47,10 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 			return err
 		}
 		if n == 0 && len(d.Drafts) > topology.MaxBatch {
+			// Its answer comes last, so the answer's guard would stop nothing.
+			if answered, err := r.answered(ctx, at.ID); answered || err != nil {
+				return err
+			}
 			left = triesOfLarge // each try records a part of it
 		}
 		if conflict = r.record(ctx, d.Drafts); conflict == nil {
@@ -75,8 +84,7 @@ func read(at topology.IntentAddress, m bus.Message) intent.Ask {
 }
 
 // decide decides on the view as it is. A refusal is only believed on a view that is up
-// to date: what it misses may have been recorded by another replica a moment ago. What
-// is accepted needs no such care, because its guards say what it was decided on.
+// to date once more: what it misses may have been recorded a moment ago.
 func (r *Registry) decide(ctx context.Context, ask intent.Ask) (d intent.Decision, decided bool, err error) {
 	ask.At = r.Now()
 	err = r.look(ctx, func() error {

@@ -77,8 +77,11 @@ func (o *outcome) decommission(q *intentv1.Decommission) *apiv1.Refusal {
 		refusal = selector.NotAlive(s)
 		refusal.Try = "garrison server forget " + s.Id
 		return refusal
-	case s.Life == serverv1.Life_LIFE_DEAD, s.Life == serverv1.Life_LIFE_DYING && !q.Lost:
+	case s.Life == serverv1.Life_LIFE_DEAD:
 		o.already++
+		return nil
+	case s.Life == serverv1.Life_LIFE_DYING && !q.Lost:
+		o.dieOn(s)
 		return nil
 	case q.Lost && s.Presence == serverv1.Presence_PRESENCE_ONLINE:
 		return &apiv1.Refusal{
@@ -113,6 +116,21 @@ func (o *outcome) die(s *serverv1.Server, instances []*instancev1.Instance) {
 		// The fact before it carries the key's guard, and both are recorded or none.
 		o.changes = append(o.changes, ledger.Free(o.fact(ledger.Server, s.Id, &serverv1.Dead{IntentId: o.ask.ID}, 0)))
 	}
+}
+
+// dieOn asks once more for the removals that failed on a server that is dying: nothing
+// else can be asked of it, and without them it would never be dead.
+func (o *outcome) dieOn(s *serverv1.Server) {
+	for i := range o.reader.InstancesOf(s.Id) {
+		if i.Wanted == nil && i.State == instancev1.State_STATE_FAILED {
+			o.unwant(i)
+		}
+	}
+	if len(o.changes) == 0 {
+		o.already++
+		return
+	}
+	o.changed = append(o.changed, s.Id)
 }
 
 func (o *outcome) lose(s *serverv1.Server, instances []*instancev1.Instance) {

@@ -1,0 +1,118 @@
+package registry
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// The view forgets old intents. A large one that comes once more after that must not be
+// done again: its changes would be in the ledger before its answer is refused.
+func TestALargeIntentThatIsForgottenIsNotDoneAgain(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	all := &intentv1.Selector{All: true}
+	s.fleet(topology.MaxBatch + 100)
+	data, err := protojson.Marshal(install("web", all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := ident.New()
+	m := bus.Message{Subject: topology.IntentSubject("install", "alice", id), Delivered: 1, Data: data, Header: map[string][]string{"Content-Type": {"application/json"}}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.r.handleIntent(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	s.accepted("remove", remove("web", all))
+	for range 11 { // more than are kept
+		var drafts []ledger.Draft
+		for range topology.MaxBatch {
+			drafts = append(drafts, fact(ledger.Intent, ident.New(), &intentv1.Accepted{Intent: &intentv1.Intent{}}))
+		}
+		s.append(drafts...)
+	}
+	if s.r.recentIntent(id) != nil {
+		t.Fatal("the view still knows the intent")
+	}
+
+	if err := s.r.handleIntent(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	wanted := 0
+	s.r.follower.Read(func() {
+		for i := range s.r.view.InstancesOfAgent("web") {
+			if i.Wanted != nil {
+				wanted++
+			}
+		}
+	})
+	if wanted != 0 {
+		t.Errorf("%d instances are wanted again; want none", wanted)
+	}
+}
+
+// Whoever removes what was installed just before removes all of it: an intent that is
+// accepted on a view that is behind would pass over what that misses, without a word.
+func TestAnIntentIsDecidedOnAllThatWasDecidedBefore(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	const n = topology.MaxBatch + 100
+	s.fleet(n)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var last string
+	for _, c := range [][2]string{
+		{"install", `{"install":{"agent":"web","on":{"all":true}}}`},
+		{"remove", `{"remove":{"agent":"web","on":{"all":true}}}`},
+	} {
+		last = ident.New()
+		m := bus.Message{Subject: topology.IntentSubject(c[0], "alice", last), Delivered: 1, Data: []byte(c[1]), Header: map[string][]string{"Content-Type": {"application/json"}}}
+		if err := s.r.handleIntent(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := s.outcome(last); r.Changed != n {
+		t.Errorf("%+v; want %d changed", countsOf(r), n)
+	}
+}
+
+// A removal that failed would leave a dying server dying for ever: nothing else but a
+// decommission can be asked of it.
+func TestAskingAgainForTheEndOfAServerTriesAgainWhatFailed(t *testing.T) {
+	s, id := installed(t, "web", "db")
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	s.untilLife(id, serverv1.Life_LIFE_DYING)
+	i := s.instance("web")
+	drafts := removal(i)
+	s.append(append(drafts[:3], fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "BUSY"}}))...)
+	s.untilState("web", instancev1.State_STATE_FAILED)
+
+	r := s.accepted(topology.VerbDecommission, decommission("one", false))
+
+	if have := s.instance("web"); r.Changed != 1 || have.Generation != i.Generation+1 {
+		t.Errorf("changed %d, generation %d; want 1, %d", r.Changed, have.Generation, i.Generation+1)
+	}
+	if r := s.accepted(topology.VerbDecommission, decommission("one", false)); r.Changed != 0 || r.Already != 1 {
+		t.Errorf("nothing failed, and yet %+v", countsOf(r))
+	}
+	for _, a := range []string{"web", "db"} {
+		s.do(taskv1.Verb_VERB_REMOVE, s.instance(a))
+	}
+	s.untilLife(id, serverv1.Life_LIFE_DEAD)
+}
