@@ -109,6 +109,20 @@ golden: ## write the golden files anew
 bench: build ## measure the figures of e2e/bench/README.md
 	go run ./e2e/bench --bin $(BIN) $(if $(ONLY),--only $(ONLY))
 
+KILLS ?= 1000
+CUTS ?= 200
+
+.PHONY: crash
+crash: ## kill an executor KILLS times in each operation, and cut the power CUTS times; print what was left
+	@mkdir -p $(BIN)
+	@cd services/executor/internal/engine && go test -c -o $(BIN)/crash.test . && \
+	  GARRISON_KILLS=$(KILLS) GARRISON_CUTS=$(CUTS) $(BIN)/crash.test -test.timeout 4h -test.run 'AtAnyInstant'
+
+.PHONY: crash-seeds
+crash-seeds: ## put one bug after another into the executor; count which the crash tests catch
+	@mkdir -p $(BIN)
+	@services/executor/crash-seeds.sh $(BIN)
+
 .PHONY: images
 images: build ## build the container images, from scratch and our own static binaries
 	$(BUILD) -o $(BIN)/nats-server github.com/nats-io/nats-server/v2

@@ -37,6 +37,7 @@ Every flag can be set by the environment: GARRISON_ROOT for --root, and so on.
 const joinWithin = 30 * time.Second
 
 func main() {
+	executor.Shim(os.Args)
 	// An idle executor is on every server, so memory counts for more than speed.
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(48 << 20)

@@ -142,8 +142,7 @@ var errJournal = errors.New("the journal cannot be written")
 
 // step writes the journal's line, and then does the hook.
 func (c *change) step(ctx context.Context, h hook) error {
-	c.rec.Step = h.step
-	if err := c.save(); err != nil {
+	if err := c.enter(h.step); err != nil {
 		return err
 	}
 	c.at(h.step)

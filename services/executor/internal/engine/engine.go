@@ -21,6 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
+	"github.com/garrison-fleet/garrison/services/executor/internal/sockets"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -54,8 +55,9 @@ type Config struct {
 
 // Engine is the half of the executor that changes the server.
 type Engine struct {
-	cfg    Config
-	images *imagedir.Images
+	cfg     Config
+	images  *imagedir.Images
+	sockets *sockets.Set
 
 	offers  chan *desiredv1.Document // the newest document that was not taken yet
 	ended   chan string              // agents whose change has ended
@@ -83,13 +85,15 @@ func New(cfg Config) *Engine {
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) {}
 	}
-	return &Engine{
+	e := &Engine{
 		cfg: cfg, images: imagedir.New(cfg.Root),
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan string, Parallel), stirred: make(chan struct{}, 1),
 		units: map[string]map[string]*supervise.Unit{}, sick: map[string]string{},
 		steps: map[string]taskv1.Step{},
 		busy:  map[string]bool{}, tried: map[string]time.Time{},
 	}
+	e.sockets = e.newSockets()
+	return e
 }
 
 // Offer hands over a document. It never blocks; an older one that waits is replaced.
@@ -124,6 +128,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.sayStart(ctx); err != nil {
 		return err
 	}
+	e.cfg.FailPoint("recovered")
 	err := e.loop(ctx)
 	e.changes.Wait()
 	return err
@@ -230,4 +235,5 @@ func (e *Engine) leave() {
 		})
 	}
 	all.Wait()
+	e.sockets.Close() // agents that run have their own
 }

@@ -3,8 +3,8 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -64,7 +64,7 @@ type child struct {
 	Root, Shelf layout.Root
 	Document    string // a file, or empty for a bus that is away
 	KillAt      string // the point at which it kills itself
-	Until       string // it ends by itself when this task has ended; empty means until SIGTERM
+	Trace       string // a file to which the points are appended that it passes; it is there when it begins
 }
 
 // start starts an executor in a process of its own.
@@ -81,25 +81,6 @@ func (c child) start(t *testing.T) *exec.Cmd {
 		t.Fatal(err)
 	}
 	return cmd
-}
-
-// run runs the executor to its end, and says whether it killed itself.
-func (c child) run(t *testing.T) (killed bool) {
-	t.Helper()
-	cmd := c.start(t)
-	guard := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
-	err := cmd.Wait()
-	if !guard.Stop() {
-		t.Fatal("the executor did not end within 30 s")
-	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-		return true
-	}
-	if err != nil {
-		t.Fatalf("the executor ended with: %v", err)
-	}
-	return false
 }
 
 type testWriter struct{ t *testing.T }
@@ -124,7 +105,12 @@ func beExecutor(spec string) error {
 	defer func() { _ = j.Close() }()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	trace, err := c.openTrace()
+	if err != nil {
+		return err
+	}
 	e := New(testConfig(c.Root, c.Shelf, j, zerolog.New(os.Stderr).Level(zerolog.ErrorLevel), func(point string) {
+		fmt.Fprintln(trace, point)
 		if point == c.KillAt {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -141,27 +127,15 @@ func beExecutor(spec string) error {
 		}
 		e.Offer(d)
 	}
-	if c.Until != "" {
-		go endWith(j, c.Until, stop)
-	}
 	return e.Run(ctx)
 }
 
-func endWith(j *journal.Journal, task string, stop func()) {
-	for {
-		err := j.Read(func(tx *journal.Tx) error {
-			ended, err := tx.Ended(task)
-			if ended == nil && err == nil {
-				err = errors.New("not yet")
-			}
-			return err
-		})
-		if err == nil {
-			stop()
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+func (c child) openTrace() (io.Writer, error) {
+	if c.Trace == "" {
+		return io.Discard, nil
 	}
+	fmt.Println("go")
+	return os.OpenFile(c.Trace, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 var testPolicy = supervise.Policy{

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
+	"os"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 // recover brings the server to a known state after a start: agents that should run are
@@ -29,6 +32,10 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := e.sweepUnfinished(); err != nil {
+		e.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
+	}
+	e.regainSockets(instances, changes)
 	e.startAll(instances, changes)
 	var g errgroup.Group
 	g.SetLimit(Parallel)
@@ -42,6 +49,16 @@ func (e *Engine) recover(ctx context.Context) error {
 		e.cfg.Log.Warn().Err(err).Msg("leftovers not swept")
 	}
 	return nil
+}
+
+// sweepUnfinished deletes the records and links that a crash left half written, before
+// anything is written again.
+func (e *Engine) sweepUnfinished() error {
+	entries, err := os.ReadDir(e.cfg.Root.Agents())
+	for _, d := range entries {
+		err = errors.Join(err, layout.SweepTemporary(e.cfg.Root.Agent(d.Name())), layout.SweepTemporary(e.cfg.Root.Run(d.Name())))
+	}
+	return err
 }
 
 // startAll starts the agents of the inventory, by tier, except those that a change is
@@ -68,7 +85,8 @@ func (e *Engine) resume(ctx context.Context, rec *journal.Change) error {
 	if !touched(rec) {
 		// Nothing was changed yet. If the task still stands, the document brings it back.
 		e.cfg.Log.Info().Str(logs.Agent, rec.Agent).Str(logs.Task, rec.TaskID).Msg("interrupted change dropped")
-		return e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
+		err := e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
+		return errors.Join(err, e.trimSockets(rec.Agent))
 	}
 	c := e.newRun(rec, true)
 	c.log.Info().Str(logs.Step, rec.Step.String()).Msg("interrupted change resumed")

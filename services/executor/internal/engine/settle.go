@@ -24,6 +24,9 @@ func (c *change) settle(ctx context.Context) error {
 	if err := c.keepInventory(); err != nil {
 		c.log.Error().Err(err).Msg("agent not started")
 	}
+	if err := c.trimSockets(c.rec.Agent); err != nil {
+		c.log.Error().Err(err).Msg("sockets not closed")
+	}
 	err := c.step(ctx, sweep)
 	if ctx.Err() != nil {
 		return errStopped
@@ -137,7 +140,7 @@ func (e *Engine) sweepAll() error {
 			continue // not ours
 		}
 		_, err = e.images.Remove(digest, func() (bool, error) { return e.needed(digest, nil) })
-		all = errors.Join(all, err)
+		all = errors.Join(all, err, e.images.DropCache(digest))
 	}
 	return all
 }

@@ -57,7 +57,10 @@ func (c *change) check(context.Context) error {
 	if _, err := os.Lstat(c.cfg.Root.Agent(c.rec.Agent)); err == nil && c.rec.From == nil {
 		c.rec.Existed = true
 	}
-	return c.checkSpace(m.GetBlob())
+	if err := c.checkSpace(m.GetBlob()); err != nil {
+		return err
+	}
+	return c.openSockets()
 }
 
 func checkManifest(agent string, m *imagev1.Manifest) error {

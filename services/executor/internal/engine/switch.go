@@ -24,7 +24,7 @@ func (c *change) swap(ctx context.Context) error {
 		return err
 	}
 	if c.rec.From != nil && !c.overlaps() && !c.runsAlready() {
-		if err := c.stopSide(sideOf(c.rec.From)); err != nil {
+		if err := errors.Join(c.stopSide(sideOf(c.rec.From)), c.freeSockets()); err != nil {
 			return err
 		}
 	}
@@ -78,11 +78,6 @@ func (c *change) makeDirs() error {
 		c.rec.LogOffset = info.Size()
 	}
 	return layout.SyncDir(root.Agent(agent))
-}
-
-// link makes an image the current one.
-func (c *change) link(m journal.Manifest) error {
-	return layout.Link(c.cfg.Root.ImageLink(m.Digest()), c.cfg.Root.Current(c.rec.Agent))
 }
 
 func (c *change) startNew() error {

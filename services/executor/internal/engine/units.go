@@ -50,12 +50,16 @@ func (e *Engine) spec(s side, notify string) (supervise.Spec, error) {
 	if notify != "" {
 		env = append(env, "NOTIFY_SOCKET="+notify)
 	}
-	return supervise.Spec{
+	spec := supervise.Spec{
 		Name:   s.agent + " " + s.image.GetVersion(),
 		Record: e.recordPath(s), Output: e.cfg.Root.Output(s.agent), Dir: e.cfg.Root.State(s.agent),
 		Path: e.program(s.image, run.Command), Args: run.Args, Env: env,
 		StopTimeout: time.Duration(s.image.GetRun().GetStopTimeoutMs()) * time.Millisecond,
-	}, nil
+	}
+	if len(run.Sockets) > 0 && s.image.GetKind() == agentv1.Kind_KIND_DAEMON {
+		spec.Sockets = e.socketFiles(s.agent, run.Sockets)
+	}
+	return spec, nil
 }
 
 // recordPath is the slot's record: one for each version, so that two can run in an overlap.

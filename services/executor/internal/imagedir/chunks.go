@@ -2,7 +2,6 @@ package imagedir
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 
@@ -12,7 +11,8 @@ import (
 )
 
 // chunks reads a blob's cached chunks one after another, with one file open at a time.
-func (s *Images) chunks(ctx context.Context, b *imagev1.Blob) io.Reader {
+// Whoever reads need not get to the end, so it must be closed.
+func (s *Images) chunks(ctx context.Context, b *imagev1.Blob) io.ReadCloser {
 	return &chunkReader{ctx: ctx, root: s.root, digest: b.GetDigest(), count: len(b.GetChunkDigests())}
 }
 
@@ -25,11 +25,11 @@ type chunkReader struct {
 	open   *os.File
 }
 
-// Read implements io.Reader. It closes each file at its end, and the last one at an error.
+// Read implements io.Reader. It closes each file at its end.
 func (c *chunkReader) Read(p []byte) (int, error) {
 	for {
 		if err := c.ctx.Err(); err != nil {
-			return 0, errors.Join(err, c.close())
+			return 0, err
 		}
 		if c.open == nil {
 			if c.next == c.count {
@@ -43,7 +43,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 		}
 		n, err := c.open.Read(p)
 		if err == io.EOF {
-			err = c.close()
+			err = c.Close()
 		}
 		if n > 0 || err != nil {
 			return n, err
@@ -51,7 +51,8 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	}
 }
 
-func (c *chunkReader) close() error {
+// Close closes the file that is open.
+func (c *chunkReader) Close() error {
 	if c.open == nil {
 		return nil
 	}

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -89,8 +87,9 @@ func (s *Images) Whole(digest []byte) (Mark, error) {
 
 // Verify compares the cached chunks, put together, with the blob's digest.
 func (s *Images) Verify(ctx context.Context, b *imagev1.Blob) error {
-	h := sha256.New()
-	n, err := io.Copy(h, s.chunks(ctx, b))
+	h, chunks := sha256.New(), s.chunks(ctx, b)
+	n, err := io.Copy(h, chunks)
+	err = errors.Join(err, chunks.Close())
 	if err != nil {
 		return fmt.Errorf("verify image %x: %w", b.GetDigest(), err)
 	}
@@ -131,7 +130,9 @@ func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest) error {
 
 func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest) error {
 	b := m.GetBlob()
-	if err := unpack.Unpack(ctx, s.chunks(ctx, b), dir, unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes()}); err != nil {
+	chunks := s.chunks(ctx, b)
+	err := unpack.Unpack(ctx, chunks, dir, unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes()})
+	if err := errors.Join(err, chunks.Close()); err != nil {
 		return err
 	}
 	if err := sealDirs(dir); err != nil {
@@ -151,16 +152,7 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest) erro
 	if err := os.WriteFile(filepath.Join(dir, unpack.Reserved), mark, 0o444); err != nil {
 		return err
 	}
-	return errors.Join(os.Chmod(dir, 0o555), syncAll(dir))
-}
-
-// syncAll brings the whole file system to the disk: one call instead of one for each file.
-func syncAll(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+	return errors.Join(os.Chmod(dir, 0o555), layout.SyncAll(dir))
 }
 
 func sealDirs(dir string) error {
@@ -184,6 +176,17 @@ func (s *Images) Remove(digest []byte, needed func() (bool, error)) (removed boo
 		removed = true
 	}
 	return removed, errors.Join(RemoveTree(s.root.Image(digest)), os.RemoveAll(s.root.CacheOf(digest)))
+}
+
+// DropCache deletes the chunks of an image that is staged: nothing reads them any more.
+// It was done after the staging, but a power cut may have brought them back.
+func (s *Images) DropCache(digest []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.sealed(digest) {
+		return nil
+	}
+	return os.RemoveAll(s.root.CacheOf(digest))
 }
 
 // Others lists the digests under images and cache, also unfinished ones' names as they are.

@@ -2,8 +2,10 @@ package imagedir_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -96,6 +98,33 @@ func TestARefusedImageLeavesNothing(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(root.Images()); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+func TestStagingLeavesNoFileOpen(t *testing.T) {
+	root, _, i := staged(t)
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, fd := range fds {
+		if path, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasPrefix(path, root.CacheOf(i.Manifest.Blob.Digest)) {
+			t.Errorf("%s is open", path)
+		}
+	}
+}
+
+func TestTheChunksOfAStagedImageAreDroppedAndOfAnotherKept(t *testing.T) {
+	root, s, i := staged(t)
+	other := imagetest.New(t, "cn-agent", "2.0.0", &imagev1.Run{}, imagetest.Regular("bin/agent", 0o755, []byte("other")))
+	for _, i := range []imagetest.Image{i, other} {
+		if err := errors.Join(i.Store(root), s.DropCache(i.Manifest.Blob.Digest)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	caches, _ := os.ReadDir(root.Cache())
+	if len(caches) != 1 || root.CacheOf(other.Manifest.Blob.Digest) != filepath.Join(root.Cache(), caches[0].Name()) {
+		t.Errorf("caches %v, want only that of the image which is not staged", caches)
 	}
 }
 

@@ -42,7 +42,7 @@ type Journal struct {
 // Open opens the journal at path and makes it if it is not there. An error is Conflict
 // when another executor has it.
 func Open(path string) (*Journal, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, NoFreelistSync: true})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, NoFreelistSync: true, NoSync: noSync})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fault.New(fault.Conflict, "journal %s is in use: another executor runs here", path)
 	}

@@ -40,3 +40,24 @@ func TestALinkIsMovedInOneStepAlsoAfterACrash(t *testing.T) {
 		}
 	}
 }
+
+func TestUnfinishedFilesAreSweptWhateverTheDirectoryIsCalled(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "with [brackets]*")
+	if err := layout.SweepTemporary(dir); err != nil {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kept", layout.TemporaryPrefix + "1"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := layout.SweepTemporary(dir); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 || left[0].Name() != "kept" {
+		t.Errorf("left: %v", left)
+	}
+}

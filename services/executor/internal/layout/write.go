@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Write replaces a file, whole or not at all, and durably: the file and its directory are synced.
@@ -33,7 +34,7 @@ func replace(path string, data []byte, mode fs.FileMode, sync bool) error {
 		err = tmp.Chmod(mode)
 	}
 	if err == nil && sync {
-		err = tmp.Sync()
+		err = syncFile(tmp)
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
@@ -50,8 +51,21 @@ func SyncDir(path string) error {
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+	if err := errors.Join(syncDir(dir), dir.Close()); err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return nil
+}
+
+// SyncAll brings the whole file system to the disk on which a directory is: one call
+// instead of one for each file.
+func SyncAll(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync all of %s: %w", dir, err)
+	}
+	if err := errors.Join(syncFileSystem(f), f.Close()); err != nil {
+		return fmt.Errorf("sync all of %s: %w", dir, err)
 	}
 	return nil
 }
@@ -74,11 +88,17 @@ func Link(target, path string) error {
 // TemporaryPrefix starts the name of every file that is not finished.
 const TemporaryPrefix = ".garrison-tmp-"
 
-// SweepTemporary deletes files that a crash left unfinished in a directory.
+// SweepTemporary deletes files that a crash left unfinished in a directory. Nothing may
+// be written there meanwhile.
 func SweepTemporary(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, TemporaryPrefix+"*"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), TemporaryPrefix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
 	}
 	return err
 }

@@ -65,11 +65,39 @@ func findToken(token string) (pid int, err error) {
 var errNoProcess = errors.New("no such process")
 
 // leader says whether a process leads its session, as every process that we start does.
-func leader(pid int) bool {
+func leader(pid int) bool { return session(pid) == pid }
+
+// session gives the id of a process's session, which is its leader's; 0 when it is not there.
+func session(pid int) int {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return false
+		return 0
 	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	return len(fields) > 3 && string(fields[3]) == strconv.Itoa(pid)
+	if len(fields) < 4 {
+		return 0
+	}
+	id, _ := strconv.Atoi(string(fields[3]))
+	return id
+}
+
+// Members gives the processes of the session that the process of a slot's record leads,
+// that one first; none when it does not run.
+func Members(path string) []int {
+	r, ok, err := readRecord(path)
+	if !ok || err != nil {
+		return nil
+	}
+	r, runs := r.find()
+	if !runs {
+		return nil
+	}
+	out := []int{r.Pid}
+	entries, _ := os.ReadDir("/proc") // without it, its leader has to do
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != r.Pid && session(pid) == r.Pid {
+			out = append(out, pid)
+		}
+	}
+	return out
 }

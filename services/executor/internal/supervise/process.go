@@ -26,6 +26,9 @@ type Spec struct {
 	Args        []string
 	Env         []string
 	StopTimeout time.Duration // 0 means DefaultStopTimeout
+
+	// Sockets gives what it listens on, at each start; nil when there is nothing. The files are closed after the start.
+	Sockets func() (names []string, files []*os.File, err error)
 }
 
 // DefaultStopTimeout is what a manifest leaves out (image.proto, Run).
@@ -59,7 +62,7 @@ func open(s Spec) (p *process, adopted bool, err error) {
 
 func start(s Spec) (*process, error) {
 	r := record{Token: ident.New(), Boot: bootID(), StartedAt: time.Now()}
-	if err := r.write(s.Record); err != nil {
+	if err := announce(r, s.Record); err != nil {
 		return nil, err
 	}
 	out, err := openOutput(s.Output)
@@ -67,9 +70,13 @@ func start(s Spec) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }()
-	cmd := exec.Command(s.Path, s.Args...)
+	cmd, err := s.command()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	defer closeAll(cmd.ExtraFiles)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, out, out
-	cmd.Env = append(append([]string{}, s.Env...), tokenVariable+"="+r.Token)
+	cmd.Env = append(cmd.Env, tokenVariable+"="+r.Token)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)

@@ -44,6 +44,7 @@ type Run struct {
 	Env     []string // NAME=value, sorted
 	HTTP    string   // the URL to probe, or empty
 	TCP     string   // the address to probe, or empty
+	Sockets []*imagev1.Socket
 }
 
 // Fill fills in the variables of r. An error carries the refusal UNKNOWN_VARIABLE.
@@ -59,6 +60,9 @@ func (v Values) Fill(r *imagev1.Run) (Run, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.GetEnv())) {
 		out.Env = append(out.Env, name+"="+f.fill(r.GetEnv()[name]))
+	}
+	for _, s := range r.GetSockets() {
+		out.Sockets = append(out.Sockets, &imagev1.Socket{Name: s.GetName(), Listen: f.fill(s.GetListen())})
 	}
 	return out, f.err
 }

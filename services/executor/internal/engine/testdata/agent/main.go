@@ -1,7 +1,8 @@
 // Command agent is a tiny agent for tests. Its first argument says what it does:
 // "ready" says READY=1 and runs until SIGTERM; "plain" runs until SIGTERM; "mute" never
 // says READY=1; "crash" ends at once; "setup" writes a file and ends well; "stubborn"
-// says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while.
+// says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while; "serve"
+// says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -34,6 +36,8 @@ func main() {
 		ready()
 	}
 	switch what {
+	case "serve":
+		serve(version, stop)
 	case "later":
 		select {
 		case <-time.After(300 * time.Millisecond):
@@ -46,6 +50,40 @@ func main() {
 	default:
 		<-stop
 	}
+}
+
+func serve(version string, stop <-chan os.Signal) {
+	l, err := listen()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(7)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(conn, version)
+			conn.Close()
+		}
+	}()
+	ready()
+	<-stop
+	l.Close()
+	<-ended
+}
+
+func listen() (net.Listener, error) {
+	if os.Getenv("LISTEN_FDS") == "" {
+		return net.Listen("tcp", os.Getenv("ADDRESS"))
+	}
+	if pid := os.Getenv("LISTEN_PID"); pid != strconv.Itoa(os.Getpid()) || os.Getenv("LISTEN_FDNAMES") != "main" {
+		return nil, fmt.Errorf("sockets %q are for process %s", os.Getenv("LISTEN_FDNAMES"), pid)
+	}
+	return net.FileListener(os.NewFile(3, "main"))
 }
 
 func ready() {

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// stepOf gives the step in which an executor was that passed these points.
+func stepOf(passed []string) string {
+	step := "start"
+	for _, p := range passed {
+		if s, ok := strings.CutPrefix(p, "begin "); ok {
+			step = s
+		}
+		if p == "ended" {
+			step = "ended"
+		}
+	}
+	return step
+}
+
+// trueAtDeath looks whether the journal has what a killed executor had passed: the line
+// of the step that it began, or the end that it knew of.
+func (l *life) trueAtDeath(task, step string) error {
+	if step == "start" {
+		return nil
+	}
+	j, err := journal.Open(l.root.Journal())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = j.Close() }()
+	return j.Read(func(tx *journal.Tx) error {
+		ended, err := tx.Ended(task)
+		if err != nil || ended != nil {
+			return err
+		}
+		changes, err := tx.Changes()
+		if err != nil {
+			return err
+		}
+		begun, isStep := taskv1.Step_value["STEP_"+strings.ToUpper(step)]
+		if !isStep || len(changes) != 1 || changes[0].Step < taskv1.Step(begun) {
+			return fmt.Errorf("it was in %q, which the journal does not know: %d open changes", step, len(changes))
+		}
+		return nil
+	})
+}
+
+// look gives the version that the journal says is there, and everything that is not as it must be.
+func (l *life) look(s *session, o operation, task string) (version string, bad []string) {
+	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
+	var instances []*journal.Instance
+	var changes []*journal.Change
+	var ended *journal.Ended
+	err := s.j.Read(func(tx *journal.Tx) (err error) {
+		var errs [3]error
+		instances, errs[0] = tx.Instances()
+		changes, errs[1] = tx.Changes()
+		ended, errs[2] = tx.Ended(task)
+		return errors.Join(errs[:]...)
+	})
+	if err != nil {
+		complain("journal: %v", err)
+		return "", bad
+	}
+	if len(changes) != 0 {
+		complain("%d changes are open", len(changes))
+	}
+	if len(instances) > 1 {
+		complain("%d instances", len(instances))
+	}
+	if len(instances) == 1 {
+		version = instances[0].Image.GetVersion()
+	}
+	bad = append(bad, l.endsOnce(s, o, task, ended)...)
+	if ended != nil && version != o.after(l.have) {
+		complain("the task ended as %s, but the inventory says %q", ended.State, version)
+	}
+	if ended == nil && version != l.have {
+		complain("the task did not end, but the inventory says %q", version)
+	}
+	bad = append(bad, l.leftovers()...)
+	if version == "" {
+		if left, pids := l.left(), l.pids(); len(left)+len(pids) != 0 {
+			complain("left: %v, processes %v", left, pids)
+		}
+		return version, bad
+	}
+	bad = append(bad, l.wholeOnDisk(s, instances[0])...)
+	return version, append(bad, l.oneProcess(s, instances[0])...)
+}
+
+// endsOnce looks whether the task's end is reported as often as it ended, and as it must end.
+func (l *life) endsOnce(s *session, o operation, task string, ended *journal.Ended) (bad []string) {
+	ends, want := 0, 0
+	for _, rep := range s.reports() {
+		if t := rep.GetTask(); t.GetTaskId() == task && t.GetState() != taskv1.State_STATE_RUNNING {
+			ends++
+			if t.GetState() != o.ends {
+				bad = append(bad, fmt.Sprintf("reported as %s (%s: %s), want %s", t.GetState(), t.GetOutcome().GetCode(), t.GetOutcome().GetReason(), o.ends))
+			}
+		}
+	}
+	if ended != nil {
+		want = 1
+	}
+	if ends != want {
+		bad = append(bad, fmt.Sprintf("the end is reported %d times, want %d", ends, want))
+	}
+	return bad
+}
+
+// leftovers lists what must be nowhere: unfinished files, sockets and caches.
+func (l *life) leftovers() (bad []string) {
+	_ = filepath.WalkDir(string(l.root), func(path string, d fs.DirEntry, err error) error {
+		name := l.root.Relative(path)
+		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) || strings.HasPrefix(name, "cache/") || d.Type() == fs.ModeSocket || strings.HasPrefix(filepath.Base(path), "notify-") {
+			bad = append(bad, fmt.Sprintf("%s is left (%v)", name, err))
+		}
+		return nil
+	})
+	return bad
+}
+
+// wholeOnDisk looks whether the link leads to the one image that is there, whole.
+func (l *life) wholeOnDisk(s *session, i *journal.Instance) (bad []string) {
+	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
+	digest := i.Image.Digest()
+	if got, want := hexOf(s.linked(i.Agent)), hexOf(digest); got != want {
+		complain("the link leads to %q, want %q", got, want)
+	}
+	if mark, err := s.images.Whole(digest); err != nil || mark.Version != i.Image.GetVersion() || mark.Agent != i.Agent {
+		complain("the image is %+v: %v", mark, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(l.root.Image(digest), "VERSION")); string(got) != i.Image.GetVersion() {
+		complain("VERSION holds %q: %v", got, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(l.root.Image(digest), "bin/agent")); !bytes.Equal(got, agentBinary) {
+		complain("the program has %d bytes, not its own %d: %v", len(got), len(agentBinary), err)
+	}
+	if entries, err := os.ReadDir(l.root.Images()); len(entries) != 1 {
+		complain("%d images: %v", len(entries), err)
+	}
+	return bad
+}
+
+// oneProcess looks whether exactly the process runs that the record says, from the image.
+func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
+	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
+	pids := l.pids()
+	if i.Image.GetKind() != agentv1.Kind_KIND_DAEMON {
+		if len(pids) != 0 {
+			complain("processes %v of an agent that has none", pids)
+		}
+		return bad
+	}
+	records, _ := filepath.Glob(filepath.Join(l.root.Run(i.Agent), "process-*"))
+	if want := s.recordPath(sideOf(i)); !slices.Equal(records, []string{want}) {
+		complain("records %v, want %s", records, want)
+		return bad
+	}
+	var rec struct{ Pid int }
+	data, err := os.ReadFile(records[0])
+	if err == nil {
+		err = json.Unmarshal(data, &rec)
+	}
+	if err != nil || !slices.Equal(pids, []int{rec.Pid}) {
+		complain("processes %v, the record says %d: %v", pids, rec.Pid, err)
+		return bad
+	}
+	exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pids[0]), "exe"))
+	if want := s.program(i.Image.Manifest, "bin/agent"); exe != want {
+		complain("the process runs %s, want %s", exe, want)
+	}
+	return bad
+}
+
+// everything describes what a restart must not change: files, processes and the journal.
+func (l *life) everything(s *session) string {
+	var out strings.Builder
+	fmt.Fprintln(&out, "processes", l.pids())
+	_ = filepath.WalkDir(string(l.root), func(path string, d fs.DirEntry, err error) error {
+		name := l.root.Relative(path)
+		if err != nil || name == "executor" {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			fmt.Fprintln(&out, name, err)
+			return nil
+		}
+		target, _ := os.Readlink(path)
+		fmt.Fprintln(&out, name, info.Mode(), target)
+		if info.Mode().IsRegular() && filepath.Base(path) != "output.log" {
+			fmt.Fprintln(&out, "  size", info.Size())
+		}
+		return nil
+	})
+	err := s.j.Read(func(tx *journal.Tx) error {
+		instances, err := tx.Instances()
+		data, _ := json.Marshal(instances)
+		fmt.Fprintf(&out, "instances %s, applied %d\n", data, tx.Applied())
+		return err
+	})
+	for _, rep := range s.reports() {
+		if rep.GetTask() != nil || rep.GetReceipt() != nil {
+			fmt.Fprintf(&out, "report %d %T\n", rep.GetSequence(), rep.GetBody())
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(&out, err)
+	}
+	return out.String()
+}

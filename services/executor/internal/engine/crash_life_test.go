@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// life is one server on which the operations are done and interrupted one after another.
+type life struct {
+	*workbench
+	disk   *disk // nil when only the process is killed
+	images map[string]*imagev1.Manifest
+	have   string // the version that is there, or ""
+	tmp    string
+}
+
+// kill says when an executor is killed: at a point, or so long after it began.
+type kill struct {
+	point string
+	after time.Duration
+	again bool // also in the recovery
+}
+
+func (k kill) String() string {
+	switch {
+	case k.point != "":
+		return "killed at " + k.point
+	case k.after != 0:
+		return fmt.Sprintf("killed after %s (again %v)", k.after, k.again)
+	}
+	return "not killed"
+}
+
+// result is what an interruption led to.
+type result struct {
+	step string // in which it was
+	now  string // the version that was there after the restart
+	had  string
+	bad  []string
+}
+
+// rehearsal is what an operation is when nothing interrupts it.
+type rehearsal struct {
+	points []string
+	span   time.Duration
+}
+
+func newLife(t *testing.T, d *disk) *life {
+	t.Helper()
+	l := &life{workbench: newBench(t), disk: d, images: map[string]*imagev1.Manifest{}, tmp: t.TempDir()}
+	if d != nil {
+		l.root = layout.Root(filepath.Join(d.mount, "root"))
+		d.before = l.endAll
+	}
+	for _, o := range operations {
+		if o.version != "" {
+			l.images[o.agent+o.version] = l.image(o.agent, o.version, o.what, append(o.how, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 20 })...)
+		}
+	}
+	return l
+}
+
+// endAll ends every agent of this life, as a power cut does.
+func (l *life) endAll() {
+	for {
+		pids := l.pids()
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// next puts an operation into the document.
+func (l *life) next(o operation) (task string) {
+	l.settleDocument()
+	l.doc.Entries = nil
+	if l.have != "" { // what was undone is not wanted any more
+		l.want(proto.Clone(l.images[o.agent+l.have]).(*imagev1.Manifest))
+		l.settleDocument()
+	}
+	if o.version == "" {
+		return l.unwant(o.agent, instanceOf(o.agent))
+	}
+	return l.want(proto.Clone(l.images[o.agent+o.version]).(*imagev1.Manifest))
+}
+
+// rehearse does an operation without an interruption.
+func (l *life) rehearse(o operation) rehearsal {
+	l.t.Helper()
+	var mu sync.Mutex
+	var dry rehearsal
+	task := l.next(o)
+	began := time.Now()
+	s, err := l.open(func(p string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if p != "recovered" && !slices.Contains(dry.points, p) {
+			dry.points = append(dry.points, p)
+		}
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := errors.Join(s.finish(task), s.close()); err != nil {
+		l.t.Fatal(err)
+	}
+	l.have = o.after(l.have)
+	dry.span = time.Since(began)
+	return dry
+}
+
+// do does an operation, interrupts it, starts again without the bus, looks, starts once
+// more, gives the document back, and looks at the end.
+func (l *life) do(o operation, k kill) result {
+	res := result{step: "start", had: l.have, now: l.have}
+	task := l.next(o)
+	if k != (kill{}) {
+		var err error
+		if res.step, err = l.interrupt(k, task); err != nil {
+			res.bad = append(res.bad, err.Error())
+			return res
+		}
+	}
+	seen, bad := l.away(o, task, &res)
+	if res.bad = bad; len(bad) > 0 {
+		return res
+	}
+	res.bad = l.back(o, task, seen)
+	l.have = o.after(l.have)
+	return res
+}
+
+// away restarts the executor with the bus away, and looks at what it makes of it.
+func (l *life) away(o operation, task string, res *result) (seen string, bad []string) {
+	s, err := l.open(nil)
+	if err != nil {
+		return "", []string{"restart: " + err.Error()}
+	}
+	res.now, bad = l.look(s, o, task)
+	if res.now != res.had && res.now != o.version {
+		bad = append(bad, fmt.Sprintf("version %q, neither the old %q nor the new %q", res.now, res.had, o.version))
+	}
+	seen = l.everything(s)
+	if err := s.close(); err != nil {
+		bad = append(bad, "stop: "+err.Error())
+	}
+	return seen, bad
+}
+
+// back restarts it again, which must change nothing, and lets it finish with the document.
+func (l *life) back(o operation, task, seen string) (bad []string) {
+	s, err := l.open(nil)
+	if err != nil {
+		return []string{"second restart: " + err.Error()}
+	}
+	if now := l.everything(s); now != seen {
+		bad = append(bad, "the second restart changed something:\n"+seen+"---\n"+now)
+	}
+	if err := s.finish(task); err != nil {
+		return append(bad, err.Error(), s.close().Error())
+	}
+	now, more := l.look(s, o, task)
+	bad = append(bad, more...)
+	if want := o.after(l.have); now != want {
+		bad = append(bad, fmt.Sprintf("in the end version %q, want %q", now, want))
+	}
+	if err := errors.Join(s.forget(), s.close()); err != nil {
+		bad = append(bad, err.Error())
+	}
+	return bad
+}
+
+// interrupt lets an executor of its own process do the document, and kills it; perhaps
+// it kills also the one that recovers. It gives the step in which the first was.
+func (l *life) interrupt(k kill, task string) (step string, err error) {
+	trace := filepath.Join(l.tmp, "trace")
+	_ = os.Remove(trace)
+	c := child{Root: l.root, Shelf: l.shelf, Document: l.write(), KillAt: k.point, Trace: trace}
+	if err := l.slay(c, k.after); err != nil {
+		return "start", err
+	}
+	data, err := os.ReadFile(trace)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "start", err
+	}
+	step = stepOf(strings.Split(string(data), "\n"))
+	if err := l.trueAtDeath(task, step); err != nil || !k.again {
+		return step, err
+	}
+	c.Document, c.KillAt = "", ""
+	return step, l.slay(c, time.Duration(rand.Int64N(int64(100*time.Millisecond))))
+}
+
+// slay starts an executor and waits until it killed itself, or kills it so long after it began.
+func (l *life) slay(c child, after time.Duration) error {
+	spec, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+string(spec))
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	limit := after
+	if c.KillAt != "" {
+		limit = 30 * time.Second
+	}
+	guard := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait()
+	if guard.Stop() == (c.KillAt == "") || err != nil || line != "go\n" {
+		return fmt.Errorf("the executor was to be killed at %q after %s, but ended with %v: %s", c.KillAt, after, cmd.ProcessState, said.String())
+	}
+	if l.disk != nil {
+		return l.disk.cut()
+	}
+	return nil
+}
+
+// session is an executor in the test's process.
+type session struct {
+	*running
+	ended  func() error
+	failed chan error
+}
+
+// open starts an executor without a document, and returns when it has recovered.
+func (l *life) open(failPoint func(string)) (*session, error) {
+	if err := os.MkdirAll(l.root.Home(), 0o700); err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(l.root.Journal())
+	if err != nil {
+		return nil, err
+	}
+	recovered := make(chan struct{})
+	e := New(testConfig(l.root, l.shelf, j, zerolog.Nop(), func(p string) {
+		if p == "recovered" {
+			close(recovered)
+		}
+		if failPoint != nil {
+			failPoint(p)
+		}
+	}))
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() { failed <- e.Run(ctx) }()
+	s := &session{running: &running{Engine: e, workbench: l.workbench, j: j}, failed: failed}
+	s.ended = func() error { cancel(); return errors.Join(<-failed, j.Close()) }
+	select {
+	case <-recovered:
+		return s, nil
+	case err := <-failed:
+		cancel()
+		return nil, errors.Join(errors.New("it ended"), err, j.Close())
+	case <-time.After(20 * time.Second):
+		return nil, errors.Join(errors.New("it did not recover within 20 s"), s.close())
+	}
+}
+
+func (s *session) close() error { return s.ended() }
+
+// finish gives the document and waits for the task's end.
+func (s *session) finish(task string) error {
+	s.Offer(proto.Clone(s.doc).(*desiredv1.Document))
+	for end := time.Now().Add(20 * time.Second); s.endedTask(task) == nil; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("task %s did not end within 20 s", task)
+		}
+	}
+	return nil
+}
+
+// forget empties the outbox, as acknowledgements do.
+func (s *session) forget() error {
+	return s.j.Update(func(tx *journal.Tx) error {
+		waiting, err := tx.Waiting(journal.MaxOutbox)
+		for _, w := range waiting {
+			err = errors.Join(err, tx.Acknowledge(w.Sequence))
+		}
+		return err
+	})
+}

@@ -1,0 +1,86 @@
+package supervise
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() { Shim(os.Args) }
+
+// withSockets gives a slot a listening socket under two names.
+func withSockets(t *testing.T, s Spec) Spec {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s.Sockets = func() ([]string, []*os.File, error) {
+		one, err := l.(*net.TCPListener).File()
+		if err != nil {
+			return nil, nil, err
+		}
+		two, err := l.(*net.TCPListener).File()
+		return []string{"http", "admin"}, []*os.File{one, two}, err
+	}
+	return s
+}
+
+func TestAProcessGetsItsSocketsAsTheProtocolSays(t *testing.T) {
+	s := withSockets(t, shell(t, `echo $$ $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES > said; readlink /proc/$$/fd/3 /proc/$$/fd/4 >> said; sleep 60`))
+	s.Env = append(s.Env, "LISTEN_PID=1", "LISTEN_FDS=7")
+	pid := begin(t, unit(t, s))
+	var said []string
+	eventually(t, "it said what it got", func() bool {
+		data, _ := os.ReadFile(filepath.Join(s.Dir, "said"))
+		said = strings.Fields(string(data))
+		return len(said) == 6
+	})
+	id := strconv.Itoa(pid)
+	if got, want := strings.Join(said[:4], " "), id+" "+id+" 2 http:admin"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !strings.HasPrefix(said[4], "socket:[") || said[4] != said[5] {
+		t.Errorf("descriptors %v", said[4:6])
+	}
+}
+
+func TestAProcessWithSocketsIsTakenOverAndItsSessionIsKnown(t *testing.T) {
+	s := withSockets(t, shell(t, "sleep 60 & echo $! > child; wait"))
+	pid := begin(t, unit(t, s))
+	var child int
+	eventually(t, "the child runs", func() bool {
+		data, _ := os.ReadFile(filepath.Join(s.Dir, "child"))
+		child, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+		return child > 0
+	})
+	u := unit(t, s)
+	adopted, err := u.Start()
+	if err != nil || !adopted || u.Status().Pid != pid {
+		t.Errorf("adopted %v, pid %d, want %d: %v", adopted, u.Status().Pid, pid, err)
+	}
+	if got := Members(s.Record); len(got) != 2 || got[0] != pid || got[1] != child {
+		t.Errorf("its processes are %v, want %d and %d", got, pid, child)
+	}
+	if got := Members(s.Record + "x"); len(got) != 0 {
+		t.Errorf("no record has the processes %v", got)
+	}
+}
+
+func TestAProgramThatCannotBeExecutedEndsAndSaysWhy(t *testing.T) {
+	s := withSockets(t, shell(t, ""))
+	s.Path = filepath.Join(s.Dir, "nothing")
+	u := unit(t, s)
+	begin(t, u)
+	<-u.Exited()
+	said, _ := os.ReadFile(s.Output)
+	if how := u.Status().LastEnd; how != "exit status 126" || !strings.Contains(string(said), unix.ENOENT.Error()) {
+		t.Errorf("ended with %q, said %q", how, said)
+	}
+}
