@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -37,65 +39,87 @@ type Public struct {
 // accountNames is the order in which accounts are made: CORE exports to the others.
 var accountNames = []string{topology.AccountSystem, topology.AccountCore, topology.AccountNodes, topology.AccountOps}
 
-// OpenAuthority reads the authority kept in dir, and makes one there first if there is none.
+// OpenAuthority reads the authority kept in dir, and makes one there first if there is
+// none. What users may do changes with the software, so what an older version signed is
+// signed again with the same keys. An authority whose operator key was taken away, to be
+// kept elsewhere, is left as it is.
 func OpenAuthority(dir string) (*Authority, error) {
-	a := &Authority{dir: dir}
-	data, err := os.ReadFile(a.path("authority.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return create(dir)
-	}
+	a := &Authority{dir: dir, Public: Public{Accounts: map[string]string{}, Names: map[string]string{}}}
+	kept, err := a.readPublic()
 	if err != nil {
-		return nil, fmt.Errorf("read authority: %w", err)
+		return nil, err
 	}
-	if err := json.Unmarshal(data, &a.Public); err != nil {
-		return nil, fmt.Errorf("read authority %s: %w", a.path("authority.json"), err)
+	if _, err := os.Stat(a.path("keys", "operator.seed")); kept.OperatorJWT != "" && errors.Is(err, fs.ErrNotExist) {
+		a.Public = kept
+		return a, nil
 	}
-	return a, nil
-}
-
-// create makes every key and JWT. authority.json is written last: without it, a half
-// made directory is made again.
-func create(dir string) (*Authority, error) {
-	for _, d := range []string{dir, filepath.Join(dir, "keys"), filepath.Join(dir, "signer"), filepath.Join(dir, "services")} {
+	for _, d := range []string{dir, a.path("keys"), a.path("signer"), a.path("services")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make authority: %w", err)
 		}
 	}
-	a := &Authority{dir: dir, Public: Public{Accounts: map[string]string{}, Names: map[string]string{}}}
-	operator, operatorKey, err := a.newKey("operator", nkeys.CreateOperator)
-	if err != nil {
+	if err := a.make(kept); err != nil {
 		return nil, err
 	}
-	keys := map[string]nkeys.KeyPair{}
-	for _, name := range accountNames {
-		if keys[name], a.Names[name], err = a.newKey(name, nkeys.CreateAccount); err != nil {
-			return nil, err
-		}
-	}
-	a.SystemAccount = a.Names[topology.AccountSystem]
-	claims := jwt.NewOperatorClaims(operatorKey)
-	claims.Name = "garrison"
-	claims.SystemAccount = a.SystemAccount
-	if a.OperatorJWT, err = claims.Encode(operator); err != nil {
-		return nil, fmt.Errorf("sign operator: %w", err)
-	}
-	for _, name := range accountNames {
-		account, err := a.account(name)
-		if err != nil {
-			return nil, err
-		}
-		if a.Accounts[a.Names[name]], err = account.Encode(operator); err != nil {
-			return nil, fmt.Errorf("sign account %s: %w", name, err)
-		}
-	}
-	if err := a.createServices(keys); err != nil {
-		return nil, err
+	if reflect.DeepEqual(a.Public, kept) {
+		return a, nil
 	}
 	data, err := json.MarshalIndent(a.Public, "", "  ")
 	if err != nil {
 		return nil, err
 	}
 	return a, writeFile(a.path("authority.json"), data)
+}
+
+// readPublic reads authority.json, which is empty before there is an authority.
+func (a *Authority) readPublic() (p Public, err error) {
+	data, err := os.ReadFile(a.path("authority.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("read authority: %w", err)
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, fmt.Errorf("read authority %s: %w", a.path("authority.json"), err)
+	}
+	return p, nil
+}
+
+// make makes every key that is missing and every JWT that is not kept as it should be.
+// authority.json is written behind it: without it, a half made directory is completed.
+func (a *Authority) make(kept Public) error {
+	operator, operatorKey, err := a.key("operator", nkeys.CreateOperator)
+	if err != nil {
+		return err
+	}
+	keys := map[string]nkeys.KeyPair{}
+	for _, name := range accountNames {
+		if keys[name], a.Names[name], err = a.key(name, nkeys.CreateAccount); err != nil {
+			return err
+		}
+	}
+	a.SystemAccount = a.Names[topology.AccountSystem]
+	claims := jwt.NewOperatorClaims(operatorKey)
+	claims.Name = "garrison"
+	claims.SystemAccount = a.SystemAccount
+	if a.OperatorJWT, err = renew(kept.OperatorJWT, claims, operator, jwt.DecodeOperatorClaims); err != nil {
+		return fmt.Errorf("sign operator: %w", err)
+	}
+	for _, name := range accountNames {
+		account, err := a.account(name)
+		if err != nil {
+			return err
+		}
+		public := a.Names[name]
+		if a.Accounts[public], err = renew(kept.Accounts[public], account, operator, jwt.DecodeAccountClaims); err != nil {
+			return fmt.Errorf("sign account %s: %w", name, err)
+		}
+	}
+	if err := a.nothingLost(kept); err != nil {
+		return err
+	}
+	return a.makeServices(keys)
 }
 
 // account gives the claims of one account: its limits, exports, imports and signing keys.
@@ -154,7 +178,7 @@ func imported(e topology.Export, core string) *jwt.Import {
 
 // addScope adds a signing key whose users may do what the template says, and keeps its seed.
 func (a *Authority) addScope(c *jwt.AccountClaims, role string, p topology.Permissions) error {
-	pair, public, err := a.newKey(c.Name+"-"+role, nkeys.CreateAccount)
+	pair, public, err := a.key(c.Name+"-"+role, nkeys.CreateAccount)
 	if err != nil {
 		return err
 	}
@@ -172,33 +196,12 @@ func (a *Authority) addScope(c *jwt.AccountClaims, role string, p topology.Permi
 	if err != nil {
 		return err
 	}
-	return writeJSON(a.path("signer", role+".json"), signingKey{Account: c.Subject, Seed: string(seed)})
-}
-
-// createServices makes a user in CORE for each service, and one in SYS that may ask
-// the bus about itself, each signed by its account.
-func (a *Authority) createServices(accounts map[string]nkeys.KeyPair) error {
-	for _, name := range append(topology.Services, topology.UserProvision, topology.UserSystem) {
-		p, account := topology.ServicePermissions(name), accounts[topology.AccountCore]
-		if name == topology.UserSystem {
-			account = accounts[topology.AccountSystem]
-		}
-		public, seed, err := NewUserKey()
-		if err != nil {
-			return err
-		}
-		u := jwt.NewUserClaims(public)
-		u.Name = name
-		u.Permissions = jwt.Permissions{Pub: jwt.Permission{Allow: p.Publish}, Sub: jwt.Permission{Allow: p.Subscribe}}
-		token, err := u.Encode(account)
-		if err != nil {
-			return fmt.Errorf("sign user %s: %w", name, err)
-		}
-		if err := WriteCredentials(a.path("services", name+".creds"), token, seed); err != nil {
-			return err
-		}
+	key, path := signingKey{Account: c.Subject, Seed: string(seed)}, a.path("signer", role+".json")
+	var have signingKey
+	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &have) == nil && have == key {
+		return nil
 	}
-	return nil
+	return writeJSON(path, key)
 }
 
 // ServiceCredentials gives the file with a service's credentials.
@@ -210,6 +213,9 @@ func (a *Authority) SignerDir() string { return a.path("signer") }
 // Person makes credentials for a person, or a program that acts for one, valid until
 // expires; the zero time means for ever. The name is what the ledger will say.
 func (a *Authority) Person(name string, role topology.Role, url string, expires time.Time) (Context, error) {
+	if err := ident.CheckName("actor", name); err != nil {
+		return Context{}, err // a wildcard in a subject would be everybody
+	}
 	seed, err := os.ReadFile(a.path("keys", topology.AccountOps+"-"+string(role)+".seed"))
 	if err != nil {
 		return Context{}, fmt.Errorf("read the signing key of role %s: %w", role, err)
@@ -230,19 +236,35 @@ func (a *Authority) path(parts ...string) string {
 	return filepath.Join(append([]string{a.dir}, parts...)...)
 }
 
-// newKey makes a key pair and keeps its seed.
-func (a *Authority) newKey(name string, make func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string, error) {
-	pair, err := make()
-	if err != nil {
-		return nil, "", fmt.Errorf("make key %s: %w", name, err)
+// key gives the key pair that is kept under a name, and makes it first if there is none.
+func (a *Authority) key(name string, create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string, error) {
+	path := a.path("keys", name+".seed")
+	seed, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist):
+		if seed, err = newSeed(create); err == nil {
+			err = writeFile(path, seed)
+		}
 	}
-	seed, err := pair.Seed()
 	if err != nil {
-		return nil, "", fmt.Errorf("make key %s: %w", name, err)
+		return nil, "", fmt.Errorf("key %s: %w", name, err)
+	}
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		return nil, "", fmt.Errorf("key %s: %w", name, err)
 	}
 	public, err := pair.PublicKey()
 	if err != nil {
-		return nil, "", fmt.Errorf("make key %s: %w", name, err)
+		return nil, "", fmt.Errorf("key %s: %w", name, err)
 	}
-	return pair, public, writeFile(a.path("keys", name+".seed"), seed)
+	return pair, public, nil
+}
+
+func newSeed(create func() (nkeys.KeyPair, error)) ([]byte, error) {
+	pair, err := create()
+	if err != nil {
+		return nil, err
+	}
+	return pair.Seed()
 }

@@ -8,6 +8,8 @@
 //  3. What a server, a guest or a person may do stands in the account's JWT, as the
 //     template of a scoped signing key; a user's JWT carries only a name, a key and a tag.
 //  4. The registry holds two signing keys, for servers and for guests, and nothing else.
+//  5. Opening an authority that an older version made brings what users may do up to
+//     date. No key changes, so nobody is shut out.
 //
 // Sources: NATS documentation on decentralised JWT authentication, scoped signing keys.
 package trust
