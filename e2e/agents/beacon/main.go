@@ -4,9 +4,12 @@
 //
 //	GET /         the version
 //	GET /pid      the process id
+//	GET /slow     the version, after a third of a second
 //	GET /healthz  ok
 //
-// It listens with SO_REUSEPORT, so that a new version can be ready before the old one stops.
+// It listens at the first socket that it is handed (sd_listen_fds(3)) or else at -listen,
+// with SO_REUSEPORT, so that a new version can be ready before the old one stops. At
+// SIGTERM it answers what it has accepted, and ends.
 package main
 
 import (
@@ -19,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -58,8 +62,7 @@ func run(listen, version, misbehave string) error {
 		signal.Ignore(syscall.SIGTERM)
 		ctx = context.Background()
 	}
-	config := net.ListenConfig{Control: reusePort}
-	l, err := config.Listen(ctx, "tcp", listen)
+	l, err := listener(ctx, listen)
 	if err != nil {
 		return err
 	}
@@ -88,10 +91,28 @@ func run(listen, version, misbehave string) error {
 	return server.Shutdown(stop)
 }
 
+// firstSocket is the file descriptor of the first socket that is handed over.
+const firstSocket = 3
+
+// listener gives the socket that was handed over for this process, or opens one.
+func listener(ctx context.Context, listen string) (net.Listener, error) {
+	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) || os.Getenv("LISTEN_FDS") == "0" {
+		config := net.ListenConfig{Control: reusePort}
+		return config.Listen(ctx, "tcp", listen)
+	}
+	f := os.NewFile(firstSocket, os.Getenv("LISTEN_FDNAMES"))
+	l, err := net.FileListener(f) // has a duplicate
+	return l, errors.Join(err, f.Close())
+}
+
 func handler(version string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, version) })
 	mux.HandleFunc("GET /pid", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, os.Getpid()) })
+	mux.HandleFunc("GET /slow", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(time.Second / 3)
+		fmt.Fprintln(w, version)
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	return mux
 }
