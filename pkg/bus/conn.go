@@ -117,6 +117,7 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 				c.log.Warn().Err(err).Msg("bus away")
 			}
 		}),
+		nats.ReconnectErrHandler(c.sayAway()),
 		nats.ConnectHandler(func(*nats.Conn) { c.sayBack() }),
 		nats.ReconnectHandler(func(*nats.Conn) {
 			c.log.Info().Msg("bus back")
@@ -148,6 +149,23 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 			func(nonce []byte) ([]byte, error) { return sign(o.Credentials, nonce) }))
 	}
 	return opts
+}
+
+// sayAwayEvery is how often it is logged that the bus cannot be reached, while the reason is the same.
+const sayAwayEvery = time.Minute
+
+// sayAway gives what logs why the bus cannot be reached: wrong credentials must not look
+// like a process that hangs. The client calls it from one goroutine.
+func (c *Conn) sayAway() func(*nats.Conn, error) {
+	var said time.Time
+	var reason string
+	return func(_ *nats.Conn, err error) {
+		if err.Error() == reason && time.Since(said) < sayAwayEvery {
+			return
+		}
+		said, reason = time.Now(), err.Error()
+		c.log.Warn().Err(err).Msg("bus cannot be reached")
+	}
 }
 
 // backoff is full jitter under a doubling ceiling, so that a fleet does not return at once.
