@@ -55,7 +55,7 @@ type Registry struct {
 	heard   map[string]server.Heard // the last beat of each managed server, by id
 
 	reportsMu sync.Mutex
-	reports   map[series]uint64 // the number of the last report that was handled
+	reports   map[series]place // the last report that was handled
 }
 
 // New makes a registry. Nothing happens until Run.
@@ -78,7 +78,7 @@ func New(c Config) (*Registry, error) {
 	r := &Registry{
 		Config: c, view: view.New(), writer: c.Conn.NewWriter(),
 		due: make(chan struct{}, 1), stir: make(chan struct{}, 1),
-		heard: map[string]server.Heard{}, reports: map[series]uint64{},
+		heard: map[string]server.Heard{}, reports: map[series]place{},
 	}
 	r.follower = fold.New(c.Conn, r.view, fold.Options{
 		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log, OnFacts: r.onFacts,

@@ -84,7 +84,7 @@ func (r *Registry) receive(m bus.Message, kind string) (*reportv1.Report, error)
 		return nil, fault.New(fault.Invalid, "report of kind %s holds %s", kind, body)
 	}
 	report, err = r.admitted(report, from, m.Delivered)
-	if report == nil || err != nil || !r.newest(report, kind) {
+	if report == nil || err != nil || !r.newest(report, kind, m.Sequence) {
 		return nil, err
 	}
 	return report, nil
@@ -128,17 +128,22 @@ func bodyOf(report *reportv1.Report) string {
 // series is the reports of one kind from one server.
 type series struct{ server, kind string }
 
+// place is which report of its series one is: by the server's own number, and by its
+// place in the stream.
+type place struct{ number, stored uint64 }
+
 // newest says whether no later report of the kind was seen from the server. A report
-// that was put back must not overrule the ones behind it. Reports carry a number for
-// ever, so an equal number is a retry of the same one and is let through.
-func (r *Registry) newest(report *reportv1.Report, kind string) bool {
+// that was put back must not overrule the ones behind it. It is the older one by both
+// numbers: by one alone, the server's disk or the stream was set back, and what is said
+// since then counts. Equal numbers are a retry of the same report.
+func (r *Registry) newest(report *reportv1.Report, kind string, stored uint64) bool {
 	key := series{report.ServerId, kind}
 	r.reportsMu.Lock()
 	defer r.reportsMu.Unlock()
-	if report.Sequence < r.reports[key] {
+	if last := r.reports[key]; report.Sequence < last.number && stored < last.stored {
 		return false
 	}
-	r.reports[key] = report.Sequence
+	r.reports[key] = place{report.Sequence, stored}
 	return true
 }
 
