@@ -14,7 +14,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
-PROGRAMS := garrisond garrison registry image-catalog task-dispatcher executor beacon demo
+PROGRAMS := garrisond garrison registry image-catalog task-dispatcher executor beacon demo handover
 garrisond.src := ./deploy/allinone/cmd/garrisond
 garrison.src := ./services/operator/cmd/garrison
 registry.src := ./services/registry/cmd/registry
@@ -23,6 +23,7 @@ task-dispatcher.src := ./services/task-dispatcher/cmd/task-dispatcher
 executor.src := ./services/executor/cmd/executor
 beacon.src := ./e2e/agents/beacon
 demo.src := ./e2e/cmd/demo
+handover.src := ./e2e/cmd/handover
 
 AGENT ?= beacon
 EXPORTER_VERSIONS := 1.9.1 1.10.2
@@ -43,6 +44,13 @@ build: ## build every program into bin/
 .PHONY: demo
 demo: build $(if $(filter node_exporter,$(AGENT)),exporters) ## show it at work; AGENT=node_exporter for an agent that nobody here wrote, KEEP=1 to leave it running
 	@$(BIN)/demo --bin $(BIN) --agent $(AGENT) $(if $(KEEP),--keep)
+
+UPGRADES ?= 100
+TAKEOVER ?= overlap
+
+.PHONY: handover
+handover: build ## upgrade an agent UPGRADES=100 times while clients ask it, and count lost requests; TAKEOVER=restart for the other way
+	@$(BIN)/handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER)
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module

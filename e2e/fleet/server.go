@@ -66,11 +66,14 @@ func (s *Server) Join(ctx context.Context, token string) error {
 	return nil
 }
 
+// URL is where the server's agent answers over HTTP.
+func (s *Server) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.Port) }
+
 // Get asks the server's agent over HTTP.
 func (s *Server) Get(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.Port, path), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+path, nil)
 	if err != nil {
 		return "", err
 	}

@@ -67,8 +67,7 @@ func run(listen, version, misbehave string) error {
 		return err
 	}
 	server := &http.Server{Handler: handler(version), ReadHeaderTimeout: 5 * time.Second}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	d := serve(server, l)
 	if misbehave != neverReady {
 		if err := notify("READY=1"); err != nil {
 			return err
@@ -81,14 +80,14 @@ func run(listen, version, misbehave string) error {
 	select {
 	case <-after:
 		return errors.New("told to end after a while")
-	case err := <-failed:
+	case err := <-d.served:
 		return err
 	case <-ctx.Done():
 	}
 	stop, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	fmt.Printf("beacon %s stops\n", version)
-	return server.Shutdown(stop)
+	return d.drain(stop, l)
 }
 
 // firstSocket is the file descriptor of the first socket that is handed over.

@@ -1,0 +1,95 @@
+// Command handover shows that upgrades lose no request: it starts a whole Garrison with
+// one server, upgrades an agent back and forth while clients ask it, each time on a new
+// connection, and counts what was refused and what failed.
+//
+//	handover --bin DIR [--upgrades 100] [--takeover overlap|restart]
+//
+// It ends with 0 when nothing was refused and nothing failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/handover"
+	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+)
+
+// load is four hundred requests a second at most, and six slow ones always under way.
+var load = handover.Load{Quick: 8, Slow: 6, Every: 20 * time.Millisecond}
+
+// forEach bounds an upgrade, and what comes before the first.
+const forEach = 20 * time.Second
+
+func main() {
+	bin := flag.String("bin", "bin", "`DIRECTORY` with the binaries")
+	upgrades := flag.Int("upgrades", 100, "how `MANY` upgrades")
+	takeover := flag.String("takeover", "overlap", "how a version replaces the other: overlap or restart")
+	flag.Parse()
+	ctx, cancel := lifecycle.Signals()
+	defer cancel()
+	if err := run(ctx, *bin, *takeover, *upgrades); err != nil {
+		fmt.Fprintln(os.Stderr, "handover:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, bin, takeover string, upgrades int) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(upgrades+1)*forEach)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "g-")
+	if err != nil {
+		return err
+	}
+	f, err := fleet.New(fleet.Options{Bin: bin, Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("%w\n(everything is stopped; logs and data are in %s)", err, dir)
+			return
+		}
+		err = os.RemoveAll(dir)
+	}()
+	server, err := start(ctx, f, takeover)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	count, err := handover.Run(ctx, f, server, upgrades, load, func(done int) {
+		if done%10 == 0 {
+			fmt.Printf("%d of %d upgrades\n", done, upgrades)
+		}
+	})
+	print(takeover, upgrades, time.Since(began), count)
+	return errors.Join(err, count.Err())
+}
+
+func start(ctx context.Context, f *fleet.Fleet, takeover string) (*fleet.Server, error) {
+	if err := f.Start(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := f.CLI(ctx, "agent", "create", "beacon", "--kind", "daemon"); err != nil {
+		return nil, err
+	}
+	if err := handover.Prepare(ctx, f, takeover); err != nil {
+		return nil, err
+	}
+	return f.AddServer(ctx, "alpha")
+}
+
+func print(takeover string, upgrades int, took time.Duration, c handover.Count) {
+	fmt.Printf("\n%d upgrades (%s) in %.1f s, %d clients\n\n", upgrades, takeover, took.Seconds(), load.Quick+load.Slow)
+	fmt.Printf("  requests  %8d   (a new connection each; %.0f/s)\n", c.Requests, float64(c.Requests)/took.Seconds())
+	fmt.Printf("  refused   %8d\n  failed    %8d\n", c.Refused, c.Failed)
+	for _, v := range handover.Versions {
+		fmt.Printf("  by %-6s %8d\n", v, c.Answers[v])
+	}
+	fmt.Printf("  longest   %8.0f ms   (a third of a second is what slow requests take)\n", float64(c.Longest.Microseconds())/1000)
+}

@@ -1,0 +1,137 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Load says how much is asked.
+type Load struct {
+	Quick int           // clients whose answers are ready at once
+	Slow  int           // clients whose answers take a while, so that some are always under way
+	Every time.Duration // between two requests of a client, at least
+}
+
+// Count is what came of the requests.
+type Count struct {
+	Requests, Refused, Failed int
+	Answers                   map[string]int // by version
+	Longest                   time.Duration  // until an answer was there
+	First                     error          // the first that was refused or failed
+}
+
+// Err is nil when every request was answered.
+func (c Count) Err() error {
+	switch {
+	case c.Requests == 0:
+		return errors.New("nothing was asked")
+	case c.Refused+c.Failed > 0:
+		return fmt.Errorf("of %d requests %d were refused and %d failed; the first: %w", c.Requests, c.Refused, c.Failed, c.First)
+	}
+	return nil
+}
+
+// Traffic is clients at work.
+type Traffic struct {
+	client http.Client
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	mu    sync.Mutex
+	count Count
+}
+
+// within is how long an answer may take.
+const within = 20 * time.Second
+
+// Begin lets clients ask the agent at a URL until Stop.
+func Begin(url string, l Load) *Traffic {
+	t := &Traffic{
+		client: http.Client{Timeout: within, Transport: &http.Transport{DisableKeepAlives: true}},
+		count:  Count{Answers: map[string]int{}},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	for n := range l.Quick + l.Slow {
+		path := "/"
+		if n >= l.Quick {
+			path = "/slow"
+		}
+		t.done.Go(func() { t.ask(ctx, url+path, l.Every) })
+	}
+	return t
+}
+
+// ask is one client. A request that was begun is waited for also when it is to stop.
+func (t *Traffic) ask(ctx context.Context, url string, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		began := time.Now()
+		version, err := t.get(url)
+		t.took(version, time.Since(began), err)
+	}
+}
+
+func (t *Traffic) get(url string) (version string, err error) {
+	r, err := t.client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<10))
+	if err = errors.Join(err, r.Body.Close()); err != nil {
+		return "", err
+	}
+	if r.StatusCode != http.StatusOK || len(body) == 0 {
+		return "", fmt.Errorf("status %s with %d bytes", r.Status, len(body))
+	}
+	return strings.TrimSpace(string(body)), nil
+}
+
+func (t *Traffic) took(version string, took time.Duration, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := &t.count
+	c.Requests++
+	c.Longest = max(c.Longest, took)
+	switch {
+	case err == nil:
+		c.Answers[version]++
+		return
+	case errors.Is(err, syscall.ECONNREFUSED):
+		c.Refused++
+	default:
+		c.Failed++
+	}
+	if c.First == nil {
+		c.First = err
+	}
+}
+
+// Requests gives how many were made so far.
+func (t *Traffic) Requests() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count.Requests
+}
+
+// Stop waits for the answers that are under way, and gives what came of all.
+func (t *Traffic) Stop() Count {
+	t.stop()
+	t.done.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
+}
