@@ -171,7 +171,7 @@ func (f *Follower) begin(ctx context.Context) error {
 		return err
 	}
 	f.created = end.Created
-	if err := f.load(ctx); err != nil {
+	if err := f.load(ctx, end); err != nil {
 		return err
 	}
 	f.saved, f.target = f.position, end.LastSequence
@@ -204,17 +204,23 @@ func (f *Follower) ask(ctx context.Context, question func(context.Context) error
 	}
 }
 
-// holds says whether the ledger holds, at a position, the fact that was stored there at
-// a time. One that was restored from a backup, or lost what was not synced, may be
-// behind the position or have another fact there.
-func (f *Follower) holds(ctx context.Context, position uint64, stored time.Time) (there bool, err error) {
-	if position == 0 {
-		return true, nil
+// holds says whether the ledger, which has an end, holds at a position the fact that was
+// stored there at a time. One that was restored from a backup, or lost what was not
+// synced, may be behind the position or have another fact there.
+func (f *Follower) holds(ctx context.Context, end bus.Stream, position uint64, stored time.Time) (there bool, err error) {
+	if position == 0 || position > end.LastSequence {
+		return position == 0, nil
 	}
 	err = f.ask(ctx, func(ctx context.Context) error {
 		msgs, err := f.conn.DirectGetFrom(ctx, topology.Ledger, ledger.Prefix+">", position, 1)
-		there = len(msgs) == 1 && msgs[0].Sequence == position && msgs[0].Time.Equal(stored)
-		return err
+		if err != nil {
+			return err
+		}
+		if len(msgs) == 0 { // a replica of the bus that is behind the one that told the end
+			return fault.New(fault.Unavailable, "fact %d is not there yet", position)
+		}
+		there = msgs[0].Sequence == position && msgs[0].Time.Equal(stored)
+		return nil
 	})
 	return there, err
 }
@@ -230,7 +236,7 @@ func (f *Follower) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	same, err := f.holds(ctx, f.position, f.stored)
+	same, err := f.holds(ctx, end, f.position, f.stored)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 )
 
@@ -81,7 +82,7 @@ func syncDir(dir string) error {
 
 // load reads the snapshot into the view. One that is not there, not whole or not of
 // this ledger and layout is passed over.
-func (f *Follower) load(ctx context.Context) error {
+func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if f.opts.Store == "" {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (f *Follower) load(ctx context.Context) error {
 	var h *viewv1.Header
 	var rows *bytes.Reader
 	if err == nil {
-		h, rows, err = f.checkSnapshot(ctx, data)
+		h, rows, err = f.checkSnapshot(ctx, end, data)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -114,7 +115,7 @@ func (f *Follower) load(ctx context.Context) error {
 }
 
 // checkSnapshot checks everything that can be checked before the first row reaches the view.
-func (f *Follower) checkSnapshot(ctx context.Context, data []byte) (*viewv1.Header, *bytes.Reader, error) {
+func (f *Follower) checkSnapshot(ctx context.Context, end bus.Stream, data []byte) (*viewv1.Header, *bytes.Reader, error) {
 	if len(data) < sha256.Size {
 		return nil, nil, errors.New("snapshot is cut short")
 	}
@@ -130,7 +131,7 @@ func (f *Follower) checkSnapshot(ctx context.Context, data []byte) (*viewv1.Head
 	if h.Service != f.opts.Service || h.Layout != f.opts.Layout || h.LedgerCreatedNs != f.created.UnixNano() {
 		return nil, nil, errors.New("snapshot is of another ledger, service or layout")
 	}
-	there, err := f.holds(ctx, h.Position, time.Unix(0, h.PositionStoredNs))
+	there, err := f.holds(ctx, end, h.Position, time.Unix(0, h.PositionStoredNs))
 	if err == nil && !there {
 		err = fmt.Errorf("the ledger has another fact %d than the snapshot, or none: it lost what it had", h.Position)
 	}
