@@ -45,6 +45,7 @@ type Garrison struct {
 	url       string
 	parts     []lifecycle.Part
 	conns     []*bus.Conn
+	store     *storeWatch
 }
 
 // Start makes the keys if there are none, starts the embedded server, provisions the
@@ -54,6 +55,7 @@ func Start(ctx context.Context, c Config) (*Garrison, error) {
 		c.Services = topology.Services
 	}
 	g := &Garrison{config: c}
+	g.store = &storeWatch{dir: c.Data, log: g.logger("bus"), every: storeEvery, free: freeAt}
 	if err := g.start(ctx); err != nil {
 		g.Close()
 		return nil, err
@@ -82,7 +84,7 @@ func (g *Garrison) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := provision.Provision(ctx, 1); err != nil {
-		return err
+		return g.explainSpace(err)
 	}
 	for _, name := range g.config.Services {
 		if err := g.addService(name); err != nil {
@@ -101,13 +103,10 @@ func (g *Garrison) ContextFile() string { return filepath.Join(g.config.Data, "o
 // Authority gives the keys, for tests that need credentials of their own.
 func (g *Garrison) Authority() *trust.Authority { return g.authority }
 
-// Run runs the services until ctx is done or one of them cannot go on.
+// Run runs the services until ctx is done or one of them cannot go on. ErrStore means
+// that a Garrison started anew would go on.
 func (g *Garrison) Run(ctx context.Context) error {
-	parts := append(slices.Clone(g.parts), lifecycle.Part{Name: "bus", Run: func(ctx context.Context) error {
-		<-ctx.Done()
-		return nil
-	}})
-	return lifecycle.Run(ctx, parts...)
+	return lifecycle.Run(ctx, append(slices.Clone(g.parts), lifecycle.Part{Name: "bus", Run: g.store.run})...)
 }
 
 // Close disconnects the services and stops the bus.

@@ -22,6 +22,9 @@ func (g *Garrison) startBus() error {
 	if err != nil {
 		return err
 	}
+	if err := mayListen(host, port); err != nil {
+		return err
+	}
 	operator, err := jwt.DecodeOperatorClaims(g.authority.OperatorJWT)
 	if err != nil {
 		return fmt.Errorf("read operator JWT: %w", err)
@@ -51,7 +54,8 @@ func (g *Garrison) startBus() error {
 	if err != nil {
 		return err
 	}
-	g.server.SetLoggerV2(&serverLog{g.logger("bus")}, false, false, false)
+	log := &serverLog{log: g.logger("bus"), writeFailed: func() { g.store.failed.Store(true) }}
+	g.server.SetLoggerV2(log, false, false, false)
 	g.server.Start()
 	if !g.server.ReadyForConnections(30 * time.Second) {
 		return errors.New("not ready for connections after 30 s")
@@ -89,6 +93,16 @@ func (g *Garrison) address() (host string, port int, err error) {
 	}
 	port, err = strconv.Atoi(p)
 	return host, port, err
+}
+
+// mayListen says at once that an address is taken: the server itself would try it, in
+// silence, until it is given up.
+func mayListen(host string, port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
+	if err != nil {
+		return fmt.Errorf("%w; say where with --listen HOST:PORT", err)
+	}
+	return l.Close()
 }
 
 // keepAddress remembers where the bus listens. A bus on every interface is reached

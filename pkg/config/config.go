@@ -14,11 +14,27 @@ import (
 // ErrUsage is what Parse returns after it has printed what is wrong and how to call the program.
 var ErrUsage = errors.New("usage")
 
+// ErrHelp is what Parse returns after it has printed the help that was asked for.
+var ErrHelp = fmt.Errorf("help: %w", ErrUsage)
+
+// ExitCode gives the code that a program ends with after Parse, or anything else, failed.
+func ExitCode(err error) int {
+	switch {
+	case err == nil || errors.Is(err, ErrHelp):
+		return 0
+	case errors.Is(err, ErrUsage):
+		return 2
+	}
+	return 1
+}
+
 // Parse reads args and then, for flags not among them, the environment. It refuses
 // arguments that are not flags.
 func Parse(fs *flag.FlagSet, args []string, getenv func(string) string, stderr io.Writer) error {
 	fs.SetOutput(stderr)
-	if err := fs.Parse(args); err != nil {
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return ErrHelp
+	} else if err != nil {
 		return ErrUsage
 	}
 	if fs.NArg() > 0 {

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"strings"
 	"testing"
@@ -34,5 +35,26 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 				t.Errorf("level %q, want %q", *level, c.level)
 			}
 		})
+	}
+}
+
+func TestAskingForHelpIsNoError(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"help":       {[]string{"--help"}, 0},
+		"nothing":    {nil, 0},
+		"a bad flag": {[]string{"--nope"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := config.Parse(flag.NewFlagSet("test", flag.ContinueOnError), c.args, func(string) string { return "" }, &bytes.Buffer{})
+			if code := config.ExitCode(err); code != c.code {
+				t.Errorf("exit code %d after %v, want %d", code, err, c.code)
+			}
+		})
+	}
+	if code := config.ExitCode(errors.New("broken")); code != 1 {
+		t.Errorf("exit code %d after any other error, want 1", code)
 	}
 }

@@ -85,7 +85,7 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 		s.Flags(fs)
 	}
 	if err := config.Parse(fs, args, getenv, stderr); err != nil {
-		return 2
+		return config.ExitCode(err)
 	}
 	if f.showVersion {
 		fmt.Fprintln(stdout, s.Name, version.Version)

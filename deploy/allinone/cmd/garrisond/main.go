@@ -5,17 +5,23 @@
 //	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
 //	garrisond health --url URL                exits 0 when a bus listens there
 //
+// A bus whose disk was full takes no more writes, also when there is room again; garrisond
+// then starts anew by itself, in the same process.
+//
 // Exit codes: 0 stopped when told to, 1 error, 2 usage.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/config"
@@ -33,6 +39,7 @@ func main() {
 
 type flags struct {
 	data, listen, services, level, url string
+	run                                []string // services, parsed
 	replicas                           int
 	lazy, showVersion                  bool
 	tuning                             allinone.Tuning
@@ -62,14 +69,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "take a bus that does not sync each write to disk")
 	}
 	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
-		return 2
+		return config.ExitCode(err)
 	}
 	if f.showVersion {
 		fmt.Fprintln(stdout, "garrisond", version.Version)
 		return 0
 	}
-	if f.data == "" && command != "health" {
-		fmt.Fprintln(stderr, "garrisond: --data is missing: name the directory that keeps everything")
+	if err := f.check(command); err != nil {
+		fmt.Fprintln(stderr, "garrisond:", err)
 		return 2
 	}
 	if err := dispatch(ctx, command, f, stdout, stderr); err != nil {
@@ -77,6 +84,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// check refuses flags that cannot be meant.
+func (f *flags) check(command string) (err error) {
+	if command != "health" && f.data == "" {
+		return errors.New("--data is missing: name the directory that keeps everything")
+	}
+	if command == "run" {
+		if f.run, err = allinone.ParseServices(f.services); err != nil {
+			return fmt.Errorf("--services: %w", err)
+		}
+	} else if f.url == "" {
+		return errors.New("--url is missing: say where the bus is")
+	}
+	if f.tuning.Concurrency < 0 || f.tuning.BeatInterval < 0 || f.tuning.TaskDeadline < 0 || f.replicas < 0 {
+		return errors.New("a number or duration below 0 means nothing; 0 means the default")
+	}
+	f.data, err = filepath.Abs(f.data) // what is printed can be used from anywhere
+	return err
 }
 
 func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Writer) error {
@@ -92,12 +118,24 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	services, err := allinone.ParseServices(f.services)
-	if err != nil {
-		return err
-	}
 	debug.SetGCPercent(200)
-	g, err := allinone.Start(ctx, allinone.Config{Data: f.data, Listen: f.listen, Services: services, Lazy: f.lazy, Log: log, Tuning: f.tuning})
+	c := allinone.Config{Data: f.data, Listen: f.listen, Services: f.run, Lazy: f.lazy, Log: log, Tuning: f.tuning}
+	for {
+		begun := time.Now()
+		err := serve(ctx, c, stdout)
+		if !errors.Is(err, allinone.ErrStore) || time.Since(begun) < againAfter {
+			return err
+		}
+		log.Warn().Err(err).Msg("starting anew")
+	}
+}
+
+// againAfter is how long it must have run to be started anew; a disk that fails sooner needs a person.
+const againAfter = 10 * time.Second
+
+// serve runs one Garrison until it ends.
+func serve(ctx context.Context, c allinone.Config, stdout io.Writer) error {
+	g, err := allinone.Start(ctx, c)
 	if err != nil {
 		return err
 	}

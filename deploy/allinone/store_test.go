@@ -1,0 +1,71 @@
+package allinone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+func TestABusThatFailedToWriteIsStartedAgainOnceThereIsRoom(t *testing.T) {
+	var free atomic.Uint64
+	var says bytes.Buffer
+	looked := make(chan struct{}, 1)
+	w := &storeWatch{log: zerolog.New(&says), every: time.Millisecond, free: func(string) (uint64, error) {
+		select {
+		case looked <- struct{}{}:
+		default:
+		}
+		return free.Load(), nil
+	}}
+	l := &serverLog{log: zerolog.Nop(), writeFailed: func() { w.failed.Store(true) }}
+	l.Errorf("JetStream failed to store a msg on stream '%s > %s': %v", "A", "LEDGER", errors.New("no space left on device"))
+	ended := make(chan error, 1)
+	go func() { ended <- w.run(t.Context()) }()
+	for range 3 { // it looks again and again, and goes on
+		<-looked
+	}
+	free.Store(roomToGoOn)
+	if err := <-ended; !errors.Is(err, ErrStore) {
+		t.Errorf("%v, want ErrStore", err)
+	}
+	if n := strings.Count(says.String(), "until its disk has room"); n != 1 {
+		t.Errorf("said %d times that the disk is full, want once: %s", n, says.String())
+	}
+}
+
+func TestABusThatWritesIsLeftAlone(t *testing.T) {
+	w := &storeWatch{log: zerolog.Nop(), every: time.Millisecond, free: func(string) (uint64, error) {
+		t.Error("looked at the disk without a reason")
+		return 0, nil
+	}}
+	l := &serverLog{log: zerolog.Nop(), writeFailed: func() { w.failed.Store(true) }}
+	l.Errorf("%s", "something else")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := w.run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddressThatIsTakenIsRefusedAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	begun := time.Now()
+	_, err = Start(t.Context(), Config{Data: t.TempDir(), Listen: l.Addr().String(), Log: zerolog.Nop(), Lazy: true})
+	if err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("%v, want the address refused", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("refused after %v", took)
+	}
+}
