@@ -165,6 +165,7 @@ func ServicePermissions(user string) Permissions {
 	}
 	switch user {
 	case UserRegistry:
+		p.Publish = append(p.Publish, "$JS.API.DIRECT.GET.REPORTS.>")
 		p.Subscribe = append(p.Subscribe, "garrison.beat.*.*", "garrison.enrol.*.*")
 	case UserCatalog:
 		p.Publish = append(p.Publish, "garrison.blob.*.*", "$JS.API.STREAM.PURGE.BLOBS", "$JS.API.DIRECT.GET.BLOBS.>")

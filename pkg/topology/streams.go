@@ -98,6 +98,7 @@ func deliveries(persist jetstream.PersistModeType) []jetstream.StreamConfig {
 			MaxAge:            30 * 24 * time.Hour,
 			MaxMsgSize:        256 << 10,
 			Duplicates:        2 * time.Minute,
+			AllowDirect:       true,
 			PersistMode:       persist,
 		},
 		{

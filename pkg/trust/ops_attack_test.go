@@ -86,3 +86,17 @@ func TestAViewerChangesNothing(t *testing.T) {
 		t.Errorf("a viewer listens to another's answers: %v", err)
 	}
 }
+
+// A report is read again by its subject, to see whether it is still the last.
+func TestTheRegistryReadsTheLastReportOfAServer(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
+	subject := topology.ReportSubject(me, topology.ReportAgents)
+	if _, err := g.Server(t, me.Server, me.Cell).PublishDurable(t.Context(), bus.Durable{Subject: subject, Data: []byte("report")}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := g.Service(t, topology.UserRegistry).DirectGet(t.Context(), topology.Reports, subject)
+	if err != nil || string(m.Data) != "report" {
+		t.Errorf("read %q, %v", m.Data, err)
+	}
+}

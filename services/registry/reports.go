@@ -25,36 +25,72 @@ const unknownFor = 4
 // handleAgents records where what was found differs from what is known. It is safe to
 // run twice: what is recorded no longer differs.
 func (r *Registry) handleAgents(ctx context.Context, m bus.Message) error {
-	report, err := r.receive(m, topology.ReportAgents)
-	if report == nil || err != nil {
-		return err
-	}
-	return r.write(ctx, func() ([]ledger.Draft, error) {
-		var drafts []ledger.Draft
-		for _, d := range instance.Differences(r.view.InstancesOf(report.ServerId), report.GetAgents()) {
-			key := ledger.Key(d.Instance.ServerId, d.Instance.Agent)
-			drafts = append(drafts, r.guarded(r.reported(report, ledger.Instance, key, d.Observed)))
-		}
-		return drafts[:min(len(drafts), topology.MaxBatch)], nil
-	})
+	return r.handleLatest(ctx, m, r.observe)
 }
 
 // handleSysinfo records a sysinfo that differs, or that somebody asked for. It is safe
 // to run twice: the fact's id is the same for the same report.
 func (r *Registry) handleSysinfo(ctx context.Context, m bus.Message) error {
+	return r.handleLatest(ctx, m, r.seeSysinfo)
+}
+
+// handleLatest handles a report. When that recorded something, and a later report is on
+// the subject by then, it handles that too: another registry may have handled it before,
+// and found nothing new in it. So the last word is the server's, whoever is slow.
+func (r *Registry) handleLatest(ctx context.Context, m bus.Message, handle func(context.Context, bus.Message) (recorded bool, err error)) error {
+	for {
+		recorded, err := handle(ctx, m)
+		if err != nil || !recorded {
+			return err
+		}
+		latest, err := r.Conn.DirectGet(ctx, topology.Reports, m.Subject)
+		if fault.Is(err, fault.NotFound) {
+			return nil // too old to be kept
+		}
+		if err != nil {
+			return err
+		}
+		if latest.Sequence <= m.Sequence {
+			return nil
+		}
+		latest.Delivered = m.Delivered
+		m = latest
+	}
+}
+
+func (r *Registry) observe(ctx context.Context, m bus.Message) (recorded bool, err error) {
+	report, err := r.receive(m, topology.ReportAgents)
+	if report == nil || err != nil {
+		return false, err
+	}
+	err = r.write(ctx, func() ([]ledger.Draft, error) {
+		var drafts []ledger.Draft
+		for _, d := range instance.Differences(r.view.InstancesOf(report.ServerId), report.GetAgents()) {
+			key := ledger.Key(d.Instance.ServerId, d.Instance.Agent)
+			drafts = append(drafts, r.guarded(r.reported(report, ledger.Instance, key, d.Observed)))
+		}
+		recorded = len(drafts) > 0
+		return drafts[:min(len(drafts), topology.MaxBatch)], nil
+	})
+	return recorded, err
+}
+
+func (r *Registry) seeSysinfo(ctx context.Context, m bus.Message) (recorded bool, err error) {
 	report, err := r.receive(m, topology.ReportSysinfo)
 	if report == nil || err != nil {
-		return err
+		return false, err
 	}
 	said := report.GetSysinfo()
-	return r.write(ctx, func() ([]ledger.Draft, error) {
+	err = r.write(ctx, func() ([]ledger.Draft, error) {
 		s, ok := r.view.Server(report.ServerId)
-		if !ok || !server.Managed(s) || said.TaskId == "" && proto.Equal(s.Sysinfo, said.Sysinfo) {
+		recorded = ok && server.Managed(s) && (said.TaskId != "" || !proto.Equal(s.Sysinfo, said.Sysinfo))
+		if !recorded {
 			return nil, nil
 		}
 		seen := &serverv1.SysinfoSeen{Sysinfo: said.Sysinfo, BootId: report.BootId, RequestId: said.TaskId}
 		return []ledger.Draft{r.guarded(r.reported(report, ledger.Server, s.Id, seen))}, nil
 	})
+	return recorded, err
 }
 
 // reported makes a fact that a report led to. Its id is computed from the report, so

@@ -57,3 +57,35 @@ func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 		})
 	}
 }
+
+// Two registries share the reports, so two of one server may be handled in any order,
+// and the later one may say nothing new: the earlier must not have the last word.
+func TestTheLastReportIsWhatIsBelievedWhoeverIsSlow(t *testing.T) {
+	s, id := installed(t, "web")
+	slow, _ := s.registry()
+	image := s.instance("web").Wanted
+	address := topology.ServerAddress{Cell: "main", Server: id}
+	report := func(number uint64, health instancev1.Health) *reportv1.Report {
+		found := &reportv1.Found{Agent: "web", Image: image, Health: health}
+		return &reportv1.Report{ServerId: id, BootId: "boot", Sequence: number, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}}}
+	}
+	early := report(5, instancev1.Health_HEALTH_BAD)
+	s.report(topology.ReportAgents, report(6, instancev1.Health_HEALTH_GOOD)) // says what is known
+	data, err := proto.Marshal(early)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+
+	err = slow.handleAgents(ctx, bus.Message{Subject: topology.ReportSubject(address, topology.ReportAgents), Data: data, Delivered: 2})
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
+	last, _ := facts[len(facts)-1].Body.(*instancev1.Observed)
+	if last.GetHealth() == instancev1.Health_HEALTH_BAD {
+		t.Errorf("the earlier report has the last word: %v", last)
+	}
+}
