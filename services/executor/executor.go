@@ -133,6 +133,7 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 	if errors.Is(err, engine.ErrDead) {
 		return x.bury(who, j, l)
 	}
+	s.end(x.cfg.StopAgents)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -145,6 +146,29 @@ func TestAServerThatIsDeadKeepsNothingButAWord(t *testing.T) {
 	again := executor.New(executor.Config{Root: s.root, Log: zerolog.Nop()})
 	if err := again.Run(context.Background()); err != nil {
 		t.Errorf("started again it ends with %v", err)
+	}
+}
+
+func TestAnExecutorThatWasStoppedSaysSo(t *testing.T) {
+	s := newSite(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.executor().Run(ctx) }()
+	bustest.Eventually(t, "it runs", func() bool {
+		is, err := executor.ReadStatus(s.root)
+		return err == nil && is.Connected
+	})
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	is, err := executor.ReadStatus(s.root)
+	if err != nil || is.State != executor.StateStopped || is.Connected || is.Fresh(time.Now()) == nil {
+		t.Errorf("status %+v, %v", is, err)
+	}
+	var text strings.Builder
+	if err := is.Print(&text, time.Now()); err != nil || !strings.Contains(text.String(), "executor  stopped") || strings.Contains(text.String(), "connected") {
+		t.Errorf("it prints %v:\n%s", err, text.String())
 	}
 }
 

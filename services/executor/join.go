@@ -2,8 +2,11 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -29,8 +32,9 @@ type Invitation struct {
 }
 
 // Join makes a key, asks the registry for credentials and keeps them under Root. It may
-// be repeated: with the same key the registry gives the same answer. A root that belongs
-// to another server is refused with a Conflict. It gives the server's id.
+// be repeated: with the same key the registry gives the same answer. A token that is
+// refused leaves no key behind. A root that belongs to another server is refused with a
+// Conflict. It gives the server's id.
 func Join(ctx context.Context, i Invitation) (serverID string, err error) {
 	root, err := layout.New(i.Root)
 	if err != nil {
@@ -61,6 +65,7 @@ func Join(ctx context.Context, i Invitation) (serverID string, err error) {
 }
 
 func enrol(ctx context.Context, i Invitation, root layout.Root, token trust.Token) error {
+	fresh := notThere(root.Key())
 	if err := os.MkdirAll(filepath.Dir(root.Home()), 0o755); err != nil {
 		return err
 	}
@@ -68,6 +73,17 @@ func enrol(ctx context.Context, i Invitation, root layout.Root, token trust.Toke
 	if err != nil {
 		return err
 	}
+	err = ask(ctx, i, root, token, key)
+	// A key that was refused was never admitted: an answer that was lost gives no refusal.
+	if fresh && fault.Is(err, fault.Denied) {
+		_ = identity.Remove(root)
+		_ = os.Remove(root.Home()) // only when it is empty
+	}
+	return err
+}
+
+// ask presents the token and the key to the registry, and keeps what it answers.
+func ask(ctx context.Context, i Invitation, root layout.Root, token trust.Token, key identity.Key) error {
 	is := identity.Identity{ServerID: token.ServerID, Cell: token.Cell, URL: token.URL, PublicKey: key.Public}
 	if i.URL != "" {
 		is.URL = i.URL
@@ -77,11 +93,11 @@ func enrol(ctx context.Context, i Invitation, root layout.Root, token trust.Toke
 		Credentials: func() (string, []byte, error) { return token.JWT, []byte(token.Seed), nil },
 	})
 	if err != nil {
-		return err
+		return notLetIn(err, token, is.URL, time.Now())
 	}
 	defer conn.Close()
 	if err := conn.WaitConnected(ctx); err != nil {
-		return err
+		return notLetIn(err, token, is.URL, time.Now())
 	}
 	answer, err := bus.Ask[*registryv1.EnrolResponse](ctx, conn, topology.EnrolSubject(is.Address()), &registryv1.EnrolRequest{
 		ServerId: token.ServerID, Secret: token.Secret, PublicKey: key.Public, Sysinfo: sysinfo.Read(ctx),
@@ -91,4 +107,26 @@ func enrol(ctx context.Context, i Invitation, root layout.Root, token trust.Toke
 	}
 	is.JWT = answer.GetUserJwt()
 	return is.Write(root)
+}
+
+// notLetIn says why the bus did not let a token in; any other error stays as it is.
+func notLetIn(err error, token trust.Token, url string, at time.Time) error {
+	if !fault.Is(err, fault.Denied) {
+		return err
+	}
+	r := &apiv1.Refusal{
+		Component: "bus", Code: "LOGIN_REFUSED",
+		Message: "the bus at " + url + " does not take the token; it may be another Garrison's",
+		Try:     "a new token: garrison server enroll NAME",
+	}
+	if until := token.Expires(); !until.IsZero() && until.Before(at) {
+		r.Code, r.Message = "EXPIRED_TOKEN", "the token expired at "+until.Format(time.RFC3339)
+		r.Try = "garrison server forget " + token.ServerID + ", then a new token: garrison server enroll NAME"
+	}
+	return fault.Refuse(fault.Denied, r)
+}
+
+func notThere(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }

@@ -85,15 +85,15 @@ func TestAJoinWhoseAnswerWasLostIsRepeatedWithTheSameKey(t *testing.T) {
 	}
 }
 
-func TestARefusalReachesThePersonAndLeavesNoIdentity(t *testing.T) {
+func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
 	r, root := newRegistry(t), t.TempDir()
 	r.keys = []string{"another"}
 	_, err := r.join(root, here.Server)
 	if got := fault.RefusalOf(err).GetCode(); got != "USED_TOKEN" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(root, "executor", "identity.json")); err == nil {
-		t.Error("there is an identity")
+	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

@@ -10,11 +10,10 @@ import (
 
 // Print writes the status for a person.
 func (s Status) Print(out io.Writer, now time.Time) error {
-	bus := "away"
-	if s.Connected {
+	state, bus := s.State, "away"
+	if s.Fresh(now) == nil && s.Connected {
 		bus = "connected"
 	}
-	state := s.State
 	if s.Fresh(now) != nil && s.State == StateRunning {
 		state = "not running"
 	}

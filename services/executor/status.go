@@ -23,10 +23,11 @@ import (
 // The states of an executor.
 const (
 	StateRunning        = "running"
+	StateStopped        = "stopped"
 	StateDecommissioned = "decommissioned"
 )
 
-// Status is what the running executor tells about itself, in a file.
+// Status is what the executor tells about itself, in a file.
 type Status struct {
 	ServerID  string        `json:"server_id"`
 	Cell      string        `json:"cell"`
@@ -127,6 +128,23 @@ func (t *teller) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
+	}
+}
+
+// end writes the last status of an executor that was told to stop.
+func (t *teller) end(agentsStopped bool) {
+	s, err := t.look()
+	s.State, s.Pid, s.Connected = StateStopped, 0, false
+	for i := range s.Agents {
+		if agentsStopped {
+			s.Agents[i].Health, s.Agents[i].Pid, s.Agents[i].StartedAt = StateStopped, 0, time.Time{}
+		}
+	}
+	if err == nil {
+		err = writeStatus(t.root, s)
+	}
+	if err != nil {
+		t.log.Warn().Err(err).Msg("status not written")
 	}
 }
 

@@ -45,7 +45,7 @@ func main() {
 	err := command(ctx, os.Args[1:])
 	stop()
 	if errors.Is(err, config.ErrUsage) {
-		os.Exit(2)
+		os.Exit(config.ExitCode(err))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, line(err))
@@ -87,7 +87,7 @@ func command(ctx context.Context, args []string) error {
 		return f.then(args, func() error { return f.run(ctx) })
 	case "status":
 		f.StringVar(&f.output, "o", "text", "text or json")
-		return f.then(args, func() error { return f.status(os.Stdout) })
+		return f.then(args, func() error { return f.status(os.Stdout, os.Stderr) })
 	case "health":
 		return f.then(args, f.health)
 	case "version", "--version":
@@ -132,10 +132,15 @@ func (f *flags) join(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
 	id, err := executor.Join(ctx, executor.Invitation{Root: f.root, Token: f.token, URL: f.url, Log: log})
-	if err == nil {
-		fmt.Fprintf(out, "joined as server %s\n", id)
+	if err != nil {
+		return err
 	}
-	return err
+	if s, e := executor.ReadStatus(f.root); e == nil && s.State == executor.StateDecommissioned && s.ServerID == id {
+		fmt.Fprintf(out, "server %s was decommissioned; this token is spent\n", id)
+		return nil
+	}
+	fmt.Fprintf(out, "joined as server %s\n", id)
+	return nil
 }
 
 func (f *flags) run(ctx context.Context) error {
@@ -163,7 +168,11 @@ func (f *flags) health() error {
 	return s.Fresh(time.Now())
 }
 
-func (f *flags) status(out io.Writer) error {
+func (f *flags) status(out, stderr io.Writer) error {
+	if f.output != "text" && f.output != "json" {
+		fmt.Fprintf(stderr, "executor status: -o %q is not a format (want text or json)\n", f.output)
+		return config.ErrUsage
+	}
 	s, err := executor.ReadStatus(f.root)
 	if err != nil {
 		return err
