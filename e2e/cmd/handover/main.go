@@ -20,7 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 )
 
-// load is four hundred requests a second at most, and six slow ones always under way.
+// load is four hundred quick requests a second, and six slow ones always under way.
 var load = handover.Load{Quick: 8, Slow: 6, Every: 20 * time.Millisecond}
 
 // forEach bounds an upgrade, and what comes before the first.

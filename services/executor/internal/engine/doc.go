@@ -16,4 +16,6 @@
 //  5. A document never interrupts a change. Of several that wait, the newest counts, and
 //     none is older than the last one that was taken.
 //  6. At most Parallel changes are under way, one for an agent.
+//  7. An agent's sockets are open from before the switch until no version in the
+//     inventory names them: a change closes none that it does not replace.
 package engine

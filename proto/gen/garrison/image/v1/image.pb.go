@@ -353,7 +353,8 @@ func (*Ready_Tcp) isReady_Probe() {}
 // refused while one replaces the other. A version gets it listening and non-blocking, as systemd hands over sockets
 // (sd_listen_fds(3)): LISTEN_FDS sockets from file descriptor 3 on, in the order of the manifest, with their names
 // in LISTEN_FDNAMES, for the process LISTEN_PID. It is opened once for an agent, before the first version that names
-// its address is switched to, and closed after the last one.
+// its address is switched to, and closed after the last one. While two versions share it, a probe of its address may be
+// answered by either: a version that is to be proven beside the old one says READY=1.
 type Socket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the agent knows it by: a name, once in a manifest.
