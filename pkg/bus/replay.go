@@ -17,8 +17,9 @@ const (
 )
 
 // Replay hands a stream's messages to f in chunks, in order, from a place on, and keeps
-// following until ctx is done, f fails or the stream's consumer breaks. Who calls it
-// again goes on behind the last message that f took. f owns the slice.
+// following until ctx is done, f fails or the stream's consumer breaks. A message that
+// is missing, also the first, is an error. Who calls it again goes on behind the last
+// message that f took. f owns the slice.
 func (c *Conn) Replay(ctx context.Context, stream string, from uint64, f func([]Message) error) error {
 	bind, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
@@ -58,9 +59,9 @@ func collect(ctx context.Context, it jetstream.MessagesContext, next uint64, f f
 			return fmt.Errorf("replay: %w", err)
 		}
 		if meta.Sequence.Stream < next {
-			continue // seen before the consumer was made again
+			continue // it was handed on before the consumer was made again
 		}
-		if meta.Sequence.Stream > next && len(chunk)+int(next) > 1 && next > 1 {
+		if meta.Sequence.Stream > next {
 			return fmt.Errorf("replay: gap: want sequence %d, have %d", next, meta.Sequence.Stream)
 		}
 		next = meta.Sequence.Stream + 1

@@ -76,7 +76,8 @@ func (c *Conn) NewService(name, version string, services ...protoreflect.Service
 func (s *Service) Close() { _ = s.micro.Stop() }
 
 // Handle answers one method, named as in its protobuf service. It is an error to name
-// one that no descriptor has or whose request is of another type.
+// one that no descriptor has or whose request is of another type. When it returns the
+// bus knows of it, as with Subscribe.
 func Handle[Q, R proto.Message](s *Service, method string, f func(context.Context, Caller, Q) (R, error)) error {
 	d, ok := s.methods[method]
 	if !ok {
@@ -87,13 +88,15 @@ func Handle[Q, R proto.Message](s *Service, method string, f func(context.Contex
 		return fault.New(fault.Internal, "method %s takes %s, not %s", method, want, have)
 	}
 	answer := func(r micro.Request) { serve(s, r, f) }
-	return s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
+	err := s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
 		s.slots <- struct{}{}
 		go func() {
 			defer func() { <-s.slots }()
 			answer(r)
 		}()
 	}), micro.WithEndpointSubject(topology.APISubject(s.name, AccessOf(d), kebab(method), "*")))
+	s.conn.settleSubscription()
+	return err
 }
 
 func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Context, Caller, Q) (R, error)) {
