@@ -106,6 +106,18 @@ func (d *disk) cut() error {
 	return errors.Join(d.unmount(), d.attach())
 }
 
+// turnReadOnly lets the file system find an error in itself, upon which it takes no more writes.
+func (d *disk) turnReadOnly() error {
+	if err := command("mount", "-o", "remount,errors=remount-ro", d.mount); err != nil {
+		return err
+	}
+	device, err := exec.Command("findmnt", "-n", "-o", "SOURCE", d.mount).Output()
+	if err != nil {
+		return fmt.Errorf("find the device of %s: %w", d.mount, err)
+	}
+	return os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error"), []byte("1"), 0o200)
+}
+
 func command(name string, args ...string) error {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {

@@ -21,13 +21,14 @@ import (
 // settle sweeps, makes sure that what the inventory says runs, and reports the end.
 func (c *change) settle(ctx context.Context) error {
 	c.closeNotify()
+	err := c.step(ctx, sweep)
+	// After the sweep, which may have made the space that a start needs.
 	if err := c.keepInventory(); err != nil {
 		c.log.Error().Err(err).Msg("agent not started")
 	}
 	if err := c.trimSockets(c.rec.Agent); err != nil {
 		c.log.Error().Err(err).Msg("sockets not closed")
 	}
-	err := c.step(ctx, sweep)
 	if ctx.Err() != nil {
 		return errStopped
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -99,7 +100,9 @@ func (c *change) startNew() error {
 	}
 	u.SetEnv(spec.Env)
 	c.unit = u
-	if _, err := u.Start(); err != nil {
+	if _, err := u.Start(); errors.Is(err, syscall.ENOSPC) {
+		return err // not the version's fault
+	} else if err != nil {
 		return refuse("NOT_STARTED", "%v", err)
 	}
 	c.cfg.FailPoint("new started")

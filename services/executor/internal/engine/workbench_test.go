@@ -164,8 +164,9 @@ func instanceOf(agent string) string { return ident.From("instance", agent) }
 type running struct {
 	*Engine
 	*workbench
-	j    *journal.Journal
-	stop func() error
+	j       *journal.Journal
+	stop    func() error
+	stopped func() error // waits until it ends by itself
 }
 
 // run starts an engine; it ends with the test, or with stop.
@@ -184,10 +185,15 @@ func (b *workbench) run(change ...func(*Config)) *running {
 	}
 	e := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
+	b.t.Cleanup(cancel)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	stopped := false
 	r := &running{Engine: e, workbench: b, j: j}
+	r.stopped = func() error {
+		stopped = true
+		return <-done
+	}
 	r.stop = func() error {
 		if stopped {
 			return nil

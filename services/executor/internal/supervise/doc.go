@@ -17,4 +17,5 @@
 //  5. The executor's own end does not touch the processes: their output goes to a file,
 //     not to a pipe, and they are in sessions of their own.
 //  6. An output file is cut at Policy.OutputBytes, keeping the part before in output.log.1.
+//     It is looked at every 2 s at least, and every 50 ms while it grows beyond that.
 package supervise

@@ -1,9 +1,7 @@
 package supervise
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -65,6 +63,7 @@ func (u *Unit) Start() (adopted bool, err error) {
 	p, adopted, err := open(u.spec)
 	if p != nil {
 		u.proc = p
+		go u.boundOutput(p.exited)
 		u.status.Pid, u.status.StartedAt = p.Pid, p.StartedAt
 	}
 	return adopted, err
@@ -177,14 +176,10 @@ func (u *Unit) Leave() {
 
 func (u *Unit) keep(stop, done chan struct{}) {
 	defer close(done)
-	cut := time.NewTicker(outputEvery)
-	defer cut.Stop()
 	for {
 		select {
 		case <-stop:
 			return
-		case <-cut.C:
-			u.cutOutput()
 		case <-u.Exited():
 			if !u.restart(stop) {
 				return
@@ -192,8 +187,6 @@ func (u *Unit) keep(stop, done chan struct{}) {
 		}
 	}
 }
-
-const outputEvery = 5 * time.Second
 
 // restart starts an ended process again after its back-off. It gives false when it was stopped meanwhile.
 func (u *Unit) restart(stop chan struct{}) bool {
@@ -241,18 +234,4 @@ func (p Policy) wait(restarts int) time.Duration {
 		return p.Resting
 	}
 	return min(p.Longest, p.First<<min(restarts-1, 20))
-}
-
-// cutOutput keeps the output file below its bound. The agent has it open for appending,
-// so it is copied and truncated; what is written between the two is lost.
-func (u *Unit) cutOutput() {
-	info, err := os.Stat(u.spec.Output)
-	if err != nil || info.Size() < u.policy.OutputBytes {
-		return
-	}
-	tail := Tail(u.spec.Output, 0, u.policy.OutputBytes)
-	err = errors.Join(os.WriteFile(u.spec.Output+".1", []byte(tail), 0o600), os.Truncate(u.spec.Output, 0))
-	if err != nil {
-		u.log.Warn().Err(err).Msg("output not cut")
-	}
 }

@@ -2,16 +2,20 @@
 // "ready" says READY=1 and runs until SIGTERM; "plain" runs until SIGTERM; "mute" never
 // says READY=1; "crash" ends at once; "setup" writes a file and ends well; "stubborn"
 // says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while; "serve"
-// says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS.
+// says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS;
+// "family" says READY=1 and has three children, one of which ignores SIGTERM; "flood"
+// says READY=1 and writes 64 MB/s.
 package main
 
 import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -32,12 +36,23 @@ func main() {
 		return
 	case "setup-fails":
 		os.Exit(5)
-	case "ready", "later", "stubborn":
+	case "ready", "later", "stubborn", "family", "flood":
 		ready()
 	}
 	switch what {
 	case "serve":
 		serve(version, stop)
+	case "family":
+		for _, child := range []string{"plain", "plain", "stubborn"} {
+			if err := exec.Command(os.Args[0], child).Start(); err != nil {
+				os.Exit(8)
+			}
+		}
+		<-stop
+	case "flood":
+		for line := []byte(strings.Repeat("x", 64<<10-1) + "\n"); ; time.Sleep(time.Millisecond) {
+			_, _ = os.Stdout.Write(line)
+		}
 	case "later":
 		select {
 		case <-time.After(300 * time.Millisecond):
