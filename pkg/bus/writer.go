@@ -28,8 +28,9 @@ const (
 // Writer records facts in the ledger for one service. Many goroutines append at once;
 // one goroutine, Run, commits for all of them.
 type Writer struct {
-	conn  *Conn
-	queue chan *unit
+	conn    *Conn
+	queue   chan *unit
+	stopped chan struct{} // closed when Run has returned
 }
 
 // unit is the facts of one Append: all or none.
@@ -48,7 +49,7 @@ type result struct {
 
 // NewWriter makes a writer. Nothing is recorded until Run runs.
 func (c *Conn) NewWriter() *Writer {
-	return &Writer{conn: c, queue: make(chan *unit, queuedUnits)}
+	return &Writer{conn: c, queue: make(chan *unit, queuedUnits), stopped: make(chan struct{})}
 }
 
 // Append records facts, all or none, and gives the sequence of the last. At most
@@ -71,8 +72,20 @@ func (w *Writer) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, er
 	select {
 	case r := <-u.done:
 		return r.last, r.err
+	case <-w.stopped:
+		return u.answered()
 	case <-ctx.Done():
 		return 0, fault.New(fault.Unavailable, "append: the outcome is not known: %w", ctx.Err())
+	}
+}
+
+// answered gives the answer that a writer which has stopped gave, if it did.
+func (u *unit) answered() (uint64, error) {
+	select {
+	case r := <-u.done:
+		return r.last, r.err
+	default:
+		return 0, fault.New(fault.Unavailable, "append: the writer has stopped")
 	}
 }
 
@@ -96,14 +109,12 @@ func newUnit(ctx context.Context, drafts []ledger.Draft) (*unit, error) {
 
 // Run commits until ctx is done. What still waits then is answered as Unavailable.
 func (w *Writer) Run(ctx context.Context) error {
+	defer close(w.stopped)
 	var held []*unit
 	for {
 		batch, rest, err := w.gather(ctx, held)
 		if err != nil {
-			for _, u := range rest {
-				u.done <- result{err: fault.New(fault.Unavailable, "append: %w", err)}
-			}
-			return nil
+			return nil // whoever waits hears of it by the channel
 		}
 		held = rest
 		w.commit(ctx, batch)

@@ -293,3 +293,31 @@ func TestAppendWithoutAWriterEndsWithItsContext(t *testing.T) {
 		t.Errorf("Append: %v, want unavailable", err)
 	}
 }
+
+func TestWhatStillWaitsIsAnsweredWhenTheWriterStops(t *testing.T) {
+	b := bustest.Start(t)
+	w := b.Dial(t, "test").NewWriter()
+	const waiting = 20
+	answers := make(chan error, waiting)
+	for i := range waiting {
+		go func() {
+			_, err := w.Append(t.Context(), ledger.Free(queued(fmt.Sprintf("k%d", i))))
+			answers <- err
+		}()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Run(ctx) }()
+	cancel()
+	<-stopped
+	for range waiting {
+		select {
+		case err := <-answers:
+			if err != nil && !fault.Is(err, fault.Unavailable) {
+				t.Errorf("answered with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("an append was not answered")
+		}
+	}
+}

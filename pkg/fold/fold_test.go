@@ -281,3 +281,24 @@ func TestNounsThatAreNotHeardAreNotApplied(t *testing.T) {
 		t.Errorf("%d misfits, want none", follower.Misfits())
 	}
 }
+
+// A fact of a newer version must not make every later write on its key a conflict.
+func TestAFactThatCannotBeReadMovesItsKey(t *testing.T) {
+	h := newHarness(t)
+	v := newCounting()
+	f, _ := h.follow(v, fold.Options{})
+	h.queue("a", 1)
+	end, err := h.conn.PublishDurable(t.Context(), bus.Durable{Subject: "garrison.ledger.task.a0.of-a-newer-version", Data: []byte("?")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.wait(f, end)
+	var sequence uint64
+	f.Read(func() { sequence = v.tasks.Sequence("a0") })
+	if sequence != end || f.Misfits() != 1 {
+		t.Fatalf("the key is at %d with %d misfits, want %d and 1", sequence, f.Misfits(), end)
+	}
+	if _, err := h.w.Append(t.Context(), ledger.OnKey(h.fact("a0", &taskv1.Cancelled{}), sequence)); err != nil {
+		t.Errorf("the next fact on the key: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -262,18 +263,17 @@ func (f *Follower) follow(ctx context.Context) error {
 func (f *Follower) apply(c chunk) error {
 	f.mu.Lock()
 	for i := range c.facts {
-		if !f.view.Apply(c.facts[i]) {
+		if !f.applyOne(c.facts[i]) {
 			f.misfits.Add(1)
 		}
 	}
-	f.misfits.Add(c.unreadable)
 	f.position, f.stored = c.last, c.stored
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
 
-	if f.isReady && f.opts.OnFacts != nil && len(c.facts) > 0 {
-		f.opts.OnFacts(c.facts)
+	if told := slices.DeleteFunc(c.facts, func(f ledger.Fact) bool { return f.Body == nil }); f.isReady && f.opts.OnFacts != nil && len(told) > 0 {
+		f.opts.OnFacts(told)
 	}
 	f.sayReady()
 	if f.position-f.saved >= snapshotEvery {
@@ -282,6 +282,20 @@ func (f *Follower) apply(c chunk) error {
 		}
 	}
 	return nil
+}
+
+// applyOne folds one fact and says whether it fit. One that this code cannot read only
+// moves the sequence of its key, so that the guards of later facts on the key are right.
+func (f *Follower) applyOne(fact ledger.Fact) bool {
+	if fact.Body != nil {
+		return f.view.Apply(fact)
+	}
+	for _, t := range f.view.Tables() {
+		if t.Name() == string(fact.Noun) {
+			t.Touch(fact.Key, fact.Sequence)
+		}
+	}
+	return false
 }
 
 func (f *Follower) sayReady() {

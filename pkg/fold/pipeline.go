@@ -11,10 +11,9 @@ import (
 
 // chunk is a run of messages, decoded.
 type chunk struct {
-	facts      []ledger.Fact
-	last       uint64    // the sequence of the last message
-	stored     time.Time // when the last message was stored
-	unreadable uint64    // messages that are no facts this code knows
+	facts  []ledger.Fact
+	last   uint64    // the sequence of the last message
+	stored time.Time // when the last message was stored
 }
 
 // pipeline decodes chunks of messages side by side and applies them in order.
@@ -92,8 +91,14 @@ func (p *pipeline) wait() error {
 	return p.err
 }
 
+// unreadable stands for a fact that this code does not know: it has no body.
+func unreadable(m *bus.Message) ledger.Fact {
+	noun, key, _ := ledger.KeyOf(m.Subject)
+	return ledger.Fact{Noun: noun, Key: key, Sequence: m.Sequence}
+}
+
 // decode reads the facts of a chunk that the view hears. A message that cannot be read
-// is counted: a fact of a newer version must not stop an older service.
+// keeps its place: a fact of a newer version must not stop an older service.
 func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
 	c := chunk{facts: make([]ledger.Fact, 0, len(msgs))}
 	for i := range msgs {
@@ -104,8 +109,7 @@ func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
 		}
 		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
 		if err != nil {
-			c.unreadable++
-			continue
+			f = unreadable(m)
 		}
 		c.facts = append(c.facts, f)
 	}

@@ -92,9 +92,11 @@ func (t *Table[T]) All() func(yield func(string, T) bool) {
 	}
 }
 
-// Stored is a table as snapshots see it.
+// Stored is a table as snapshots see it. Its name is the noun that it is keyed by, or
+// anything that is no noun.
 type Stored interface {
 	Name() string
+	Touch(key string, sequence uint64)
 	save(emit func(*viewv1.Row) error) error
 	load(*viewv1.Row) error
 }

@@ -149,6 +149,12 @@ func Decode(subject string, header map[string][]string, data []byte, sequence ui
 	}, nil
 }
 
+// KeyOf gives the noun and key of a ledger subject, whether or not its fact is known.
+func KeyOf(subject string) (n Noun, key string, ok bool) {
+	noun, key, _, ok := split(subject)
+	return Noun(noun), key, ok
+}
+
 // NounOf gives the noun of a ledger subject, without decoding anything; empty when it has none.
 func NounOf(subject string) Noun {
 	rest, ok := strings.CutPrefix(subject, Prefix)

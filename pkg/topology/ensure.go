@@ -16,9 +16,12 @@ import (
 // that differ. A difference that could lose data is refused with a Conflict that lists
 // it, and nothing is changed.
 func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	for _, want := range Streams(replicas) {
-		if err := ensureStream(ctx, js, want); err != nil {
-			return fmt.Errorf("provision stream %s: %w", want.Name, err)
+	// Every stream is looked at before the first is changed.
+	for _, step := range []func(context.Context, jetstream.JetStream, jetstream.StreamConfig) error{checkStream, ensureStream} {
+		for _, want := range Streams(replicas) {
+			if err := step(ctx, js, want); err != nil {
+				return fmt.Errorf("provision stream %s: %w", want.Name, err)
+			}
 		}
 	}
 	for _, c := range AllConsumers {
@@ -29,19 +32,29 @@ func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	return nil
 }
 
+// ensureStream creates a stream, or updates one that differs; checkStream allowed that.
 func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, want)
 		return err
 	}
+	if err == nil && len(Drift(s.CachedInfo().Config, want)) > 0 {
+		_, err = js.UpdateStream(ctx, want)
+	}
+	return err
+}
+
+// checkStream refuses a stream that could only be made right by losing data.
+func checkStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
+	s, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	drift := Drift(s.CachedInfo().Config, want)
-	if len(drift) == 0 {
-		return nil
-	}
 	var lossy []string
 	for _, d := range drift {
 		if d.Lossy {
@@ -51,8 +64,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 	if len(lossy) > 0 {
 		return fault.New(fault.Conflict, "the stream on the bus differs in ways that could lose data: %s", strings.Join(lossy, "; "))
 	}
-	_, err = js.UpdateStream(ctx, want)
-	return err
+	return nil
 }
 
 // Difference is one setting of a stream that is not as it should be.
