@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -75,7 +77,9 @@ var keys = map[string][]string{
 func readRecipe(root *os.Root) (*recipe, error) {
 	f, err := root.Open(RecipeName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse(CodeNoRecipe, "%s has no %s", root.Name(), RecipeName)
+		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
+			Code: CodeNoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build --help, which shows one",
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -105,9 +109,28 @@ func parseRecipe(data []byte) (*recipe, error) {
 	}
 	r := &recipe{}
 	if err := json.Unmarshal(asJSON, r); err != nil {
-		return nil, refuse(CodeBadRecipe, "%s: %s", RecipeName, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, refuse(CodeBadRecipe, "%s: %s", RecipeName, wrongType(err))
 	}
 	return r, nil
+}
+
+// wrongType says which value is of another type than its key wants, in words of YAML.
+func wrongType(err error) string {
+	var e *json.UnmarshalTypeError
+	if !errors.As(err, &e) {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	have, _, _ := strings.Cut(e.Value, " ") // "number 1.5" is a number
+	want := "a map"
+	switch e.Type.Kind() {
+	case reflect.String:
+		want = "text, in quotes when it looks like a number"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Slice:
+		want = "a list"
+	}
+	return fmt.Sprintf("%s is of type %s, want %s", e.Field, strings.Replace(have, "array", "list", 1), want)
 }
 
 // checkKeys refuses keys that mean nothing, at any depth and in exactly this spelling.

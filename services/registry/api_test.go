@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -110,6 +112,10 @@ func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
 	if outcomes["none"] != 1 || outcomes["EXISTS"] != 7 {
 		t.Errorf("outcomes %v; want one invited and seven EXISTS", outcomes)
 	}
+	_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
+	if try := fault.RefusalOf(err).GetTry(); !strings.Contains(try, "garrison server forget one") {
+		t.Errorf("an invitation that was not used: try %q", try)
+	}
 }
 
 // furnished is a site with one of everything that others may name.
@@ -151,6 +157,7 @@ func TestARequestThatIsWrongIsRefusedWithACode(t *testing.T) {
 		{"DeleteEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.DeleteEnvironmentRequest{Name: "test"}},
 		{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
 		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
+		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "all"}},
 		{"InviteServer", "BAD_DURATION", &registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)}},
 		{"InviteServer", "BAD_LABEL", &registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"Rack": "1"}}},
 		{"InviteServer", "UNKNOWN_ENVIRONMENT", &registryv1.InviteServerRequest{Name: "two", Environment: "prodd"}},

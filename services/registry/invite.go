@@ -53,6 +53,9 @@ func (r *Registry) inviteServer(ctx context.Context, c bus.Caller, q *registryv1
 	return &registryv1.InviteServerResponse{ServerId: id, Token: token.String(), ExpiresAt: invited.ExpiresAt}, nil
 }
 
+// everyServer is what operators write for every server, so that none can have it as a name.
+const everyServer = "all"
+
 // invitation checks a request and fills in what it leaves open.
 func (r *Registry) invitation(q *registryv1.InviteServerRequest) (*serverv1.Invited, error) {
 	if r.Signer == nil {
@@ -70,6 +73,9 @@ func (r *Registry) invitation(q *registryv1.InviteServerRequest) (*serverv1.Invi
 	}
 	if ident.IsUUID(i.Name) {
 		return nil, invalid("BAD_NAME", fmt.Sprintf("server name %q looks like an id", i.Name))
+	}
+	if i.Name == everyServer {
+		return nil, invalid("BAD_NAME", fmt.Sprintf("a server cannot be named %q: selectors mean every server by it", i.Name))
 	}
 	if err := ident.CheckName("cell", i.Cell); err != nil {
 		return nil, badName(err)
@@ -93,9 +99,13 @@ func (r *Registry) invitation(q *registryv1.InviteServerRequest) (*serverv1.Invi
 // ledger, and the second is taken back here.
 func (r *Registry) invite(ctx context.Context, c bus.Caller, id string, invited *serverv1.Invited) error {
 	taken := exists("server", invited.Name, "garrison server show "+invited.Name)
+	unused := exists("invitation of server", invited.Name, "garrison server forget "+invited.Name+", which makes its token worthless, and invite it again")
 	recorded := false
 	err := r.write(ctx, func() ([]ledger.Draft, error) {
 		for s := range r.view.ServersNamed(invited.Name) {
+			if s.Life == serverv1.Life_LIFE_INVITED {
+				return nil, unused
+			}
 			if server.Living(s) {
 				return nil, taken
 			}
