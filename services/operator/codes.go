@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
@@ -94,7 +95,11 @@ func lineOf(err error) string {
 		}
 		return fault.Line(r)
 	}
-	return "garrison: " + err.Error()
+	text := err.Error()
+	if strings.HasPrefix(text, "garrison ") { // it begins with the command
+		return text
+	}
+	return "garrison: " + text
 }
 
 // refuse is a refusal by the command line itself.

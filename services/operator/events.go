@@ -112,7 +112,7 @@ func (s *session) eventsCommand() *cobra.Command {
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with new facts until Ctrl-C")
 	c.Flags().StringVar(&f.since, "since", "", "only facts since a `TIME` (RFC 3339) or for so long (10m, 2h)")
 	c.Flags().StringVar(&f.noun, "noun", "", "only facts about this `NOUN`")
-	c.Flags().StringVar(&f.id, "id", "", "only facts whose key or request has this `ID` or name")
+	c.Flags().StringVar(&f.id, "id", "", "only facts whose key or request has this `ID` or name; eight characters from an id's start or end are enough")
 	c.Flags().Uint32Var(&f.page.limit, "limit", 0, "with --since or --cursor the first, otherwise the last this many `FACTS`; 0 means all")
 	c.Flags().StringVar(&f.page.cursor, "cursor", "", "begin at this `SEQUENCE`")
 	return c
@@ -296,7 +296,27 @@ func (s *session) follow(ctx context.Context, r *reader, p *eventPrinter) error 
 	}
 }
 
-// matches says whether an id or a name is a part of the fact's key, or its request.
+// leastOfID is how much of an id must be given to find it: what tables show of one.
+const leastOfID = 8
+
+// matches says whether an id or a name is a part of the fact's key, or its request. The
+// start or the end of an id is enough, as tables show it.
 func (e event) matches(id string) bool {
-	return id == "" || e.Request == id || e.Key == id || slices.Contains(strings.Split(e.Key, "."), id)
+	if id == "" || e.Key == id {
+		return true
+	}
+	if first, rest, ok := strings.Cut(id, "."); ok && strings.HasPrefix(first, "…") { // …000000000001.beacon
+		own, ofKey, _ := strings.Cut(e.Key, ".")
+		return ofKey == rest && isPartOf(first, own)
+	}
+	return isPartOf(id, e.Request) || slices.ContainsFunc(strings.Split(e.Key, "."), func(part string) bool { return isPartOf(id, part) })
+}
+
+// isPartOf says whether what a person gave is a name or id, or the start or end of an id.
+func isPartOf(given, whole string) bool {
+	if given == whole {
+		return true
+	}
+	given = strings.ToLower(strings.TrimPrefix(given, "…"))
+	return ident.IsUUID(whole) && len(given) >= leastOfID && (strings.HasPrefix(whole, given) || strings.HasSuffix(whole, given))
 }

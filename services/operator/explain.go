@@ -17,7 +17,7 @@ import (
 var meanings = map[string]string{
 	// Said by the command line and the bus.
 	"BUS_AWAY":        "The bus cannot be reached at the address of the context. Nothing was asked. Look whether the bus runs and the address is right.",
-	"LOGIN_REFUSED":   "The bus does not accept the credentials of the context: they are of another Garrison, expired or revoked.",
+	"LOGIN_REFUSED":   "The bus does not accept the credentials of the context or the token: they are of another Garrison, expired or revoked.",
 	"NOT_ALLOWED":     "The role of the context may not do this. Viewers read, operators change, admins invite and forget servers.",
 	"NO_ANSWER":       "The bus is there, but no service of that name answers. Look at garrison versions --server.",
 	"NO_CONTEXT":      "Nobody said where the bus is. A context file does; save it with garrison context add NAME FILE.",
@@ -50,6 +50,7 @@ var meanings = map[string]string{
 	// Said by the registry about its records.
 	"UNKNOWN_ENVIRONMENT": "No environment has that name.",
 	"UNKNOWN_APPLICATION": "No application has that name.",
+	"EXISTS":              "Something of that name is there already.",
 	"IN_USE":              "Something still refers to it; take that away first.",
 	"NOT_DEAD":            "Only a dead server, or an invitation that was not used, can be forgotten.",
 	"KIND_FIXED":          "An agent's kind never changes. Create another agent.",
@@ -63,7 +64,8 @@ var meanings = map[string]string{
 	// Said when a server joins.
 	"UNKNOWN_TOKEN": "The token's server is not known, or its secret is wrong.",
 	"USED_TOKEN":    "The token was used by another key. Make a new one with garrison server enroll.",
-	"EXPIRED_TOKEN": "The token is too old. Make a new one with garrison server enroll.",
+	"EXPIRED_TOKEN": "The token is too old. Take the invitation back with garrison server forget, and invite the server again.",
+	"OTHER_SERVER":  "The directory belongs to another server. Join in another directory, or decommission that server first.",
 
 	// Said by the image-catalog and about image files.
 	"UNKNOWN_CHANNEL":  "No channel has that name.",
@@ -83,6 +85,9 @@ var meanings = map[string]string{
 	"UNKNOWN_KEY":      "garrison.yaml has a key that means nothing.",
 	"NO_COMMAND":       "The command is not in the directory, or cannot be run.",
 	"OUTSIDE":          "A path or a symbolic link leads out of the directory.",
+	"BAD_MANIFEST":     "A field of the image's description is missing or not valid.",
+	"SPECIAL_FILE":     "Only files, directories and symbolic links can be packed.",
+	"TOO_LARGE":        "The image holds more than an image may.",
 	"BAD_VERSION":      "A version is a semantic version, such as 1.2.3.",
 	"UNKNOWN_PLATFORM": "Garrison does not run on that operating system and architecture.",
 
@@ -96,30 +101,53 @@ var meanings = map[string]string{
 	"DIGEST_MISMATCH":  "What the server fetched is not what the manifest says. Nothing was changed.",
 	"SETUP_FAILED":     "The set-up of a oneshot agent ended with an error.",
 	"NOT_STARTED":      "The agent's program could not be started.",
+	"EXITED":           "The agent ended before it had proven that it works. Its last words: garrison task show TASK.",
+	"UNSTABLE":         "The agent did not stay as it should while it was watched. Its last words: garrison task show TASK.",
 	"TIMED_OUT":        "A step took longer than it may.",
 }
 
 func (s *session) explainCommand() *cobra.Command {
+	codes := slices.Sorted(maps.Keys(meanings))
 	return &cobra.Command{
-		Use: "explain CODE", Short: "What a code in a refusal means, and what helps", Args: exactly("CODE"),
-		ValidArgs: slices.Sorted(maps.Keys(meanings)),
-		RunE: func(_ *cobra.Command, a []string) error {
+		Use: "explain [CODE | SERVER [AGENT]]", Short: "What a code in a refusal means; or why a server or an agent on it is as it is, and what comes next",
+		Example: "  garrison explain NO_MATCH\n" +
+			"  garrison explain web-1 beacon\n" +
+			"  garrison explain            # every code",
+		Args: atMost("CODE or SERVER", "AGENT"), ValidArgs: codes,
+		RunE: func(c *cobra.Command, a []string) error {
+			if len(a) == 0 {
+				return show(s, meaningListing, meaningList{meaningsOf(codes)}, meaningsOf(codes))
+			}
 			code := strings.ToUpper(a[0])
-			meaning, ok := meanings[code]
-			if !ok {
+			if _, ok := meanings[code]; ok && len(a) == 1 {
+				return showOne(s, s.view(), meaningListing, codeMeaning{code, meanings[code]})
+			}
+			if a[0] == code && strings.ContainsAny(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") && len(a) == 1 { // names of servers have no capitals
 				return refuse(fault.NotFound, &apiv1.Refusal{
 					Code: "UNKNOWN_CODE", Message: fmt.Sprintf("no code %s (%d are known)", code, len(meanings)),
-					Nearest: nearest(code, slices.Sorted(maps.Keys(meanings))),
+					Nearest: nearest(code, codes), Try: "garrison explain",
 				})
 			}
-			return showOne(s, s.view(), meaningListing, codeMeaning{code, meaning})
+			return s.explainServer(c.Context(), a[0], a[1:])
 		},
 	}
+}
+
+func meaningsOf(codes []string) []codeMeaning {
+	var out []codeMeaning
+	for _, code := range codes {
+		out = append(out, codeMeaning{code, meanings[code]})
+	}
+	return out
 }
 
 type codeMeaning struct {
 	Code    string `json:"code"`
 	Meaning string `json:"meaning"`
+}
+
+type meaningList struct {
+	Codes []codeMeaning `json:"codes"`
 }
 
 var meaningListing = listing[codeMeaning]{

@@ -30,6 +30,9 @@ func (s *session) imageBuildCommand() *cobra.Command {
 	o := image.BuildOptions{}
 	c := &cobra.Command{
 		Use: "build DIR", Short: "Pack a directory with a " + image.RecipeName + " into an image file", Args: exactly("DIR"),
+		Long: recipeText,
+		Example: "  garrison image build ./beacon\n" +
+			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg",
 		RunE: func(_ *cobra.Command, a []string) error {
 			o.Dir, o.At = a[0], s.now()
 			m, err := image.Build(o)

@@ -74,6 +74,13 @@ func (s *session) root() *cobra.Command {
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText})
 	root.SetHelpCommandGroupID("self")
 	root.SetCompletionCommandGroupID("self")
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, a []string) error {
+			_, _, err := root.Find(a)
+			return err // a topic that is none
+		}
+	}
 	return root
 }
 

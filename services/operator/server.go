@@ -77,6 +77,8 @@ func serverNext(v view, s server) string {
 		return "comes back, or is lost"
 	case s.GetLife() == serverv1.Life_LIFE_DYING:
 		return "agents go"
+	case s.GetPresence() == serverv1.Presence_PRESENCE_UNSPECIFIED: // it joined, and was never heard
+		return "executor run"
 	case s.GetPresence() != serverv1.Presence_PRESENCE_ONLINE:
 		return "comes back"
 	}
@@ -96,7 +98,8 @@ func (s *session) enrollCommand() *cobra.Command {
 	q := &registryv1.InviteServerRequest{}
 	c := &cobra.Command{
 		Use: "enroll NAME", Short: "Make a one-time token for a server that will come; it is printed alone", Args: exactly("NAME"),
-		Example: "  garrison server enroll web-1 --label rack=a1 > token",
+		Example: "  garrison server enroll web-1 --label rack=a1 --token-file web-1.token\n" +
+			"  garrison server enroll web-1 > web-1.token",
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
 			if q.Labels, err = parseLabels("--label", labels); err != nil {
@@ -124,7 +127,7 @@ func (s *session) enroll(ctx context.Context, q *registryv1.InviteServerRequest,
 	if err != nil {
 		return err
 	}
-	s.say("server %s (%s) may join until %s; on the machine, as root: executor join --token TOKEN", q.GetName(), r.GetServerId(), stamp(r.GetExpiresAt()))
+	s.say("server %s (%s) may join until %s; on the machine, as root: executor join --token-file FILE", q.GetName(), r.GetServerId(), stamp(r.GetExpiresAt()))
 	if file != "" {
 		return renameio.WriteFile(file, []byte(r.GetToken()+"\n"), 0o600)
 	}

@@ -104,7 +104,7 @@ func (s *session) noBus(err error) error {
 	return refuse(fault.Unavailable, &apiv1.Refusal{
 		Code: "BUS_AWAY", Component: "bus",
 		Message: fmt.Sprintf("no connection to the bus at %s as %s: %v", s.who.URL, s.who.Actor, err),
-		Try:     "garrison context list",
+		Try:     "start garrisond or the bus there, or choose another context: garrison context list",
 	})
 }
 
