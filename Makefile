@@ -49,8 +49,8 @@ UPGRADES ?= 100
 TAKEOVER ?= overlap
 
 .PHONY: handover
-handover: build ## upgrade an agent UPGRADES=100 times while clients ask it, and count lost requests; TAKEOVER=restart for the other way
-	@$(BIN)/handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER)
+handover: build ## upgrade an agent UPGRADES=100 times while clients ask it, and count lost requests; TAKEOVER=restart for the other way, ITSELF=1 for comparison without a handover
+	@$(BIN)/handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER) $(if $(ITSELF),--itself)
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module

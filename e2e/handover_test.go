@@ -18,7 +18,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	for _, takeover := range []string{"overlap", "restart"} {
 		t.Run(takeover, func(t *testing.T) {
 			w := newWorld(t, fleet.Options{}, "alpha")
-			if err := handover.Prepare(t.Context(), w.Fleet, takeover); err != nil {
+			if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: takeover}); err != nil {
 				t.Fatal(err)
 			}
 			count, err := handover.Run(t.Context(), w.Fleet, w.servers[0], 5, someLoad, func(int) {})
@@ -43,7 +43,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 // back when it is started again, and hands it on.
 func TestAKilledExecutorTakesTheSocketBack(t *testing.T) {
 	w := newWorld(t, fleet.Options{}, "alpha")
-	if err := handover.Prepare(t.Context(), w.Fleet, "overlap"); err != nil {
+	if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: "overlap"}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.servers[0]

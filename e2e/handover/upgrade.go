@@ -12,22 +12,37 @@ import (
 // Versions are the two between which an agent goes back and forth.
 var Versions = [2]string{"1.1.0", "2.1.0"}
 
+// Way is how one version replaces the other.
+type Way struct {
+	Takeover string // restart or overlap
+	Itself   bool   // each version opens its socket by itself, to see what that loses
+}
+
 const recipe = `agent: beacon
 version: %s
 kind: daemon
-description: says its version over HTTP, at a socket that is handed over
+description: says its version over HTTP
 run:
   command: beacon
-  args: ["-version", "${version}"]
+  args: ["-version", "${version}", "-listen", "127.0.0.1:${label.port}"]
   takeover: %s
   ready: {notify: true, timeout: 10s, soak: 100ms}
   stop_timeout: 10s
-  sockets: [{name: http, listen: "127.0.0.1:${label.port}"}]
 `
 
-// Prepare imports both versions of beacon, with a takeover (restart or overlap). The
-// agent must be known.
-func Prepare(ctx context.Context, f *fleet.Fleet, takeover string) error {
+const socket = `  sockets: [{name: http, listen: "127.0.0.1:${label.port}"}]
+`
+
+func (w Way) recipe(version string) []byte {
+	out := fmt.Appendf(nil, recipe, version, w.Takeover)
+	if !w.Itself {
+		out = append(out, socket...)
+	}
+	return out
+}
+
+// Prepare imports both versions of beacon. The agent must be known.
+func Prepare(ctx context.Context, f *fleet.Fleet, w Way) error {
 	program, err := os.ReadFile(filepath.Join(f.Bin, "beacon"))
 	if err != nil {
 		return fmt.Errorf("read the agent's program (make builds it): %w", err)
@@ -40,7 +55,7 @@ func Prepare(ctx context.Context, f *fleet.Fleet, takeover string) error {
 		if err := os.WriteFile(filepath.Join(dir, "beacon"), program, 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), fmt.Appendf(nil, recipe, version, takeover), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), w.recipe(version), 0o600); err != nil {
 			return err
 		}
 		if _, err := f.CLI(ctx, "image", "build", dir, "-o", dir+".gimg"); err != nil {

@@ -2,9 +2,10 @@
 // one server, upgrades an agent back and forth while clients ask it, each time on a new
 // connection, and counts what was refused and what failed.
 //
-//	handover --bin DIR [--upgrades 100] [--takeover overlap|restart]
+//	handover --bin DIR [--upgrades 100] [--takeover overlap|restart] [--itself]
 //
-// It ends with 0 when nothing was refused and nothing failed.
+// It ends with 0 when nothing was refused and nothing failed. With --itself each version
+// opens its socket by itself, which shows what is lost without a handover.
 package main
 
 import (
@@ -29,17 +30,19 @@ const forEach = 20 * time.Second
 func main() {
 	bin := flag.String("bin", "bin", "`DIRECTORY` with the binaries")
 	upgrades := flag.Int("upgrades", 100, "how `MANY` upgrades")
-	takeover := flag.String("takeover", "overlap", "how a version replaces the other: overlap or restart")
+	var way handover.Way
+	flag.StringVar(&way.Takeover, "takeover", "overlap", "how a version replaces the other: overlap or restart")
+	flag.BoolVar(&way.Itself, "itself", false, "the agent opens its socket by itself, for comparison")
 	flag.Parse()
 	ctx, cancel := lifecycle.Signals()
 	defer cancel()
-	if err := run(ctx, *bin, *takeover, *upgrades); err != nil {
+	if err := run(ctx, *bin, way, *upgrades); err != nil {
 		fmt.Fprintln(os.Stderr, "handover:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, bin, takeover string, upgrades int) (err error) {
+func run(ctx context.Context, bin string, way handover.Way, upgrades int) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(upgrades+1)*forEach)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "g-")
@@ -57,7 +60,7 @@ func run(ctx context.Context, bin, takeover string, upgrades int) (err error) {
 		}
 		err = os.RemoveAll(dir)
 	}()
-	server, err := start(ctx, f, takeover)
+	server, err := start(ctx, f, way)
 	if err != nil {
 		return err
 	}
@@ -67,25 +70,29 @@ func run(ctx context.Context, bin, takeover string, upgrades int) (err error) {
 			fmt.Printf("%d of %d upgrades\n", done, upgrades)
 		}
 	})
-	print(takeover, upgrades, time.Since(began), count)
+	print(way, upgrades, time.Since(began), count)
 	return errors.Join(err, count.Err())
 }
 
-func start(ctx context.Context, f *fleet.Fleet, takeover string) (*fleet.Server, error) {
+func start(ctx context.Context, f *fleet.Fleet, way handover.Way) (*fleet.Server, error) {
 	if err := f.Start(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := f.CLI(ctx, "agent", "create", "beacon", "--kind", "daemon"); err != nil {
 		return nil, err
 	}
-	if err := handover.Prepare(ctx, f, takeover); err != nil {
+	if err := handover.Prepare(ctx, f, way); err != nil {
 		return nil, err
 	}
 	return f.AddServer(ctx, "alpha")
 }
 
-func print(takeover string, upgrades int, took time.Duration, c handover.Count) {
-	fmt.Printf("\n%d upgrades (%s) in %.1f s, %d clients\n\n", upgrades, takeover, took.Seconds(), load.Quick+load.Slow)
+func print(way handover.Way, upgrades int, took time.Duration, c handover.Count) {
+	whose := "a socket that is handed over"
+	if way.Itself {
+		whose = "each version opens its socket by itself"
+	}
+	fmt.Printf("\n%d upgrades (%s, %s) in %.1f s, %d clients\n\n", upgrades, way.Takeover, whose, took.Seconds(), load.Quick+load.Slow)
 	fmt.Printf("  requests  %8d   (a new connection each; %.0f/s)\n", c.Requests, float64(c.Requests)/took.Seconds())
 	fmt.Printf("  refused   %8d\n  failed    %8d\n", c.Refused, c.Failed)
 	for _, v := range handover.Versions {
