@@ -15,6 +15,12 @@ import (
 
 // serve answers requests until ctx is done.
 func (r *Registry) serve(ctx context.Context) error {
+	// Joins first: whoever gets a token from this registry may use it at once.
+	stop, err := bus.Answer(r.Conn, "garrison.enrol.*.*", ledger.Registry, r.enrol)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	s, err := r.Conn.NewService(ledger.Registry, version.Version,
 		registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService"))
 	if err != nil {
@@ -37,11 +43,6 @@ func (r *Registry) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := bus.Answer(r.Conn, "garrison.enrol.*.*", ledger.Registry, r.enrol)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	r.Log.Info().Uint64("sequence", r.follower.Position()).Msg("registry serves")
 	<-ctx.Done()
 	return nil
