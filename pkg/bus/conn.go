@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,10 +93,18 @@ func Dial(o Options) (*Conn, error) {
 }
 
 func connectError(url string, err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+	if isLoginRefused(err) {
 		return fault.New(fault.Denied, "connect to the bus at %s: %w", url, err)
 	}
 	return fault.New(fault.Unavailable, "connect to the bus at %s: %w", url, err)
+}
+
+// isLoginRefused says whether the server did not let somebody in. The first connect gives
+// some refusals as the server's own text, and not as one of the client's errors.
+func isLoginRefused(err error) bool {
+	text := strings.ToLower(err.Error())
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		strings.HasSuffix(text, nats.AUTHENTICATION_EXPIRED_ERR) || strings.HasSuffix(text, nats.AUTHENTICATION_REVOKED_ERR)
 }
 
 func (c *Conn) natsOptions(o Options) []nats.Option {
