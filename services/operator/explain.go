@@ -97,6 +97,8 @@ var meanings = map[string]string{
 	"NOT_QUEUED":       "Only a task that is not assigned yet can be cancelled.",
 	"NOT_READY":        "The new version did not become ready in time; the old one runs again where there was one.",
 	"NO_SPACE":         "The server's disk has too little room for the image.",
+	"SOCKET_TAKEN":     "Something else listens at an address that the image declares, so it cannot be held for the agent. Nothing was changed.",
+	"BAD_SOCKET":       "The image declares a socket whose address cannot be listened at. Nothing was changed.",
 	"UNKNOWN_VARIABLE": "The image uses a ${variable} that the server does not have, such as a label.",
 	"DIGEST_MISMATCH":  "What the server fetched is not what the manifest says. Nothing was changed.",
 	"SETUP_FAILED":     "The set-up of a oneshot agent ended with an error.",
