@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestAnIntentPublishedByHandIsDecided(t *testing.T) {
 				_, err := w.CLI(t.Context(), "intent", "show", id)
 				return err
 			})
-			if out := w.ok("intent", "show", id, "-o", "json"); !contains(out, c.code) {
+			if out := w.ok("intent", "show", id, "-o", "json"); !strings.Contains(out, c.code) {
 				t.Errorf("want code %s in: %s", c.code, out)
 			}
 		})

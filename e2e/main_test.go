@@ -308,5 +308,3 @@ func within(t *testing.T, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
-
-func contains(s, part string) bool { return strings.Contains(s, part) }

@@ -107,24 +107,23 @@ func newUnit(ctx context.Context, drafts []ledger.Draft) (*unit, error) {
 	return u, nil
 }
 
-// Run commits until ctx is done. What still waits then is answered as Unavailable.
+// Run commits until ctx is done. Who still waits then is told by the channel stopped.
 func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.stopped)
 	var held []*unit
 	for {
-		batch, rest, err := w.gather(ctx, held)
-		if err != nil {
-			return nil // whoever waits hears of it by the channel
+		var batch []*unit
+		if batch, held = w.gather(ctx, held); ctx.Err() != nil {
+			return nil
 		}
-		held = rest
 		w.commit(ctx, batch)
 	}
 }
 
 // gather takes the units of the next commit: those held back before, then those that
 // wait, until the batch is full or nothing more comes. Units that collide with one in the
-// batch are held back, in order; see footprint.
-func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*unit, err error) {
+// batch are held back, in order; see footprint. It ends early when ctx is done.
+func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*unit) {
 	taken, facts := newFootprint(), 0
 	take := func(u *unit) {
 		if facts+len(u.msgs) > topology.MaxBatch || taken.collides(u) {
@@ -142,7 +141,7 @@ func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*un
 		case u := <-w.queue:
 			take(u)
 		case <-ctx.Done():
-			return nil, append(batch, held...), ctx.Err()
+			return nil, nil
 		}
 	}
 	var until <-chan time.Time
@@ -154,7 +153,7 @@ func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*un
 		default:
 		}
 		if len(batch) == 1 && len(batch[0].msgs) == 1 && len(held) == 0 {
-			return batch, held, nil // alone: no reason to wait
+			return batch, held // alone: no reason to wait
 		}
 		if until == nil {
 			until = time.After(gatherFor)
@@ -163,12 +162,12 @@ func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*un
 		case u := <-w.queue:
 			take(u)
 		case <-until:
-			return batch, held, nil
+			return batch, held
 		case <-ctx.Done():
-			return nil, append(batch, held...), ctx.Err()
+			return nil, nil
 		}
 	}
-	return batch, held, nil
+	return batch, held
 }
 
 // commit records the units and answers each.
