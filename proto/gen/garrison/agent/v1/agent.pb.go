@@ -107,7 +107,9 @@ type Agent struct {
 	// When it was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it was last changed.
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Values for its configuration. They win over its application's, and lose to an environment's and an instance's own.
+	Metadata      map[string]string `protobuf:"bytes,9,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +196,13 @@ func (x *Agent) GetCreatedAt() *timestamppb.Timestamp {
 func (x *Agent) GetChangedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *Agent) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
 	}
 	return nil
 }
@@ -331,7 +340,7 @@ var File_garrison_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_garrison_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dgarrison/agent/v1/agent.proto\x12\x11garrison.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
+	"\x1dgarrison/agent/v1/agent.proto\x12\x11garrison.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x17.garrison.agent.v1.KindR\x04kind\x12 \n" +
@@ -342,7 +351,11 @@ const file_garrison_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"9\n" +
+	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12B\n" +
+	"\bmetadata\x18\t \x03(\v2&.garrison.agent.v1.Agent.MetadataEntryR\bmetadata\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
 	"\aCreated\x12.\n" +
 	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"9\n" +
 	"\aChanged\x12.\n" +
@@ -370,26 +383,28 @@ func file_garrison_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_garrison_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_garrison_agent_v1_agent_proto_goTypes = []any{
 	(Kind)(0),                     // 0: garrison.agent.v1.Kind
 	(*Agent)(nil),                 // 1: garrison.agent.v1.Agent
 	(*Created)(nil),               // 2: garrison.agent.v1.Created
 	(*Changed)(nil),               // 3: garrison.agent.v1.Changed
 	(*Deleted)(nil),               // 4: garrison.agent.v1.Deleted
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	nil,                           // 5: garrison.agent.v1.Agent.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 }
 var file_garrison_agent_v1_agent_proto_depIdxs = []int32{
 	0, // 0: garrison.agent.v1.Agent.kind:type_name -> garrison.agent.v1.Kind
-	5, // 1: garrison.agent.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
-	5, // 2: garrison.agent.v1.Agent.changed_at:type_name -> google.protobuf.Timestamp
-	1, // 3: garrison.agent.v1.Created.agent:type_name -> garrison.agent.v1.Agent
-	1, // 4: garrison.agent.v1.Changed.agent:type_name -> garrison.agent.v1.Agent
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 1: garrison.agent.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	6, // 2: garrison.agent.v1.Agent.changed_at:type_name -> google.protobuf.Timestamp
+	5, // 3: garrison.agent.v1.Agent.metadata:type_name -> garrison.agent.v1.Agent.MetadataEntry
+	1, // 4: garrison.agent.v1.Created.agent:type_name -> garrison.agent.v1.Agent
+	1, // 5: garrison.agent.v1.Changed.agent:type_name -> garrison.agent.v1.Agent
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_garrison_agent_v1_agent_proto_init() }
@@ -403,7 +418,7 @@ func file_garrison_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_agent_v1_agent_proto_rawDesc), len(file_garrison_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

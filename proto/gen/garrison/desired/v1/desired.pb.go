@@ -48,9 +48,13 @@ type Entry struct {
 	// What the task does.
 	Verb v11.Verb `protobuf:"varint,8,opt,name=verb,proto3,enum=garrison.task.v1.Verb" json:"verb,omitempty"`
 	// When the task ends by itself.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Values for its configuration, merged.
+	Metadata map[string]string `protobuf:"bytes,10,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Their digest, as in garrison.instance.v1.Configuration.
+	ConfigurationDigest []byte `protobuf:"bytes,11,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Entry) Reset() {
@@ -142,6 +146,20 @@ func (x *Entry) GetVerb() v11.Verb {
 func (x *Entry) GetDeadline() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Entry) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Entry) GetConfigurationDigest() []byte {
+	if x != nil {
+		return x.ConfigurationDigest
 	}
 	return nil
 }
@@ -292,7 +310,9 @@ type Document struct {
 	// The agents that must go, by name.
 	Removals []*Removal `protobuf:"bytes,7,rep,name=removals,proto3" json:"removals,omitempty"`
 	// What it should report at once, by task.
-	Requests      []*Request `protobuf:"bytes,8,rep,name=requests,proto3" json:"requests,omitempty"`
+	Requests []*Request `protobuf:"bytes,8,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Once it is dead: the proof of that. Without one that holds, an executor does not remove itself.
+	Tombstone     *v12.Tombstone `protobuf:"bytes,9,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -383,11 +403,18 @@ func (x *Document) GetRequests() []*Request {
 	return nil
 }
 
+func (x *Document) GetTombstone() *v12.Tombstone {
+	if x != nil {
+		return x.Tombstone
+	}
+	return nil
+}
+
 var File_garrison_desired_v1_desired_proto protoreflect.FileDescriptor
 
 const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/desired/v1/desired.proto\x12\x13garrison.desired.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x02\n" +
+	"!garrison/desired/v1/desired.proto\x12\x13garrison.desired.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x03\n" +
 	"\x05Entry\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -400,7 +427,13 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\fdependencies\x18\x06 \x03(\tR\fdependencies\x12\x17\n" +
 	"\atask_id\x18\a \x01(\tR\x06taskId\x12*\n" +
 	"\x04verb\x18\b \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x126\n" +
-	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x91\x01\n" +
+	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12D\n" +
+	"\bmetadata\x18\n" +
+	" \x03(\v2(.garrison.desired.v1.Entry.MetadataEntryR\bmetadata\x121\n" +
+	"\x14configuration_digest\x18\v \x01(\fR\x13configurationDigest\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x01\n" +
 	"\aRemoval\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -409,7 +442,7 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"Z\n" +
 	"\aRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xb1\x03\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xee\x03\n" +
 	"\bDocument\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1e\n" +
@@ -420,7 +453,8 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2).garrison.desired.v1.Document.LabelsEntryR\x06labels\x124\n" +
 	"\aentries\x18\x06 \x03(\v2\x1a.garrison.desired.v1.EntryR\aentries\x128\n" +
 	"\bremovals\x18\a \x03(\v2\x1c.garrison.desired.v1.RemovalR\bremovals\x128\n" +
-	"\brequests\x18\b \x03(\v2\x1c.garrison.desired.v1.RequestR\brequests\x1a9\n" +
+	"\brequests\x18\b \x03(\v2\x1c.garrison.desired.v1.RequestR\brequests\x12;\n" +
+	"\ttombstone\x18\t \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1;desiredv1b\x06proto3"
@@ -437,34 +471,38 @@ func file_garrison_desired_v1_desired_proto_rawDescGZIP() []byte {
 	return file_garrison_desired_v1_desired_proto_rawDescData
 }
 
-var file_garrison_desired_v1_desired_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_garrison_desired_v1_desired_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_garrison_desired_v1_desired_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: garrison.desired.v1.Entry
 	(*Removal)(nil),               // 1: garrison.desired.v1.Removal
 	(*Request)(nil),               // 2: garrison.desired.v1.Request
 	(*Document)(nil),              // 3: garrison.desired.v1.Document
-	nil,                           // 4: garrison.desired.v1.Document.LabelsEntry
-	(*v1.Manifest)(nil),           // 5: garrison.image.v1.Manifest
-	(v11.Verb)(0),                 // 6: garrison.task.v1.Verb
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(v12.Life)(0),                 // 8: garrison.server.v1.Life
+	nil,                           // 4: garrison.desired.v1.Entry.MetadataEntry
+	nil,                           // 5: garrison.desired.v1.Document.LabelsEntry
+	(*v1.Manifest)(nil),           // 6: garrison.image.v1.Manifest
+	(v11.Verb)(0),                 // 7: garrison.task.v1.Verb
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(v12.Life)(0),                 // 9: garrison.server.v1.Life
+	(*v12.Tombstone)(nil),         // 10: garrison.server.v1.Tombstone
 }
 var file_garrison_desired_v1_desired_proto_depIdxs = []int32{
-	5,  // 0: garrison.desired.v1.Entry.image:type_name -> garrison.image.v1.Manifest
-	6,  // 1: garrison.desired.v1.Entry.verb:type_name -> garrison.task.v1.Verb
-	7,  // 2: garrison.desired.v1.Entry.deadline:type_name -> google.protobuf.Timestamp
-	7,  // 3: garrison.desired.v1.Removal.deadline:type_name -> google.protobuf.Timestamp
-	7,  // 4: garrison.desired.v1.Request.deadline:type_name -> google.protobuf.Timestamp
-	8,  // 5: garrison.desired.v1.Document.life:type_name -> garrison.server.v1.Life
-	4,  // 6: garrison.desired.v1.Document.labels:type_name -> garrison.desired.v1.Document.LabelsEntry
-	0,  // 7: garrison.desired.v1.Document.entries:type_name -> garrison.desired.v1.Entry
-	1,  // 8: garrison.desired.v1.Document.removals:type_name -> garrison.desired.v1.Removal
-	2,  // 9: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	6,  // 0: garrison.desired.v1.Entry.image:type_name -> garrison.image.v1.Manifest
+	7,  // 1: garrison.desired.v1.Entry.verb:type_name -> garrison.task.v1.Verb
+	8,  // 2: garrison.desired.v1.Entry.deadline:type_name -> google.protobuf.Timestamp
+	4,  // 3: garrison.desired.v1.Entry.metadata:type_name -> garrison.desired.v1.Entry.MetadataEntry
+	8,  // 4: garrison.desired.v1.Removal.deadline:type_name -> google.protobuf.Timestamp
+	8,  // 5: garrison.desired.v1.Request.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 6: garrison.desired.v1.Document.life:type_name -> garrison.server.v1.Life
+	5,  // 7: garrison.desired.v1.Document.labels:type_name -> garrison.desired.v1.Document.LabelsEntry
+	0,  // 8: garrison.desired.v1.Document.entries:type_name -> garrison.desired.v1.Entry
+	1,  // 9: garrison.desired.v1.Document.removals:type_name -> garrison.desired.v1.Removal
+	2,  // 10: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
+	10, // 11: garrison.desired.v1.Document.tombstone:type_name -> garrison.server.v1.Tombstone
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_garrison_desired_v1_desired_proto_init() }
@@ -478,7 +516,7 @@ func file_garrison_desired_v1_desired_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_desired_v1_desired_proto_rawDesc), len(file_garrison_desired_v1_desired_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

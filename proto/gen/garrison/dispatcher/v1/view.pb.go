@@ -7,8 +7,9 @@
 package dispatcherv1
 
 import (
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -33,6 +34,8 @@ type TaskRecord struct {
 	QueuedSequence uint64 `protobuf:"varint,2,opt,name=queued_sequence,json=queuedSequence,proto3" json:"queued_sequence,omitempty"`
 	// The sequence of the fact that ended it; 0 while it is open. Ended tasks leave the view in this order.
 	EndedSequence uint64 `protobuf:"varint,3,opt,name=ended_sequence,json=endedSequence,proto3" json:"ended_sequence,omitempty"`
+	// The configuration that it brings about, while it is open: what was wanted at its generation.
+	Configuration *v11.Configuration `protobuf:"bytes,4,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,6 +91,13 @@ func (x *TaskRecord) GetEndedSequence() uint64 {
 	return 0
 }
 
+func (x *TaskRecord) GetConfiguration() *v11.Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
 // InstanceRecord is what is wanted of an instance, which task brings it about, and what its server was told last.
 type InstanceRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -100,7 +110,7 @@ type InstanceRecord struct {
 	// Counts the changes of what is wanted.
 	Generation uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	// What is wanted; unset while it is unwanted.
-	Wanted *v11.Ref `protobuf:"bytes,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Wanted *v12.Ref `protobuf:"bytes,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// True while it is to be removed.
 	Unwanted bool `protobuf:"varint,6,opt,name=unwanted,proto3" json:"unwanted,omitempty"`
 	// The intent that last changed what is wanted.
@@ -118,13 +128,13 @@ type InstanceRecord struct {
 	// The task that is assigned or running, or empty.
 	OpenTaskId string `protobuf:"bytes,13,opt,name=open_task_id,json=openTaskId,proto3" json:"open_task_id,omitempty"`
 	// The image at which the instance stands in its server's document; unset while it has no entry.
-	Placed *v11.Ref `protobuf:"bytes,14,opt,name=placed,proto3" json:"placed,omitempty"`
+	Placed *v12.Ref `protobuf:"bytes,14,opt,name=placed,proto3" json:"placed,omitempty"`
 	// The generation that the entry or the removal brings about.
 	PlacedGeneration uint64 `protobuf:"varint,15,opt,name=placed_generation,json=placedGeneration,proto3" json:"placed_generation,omitempty"`
 	// True while the document asks for its removal.
 	Removing bool `protobuf:"varint,16,opt,name=removing,proto3" json:"removing,omitempty"`
 	// Where the entry goes back to when the change is undone or fails.
-	Before *v11.Ref `protobuf:"bytes,17,opt,name=before,proto3" json:"before,omitempty"`
+	Before *v12.Ref `protobuf:"bytes,17,opt,name=before,proto3" json:"before,omitempty"`
 	// True from the admission of a change until an end that says how the server was left. An expiry does not say it,
 	// nor does a removal that failed.
 	Unsettled bool `protobuf:"varint,18,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
@@ -134,8 +144,16 @@ type InstanceRecord struct {
 	Dependencies []string `protobuf:"bytes,20,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
 	// The generation that the entry at before brought about.
 	BeforeGeneration uint64 `protobuf:"varint,21,opt,name=before_generation,json=beforeGeneration,proto3" json:"before_generation,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The configuration that is wanted; unset means none.
+	Configuration *v11.Configuration `protobuf:"bytes,22,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// The configuration with which the instance stands in its server's document.
+	PlacedConfiguration *v11.Configuration `protobuf:"bytes,23,opt,name=placed_configuration,json=placedConfiguration,proto3" json:"placed_configuration,omitempty"`
+	// The configuration of the entry at before.
+	BeforeConfiguration *v11.Configuration `protobuf:"bytes,24,opt,name=before_configuration,json=beforeConfiguration,proto3" json:"before_configuration,omitempty"`
+	// True when what is wanted last changed in its configuration only.
+	Reconfigured  bool `protobuf:"varint,25,opt,name=reconfigured,proto3" json:"reconfigured,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstanceRecord) Reset() {
@@ -196,7 +214,7 @@ func (x *InstanceRecord) GetGeneration() uint64 {
 	return 0
 }
 
-func (x *InstanceRecord) GetWanted() *v11.Ref {
+func (x *InstanceRecord) GetWanted() *v12.Ref {
 	if x != nil {
 		return x.Wanted
 	}
@@ -259,7 +277,7 @@ func (x *InstanceRecord) GetOpenTaskId() string {
 	return ""
 }
 
-func (x *InstanceRecord) GetPlaced() *v11.Ref {
+func (x *InstanceRecord) GetPlaced() *v12.Ref {
 	if x != nil {
 		return x.Placed
 	}
@@ -280,7 +298,7 @@ func (x *InstanceRecord) GetRemoving() bool {
 	return false
 }
 
-func (x *InstanceRecord) GetBefore() *v11.Ref {
+func (x *InstanceRecord) GetBefore() *v12.Ref {
 	if x != nil {
 		return x.Before
 	}
@@ -315,6 +333,34 @@ func (x *InstanceRecord) GetBeforeGeneration() uint64 {
 	return 0
 }
 
+func (x *InstanceRecord) GetConfiguration() *v11.Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *InstanceRecord) GetPlacedConfiguration() *v11.Configuration {
+	if x != nil {
+		return x.PlacedConfiguration
+	}
+	return nil
+}
+
+func (x *InstanceRecord) GetBeforeConfiguration() *v11.Configuration {
+	if x != nil {
+		return x.BeforeConfiguration
+	}
+	return nil
+}
+
+func (x *InstanceRecord) GetReconfigured() bool {
+	if x != nil {
+		return x.Reconfigured
+	}
+	return false
+}
+
 // ServerRecord is what the dispatcher must know of a server.
 type ServerRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -323,17 +369,19 @@ type ServerRecord struct {
 	// Its labels.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Where it is in its life.
-	Life v12.Life `protobuf:"varint,3,opt,name=life,proto3,enum=garrison.server.v1.Life" json:"life,omitempty"`
+	Life v13.Life `protobuf:"varint,3,opt,name=life,proto3,enum=garrison.server.v1.Life" json:"life,omitempty"`
 	// Whether it is heard.
-	Presence v12.Presence `protobuf:"varint,4,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
+	Presence v13.Presence `protobuf:"varint,4,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
 	// Whether it is believed.
-	Standing v12.Standing `protobuf:"varint,5,opt,name=standing,proto3,enum=garrison.server.v1.Standing" json:"standing,omitempty"`
+	Standing v13.Standing `protobuf:"varint,5,opt,name=standing,proto3,enum=garrison.server.v1.Standing" json:"standing,omitempty"`
 	// The sequence of the fact with which it last came online; 0 when it never did.
 	OnlineSequence uint64 `protobuf:"varint,6,opt,name=online_sequence,json=onlineSequence,proto3" json:"online_sequence,omitempty"`
 	// The sequence of the last fact that changed its document; 0 while it has none.
 	DocumentGeneration uint64 `protobuf:"varint,7,opt,name=document_generation,json=documentGeneration,proto3" json:"document_generation,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// The proof that it is dead, for its document.
+	Tombstone     *v13.Tombstone `protobuf:"bytes,8,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServerRecord) Reset() {
@@ -380,25 +428,25 @@ func (x *ServerRecord) GetLabels() map[string]string {
 	return nil
 }
 
-func (x *ServerRecord) GetLife() v12.Life {
+func (x *ServerRecord) GetLife() v13.Life {
 	if x != nil {
 		return x.Life
 	}
-	return v12.Life(0)
+	return v13.Life(0)
 }
 
-func (x *ServerRecord) GetPresence() v12.Presence {
+func (x *ServerRecord) GetPresence() v13.Presence {
 	if x != nil {
 		return x.Presence
 	}
-	return v12.Presence(0)
+	return v13.Presence(0)
 }
 
-func (x *ServerRecord) GetStanding() v12.Standing {
+func (x *ServerRecord) GetStanding() v13.Standing {
 	if x != nil {
 		return x.Standing
 	}
-	return v12.Standing(0)
+	return v13.Standing(0)
 }
 
 func (x *ServerRecord) GetOnlineSequence() uint64 {
@@ -415,11 +463,18 @@ func (x *ServerRecord) GetDocumentGeneration() uint64 {
 	return 0
 }
 
+func (x *ServerRecord) GetTombstone() *v13.Tombstone {
+	if x != nil {
+		return x.Tombstone
+	}
+	return nil
+}
+
 // ImageRecord is an image that a document may name.
 type ImageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Everything that a server must know of it.
-	Manifest *v11.Manifest `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	Manifest *v12.Manifest `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	// True once it was deleted. It stays for as long as an instance names it.
 	Deleted       bool `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -456,7 +511,7 @@ func (*ImageRecord) Descriptor() ([]byte, []int) {
 	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ImageRecord) GetManifest() *v11.Manifest {
+func (x *ImageRecord) GetManifest() *v12.Manifest {
 	if x != nil {
 		return x.Manifest
 	}
@@ -593,12 +648,13 @@ var File_garrison_dispatcher_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\x88\x01\n" +
+	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\xd3\x01\n" +
 	"\n" +
 	"TaskRecord\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
-	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\"\xed\x05\n" +
+	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\x8c\b\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
@@ -625,7 +681,11 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\tunsettled\x18\x12 \x01(\bR\tunsettled\x12\x12\n" +
 	"\x04tier\x18\x13 \x01(\rR\x04tier\x12\"\n" +
 	"\fdependencies\x18\x14 \x03(\tR\fdependencies\x12+\n" +
-	"\x11before_generation\x18\x15 \x01(\x04R\x10beforeGeneration\"\xa3\x03\n" +
+	"\x11before_generation\x18\x15 \x01(\x04R\x10beforeGeneration\x12I\n" +
+	"\rconfiguration\x18\x16 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12V\n" +
+	"\x14placed_configuration\x18\x17 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13placedConfiguration\x12V\n" +
+	"\x14before_configuration\x18\x18 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13beforeConfiguration\x12\"\n" +
+	"\freconfigured\x18\x19 \x01(\bR\freconfigured\"\xe0\x03\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -633,7 +693,8 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\bpresence\x18\x04 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x128\n" +
 	"\bstanding\x18\x05 \x01(\x0e2\x1c.garrison.server.v1.StandingR\bstanding\x12'\n" +
 	"\x0fonline_sequence\x18\x06 \x01(\x04R\x0eonlineSequence\x12/\n" +
-	"\x13document_generation\x18\a \x01(\x04R\x12documentGeneration\x1a9\n" +
+	"\x13document_generation\x18\a \x01(\x04R\x12documentGeneration\x12;\n" +
+	"\ttombstone\x18\b \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"`\n" +
@@ -664,35 +725,42 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 
 var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
-	(*TaskRecord)(nil),      // 0: garrison.dispatcher.v1.TaskRecord
-	(*InstanceRecord)(nil),  // 1: garrison.dispatcher.v1.InstanceRecord
-	(*ServerRecord)(nil),    // 2: garrison.dispatcher.v1.ServerRecord
-	(*ImageRecord)(nil),     // 3: garrison.dispatcher.v1.ImageRecord
-	(*RefreshRecord)(nil),   // 4: garrison.dispatcher.v1.RefreshRecord
-	(*AdmissionRecord)(nil), // 5: garrison.dispatcher.v1.AdmissionRecord
-	nil,                     // 6: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	(*v1.Task)(nil),         // 7: garrison.task.v1.Task
-	(*v11.Ref)(nil),         // 8: garrison.image.v1.Ref
-	(v12.Life)(0),           // 9: garrison.server.v1.Life
-	(v12.Presence)(0),       // 10: garrison.server.v1.Presence
-	(v12.Standing)(0),       // 11: garrison.server.v1.Standing
-	(*v11.Manifest)(nil),    // 12: garrison.image.v1.Manifest
+	(*TaskRecord)(nil),        // 0: garrison.dispatcher.v1.TaskRecord
+	(*InstanceRecord)(nil),    // 1: garrison.dispatcher.v1.InstanceRecord
+	(*ServerRecord)(nil),      // 2: garrison.dispatcher.v1.ServerRecord
+	(*ImageRecord)(nil),       // 3: garrison.dispatcher.v1.ImageRecord
+	(*RefreshRecord)(nil),     // 4: garrison.dispatcher.v1.RefreshRecord
+	(*AdmissionRecord)(nil),   // 5: garrison.dispatcher.v1.AdmissionRecord
+	nil,                       // 6: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	(*v1.Task)(nil),           // 7: garrison.task.v1.Task
+	(*v11.Configuration)(nil), // 8: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),           // 9: garrison.image.v1.Ref
+	(v13.Life)(0),             // 10: garrison.server.v1.Life
+	(v13.Presence)(0),         // 11: garrison.server.v1.Presence
+	(v13.Standing)(0),         // 12: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),     // 13: garrison.server.v1.Tombstone
+	(*v12.Manifest)(nil),      // 14: garrison.image.v1.Manifest
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	7,  // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
-	8,  // 1: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
-	8,  // 2: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
-	8,  // 3: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
-	6,  // 4: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	9,  // 5: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	10, // 6: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	11, // 7: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	12, // 8: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	8,  // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	9,  // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
+	9,  // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
+	9,  // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
+	8,  // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	8,  // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
+	8,  // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
+	6,  // 8: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	10, // 9: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	11, // 10: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	12, // 11: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	13, // 12: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	14, // 13: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }

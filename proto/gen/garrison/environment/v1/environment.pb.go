@@ -34,7 +34,9 @@ type Environment struct {
 	// The channel from which versions are taken when none is named; empty means the default channel.
 	Channel string `protobuf:"bytes,3,opt,name=channel,proto3" json:"channel,omitempty"`
 	// When it was created.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Values for the configuration of every agent on its servers. They win over an agent's.
+	Metadata      map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -93,6 +95,13 @@ func (x *Environment) GetChannel() string {
 func (x *Environment) GetCreatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Environment) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
 	}
 	return nil
 }
@@ -230,13 +239,17 @@ var File_garrison_environment_v1_environment_proto protoreflect.FileDescriptor
 
 const file_garrison_environment_v1_environment_proto_rawDesc = "" +
 	"\n" +
-	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x01\n" +
+	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x02\n" +
 	"\vEnvironment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\achannel\x18\x03 \x01(\tR\achannel\x129\n" +
 	"\n" +
-	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"Q\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12N\n" +
+	"\bmetadata\x18\x05 \x03(\v22.garrison.environment.v1.Environment.MetadataEntryR\bmetadata\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
 	"\aCreated\x12F\n" +
 	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"Q\n" +
 	"\aChanged\x12F\n" +
@@ -255,23 +268,25 @@ func file_garrison_environment_v1_environment_proto_rawDescGZIP() []byte {
 	return file_garrison_environment_v1_environment_proto_rawDescData
 }
 
-var file_garrison_environment_v1_environment_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_garrison_environment_v1_environment_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_garrison_environment_v1_environment_proto_goTypes = []any{
 	(*Environment)(nil),           // 0: garrison.environment.v1.Environment
 	(*Created)(nil),               // 1: garrison.environment.v1.Created
 	(*Changed)(nil),               // 2: garrison.environment.v1.Changed
 	(*Deleted)(nil),               // 3: garrison.environment.v1.Deleted
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	nil,                           // 4: garrison.environment.v1.Environment.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_garrison_environment_v1_environment_proto_depIdxs = []int32{
-	4, // 0: garrison.environment.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
-	0, // 1: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
-	0, // 2: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5, // 0: garrison.environment.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
+	4, // 1: garrison.environment.v1.Environment.metadata:type_name -> garrison.environment.v1.Environment.MetadataEntry
+	0, // 2: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
+	0, // 3: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_garrison_environment_v1_environment_proto_init() }
@@ -285,7 +300,7 @@ func file_garrison_environment_v1_environment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_environment_v1_environment_proto_rawDesc), len(file_garrison_environment_v1_environment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

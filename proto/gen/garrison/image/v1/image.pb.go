@@ -136,6 +136,59 @@ func (Takeover) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{1}
 }
 
+// Reload says what an agent needs to see configuration that changed.
+type Reload int32
+
+const (
+	// The same as restart.
+	Reload_RELOAD_UNSPECIFIED Reload = 0
+	// It is restarted.
+	Reload_RELOAD_RESTART Reload = 1
+	// It is sent SIGHUP, and goes on with the same process.
+	Reload_RELOAD_SIGNAL Reload = 2
+)
+
+// Enum value maps for Reload.
+var (
+	Reload_name = map[int32]string{
+		0: "RELOAD_UNSPECIFIED",
+		1: "RELOAD_RESTART",
+		2: "RELOAD_SIGNAL",
+	}
+	Reload_value = map[string]int32{
+		"RELOAD_UNSPECIFIED": 0,
+		"RELOAD_RESTART":     1,
+		"RELOAD_SIGNAL":      2,
+	}
+)
+
+func (x Reload) Enum() *Reload {
+	p := new(Reload)
+	*p = x
+	return p
+}
+
+func (x Reload) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Reload) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_image_v1_image_proto_enumTypes[2].Descriptor()
+}
+
+func (Reload) Type() protoreflect.EnumType {
+	return &file_garrison_image_v1_image_proto_enumTypes[2]
+}
+
+func (x Reload) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Reload.Descriptor instead.
+func (Reload) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{2}
+}
+
 // Blob is the content of an image: a zstd-compressed tar archive, stored in chunks.
 type Blob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -227,6 +280,61 @@ func (x *Blob) GetEntries() uint32 {
 	return 0
 }
 
+// Exec is a program in the image that is run to its end. Values may hold variables, as in Run.
+type Exec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The program, relative to the image.
+	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
+	// Its arguments.
+	Args          []string `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exec) Reset() {
+	*x = Exec{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exec) ProtoMessage() {}
+
+func (x *Exec) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exec.ProtoReflect.Descriptor instead.
+func (*Exec) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Exec) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *Exec) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
 // Ready says how it is known that a started agent works. Values may hold variables, as in Run.
 type Ready struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -237,6 +345,7 @@ type Ready struct {
 	//	*Ready_Notify
 	//	*Ready_Http
 	//	*Ready_Tcp
+	//	*Ready_Exec
 	Probe isReady_Probe `protobuf_oneof:"probe"`
 	// How long to wait for the probe; 0 means 30 s.
 	TimeoutMs uint32 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
@@ -248,7 +357,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[1]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +369,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[1]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +382,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{1}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Ready) GetProbe() isReady_Probe {
@@ -310,6 +419,15 @@ func (x *Ready) GetTcp() string {
 	return ""
 }
 
+func (x *Ready) GetExec() *Exec {
+	if x != nil {
+		if x, ok := x.Probe.(*Ready_Exec); ok {
+			return x.Exec
+		}
+	}
+	return nil
+}
+
 func (x *Ready) GetTimeoutMs() uint32 {
 	if x != nil {
 		return x.TimeoutMs
@@ -343,11 +461,18 @@ type Ready_Tcp struct {
 	Tcp string `protobuf:"bytes,3,opt,name=tcp,proto3,oneof"`
 }
 
+type Ready_Exec struct {
+	// A program in the image that must end with 0; it runs as the agent would.
+	Exec *Exec `protobuf:"bytes,6,opt,name=exec,proto3,oneof"`
+}
+
 func (*Ready_Notify) isReady_Probe() {}
 
 func (*Ready_Http) isReady_Probe() {}
 
 func (*Ready_Tcp) isReady_Probe() {}
+
+func (*Ready_Exec) isReady_Probe() {}
 
 // Socket is a TCP socket that is opened for an agent and handed from version to version, so that no connection is
 // refused while one replaces the other. A version gets it listening and non-blocking, as systemd hands over sockets
@@ -368,7 +493,7 @@ type Socket struct {
 
 func (x *Socket) Reset() {
 	*x = Socket{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +505,7 @@ func (x *Socket) String() string {
 func (*Socket) ProtoMessage() {}
 
 func (x *Socket) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[2]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +518,7 @@ func (x *Socket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Socket.ProtoReflect.Descriptor instead.
 func (*Socket) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{2}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Socket) GetName() string {
@@ -410,9 +535,260 @@ func (x *Socket) GetListen() string {
 	return ""
 }
 
+// Config is a file that is rendered from a template in the image, before the agent is switched to it. A template is
+// written in Go's text/template language over the variables of Run: .agent, .version, .server, .state, .image, .config,
+// .labels.NAME and .metadata.NAME. A name that is not there is refused before anything is touched.
+type Config struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The template, relative to the image.
+	Template string `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	// The file that it becomes, relative to the directory ${config}.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// The file's permissions; 0 means 0640. Only the lowest nine bits may be set.
+	Mode          uint32 `protobuf:"varint,3,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Config) Reset() {
+	*x = Config{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Config) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Config) ProtoMessage() {}
+
+func (x *Config) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Config.ProtoReflect.Descriptor instead.
+func (*Config) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Config) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *Config) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Config) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+// Limits bounds what an agent may use; 0 means no bound. A server that cannot keep a bound that is set refuses the
+// image before anything is touched.
+type Limits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Memory, in bytes.
+	MemoryBytes uint64 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// Processor time in percent of one processor: 150 is one and a half.
+	CpuPercent uint32 `protobuf:"varint,2,opt,name=cpu_percent,json=cpuPercent,proto3" json:"cpu_percent,omitempty"`
+	// Processes and threads.
+	Tasks uint32 `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Open files of one process.
+	OpenFiles     uint64 `protobuf:"varint,4,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limits) Reset() {
+	*x = Limits{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limits) ProtoMessage() {}
+
+func (x *Limits) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limits.ProtoReflect.Descriptor instead.
+func (*Limits) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Limits) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetCpuPercent() uint32 {
+	if x != nil {
+		return x.CpuPercent
+	}
+	return 0
+}
+
+func (x *Limits) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *Limits) GetOpenFiles() uint64 {
+	if x != nil {
+		return x.OpenFiles
+	}
+	return 0
+}
+
+// Sandbox keeps an agent from what it does not need. A server that cannot keep it so refuses the image before
+// anything is touched.
+type Sandbox struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user that it runs as, who must exist; empty means the executor's own, which is root as a rule.
+	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// True: neither it nor what it starts can get more rights than it was started with.
+	NoNewPrivileges bool `protobuf:"varint,2,opt,name=no_new_privileges,json=noNewPrivileges,proto3" json:"no_new_privileges,omitempty"`
+	// True: it sees the system read-only, but for its own state and run directories and what writable names.
+	ReadOnlySystem bool `protobuf:"varint,3,opt,name=read_only_system,json=readOnlySystem,proto3" json:"read_only_system,omitempty"`
+	// Absolute paths that it may write to although the system is read-only for it.
+	Writable []string `protobuf:"bytes,4,rep,name=writable,proto3" json:"writable,omitempty"`
+	// True: it has a /tmp of its own.
+	PrivateTmp bool `protobuf:"varint,5,opt,name=private_tmp,json=privateTmp,proto3" json:"private_tmp,omitempty"`
+	// True: it sees no home directories.
+	NoHomes bool `protobuf:"varint,6,opt,name=no_homes,json=noHomes,proto3" json:"no_homes,omitempty"`
+	// The only capabilities that it may have, such as CAP_NET_BIND_SERVICE, when bound_capabilities is true.
+	Capabilities []string `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// True: it may have no other capabilities than those named; naming none means it has none.
+	BoundCapabilities bool `protobuf:"varint,8,opt,name=bound_capabilities,json=boundCapabilities,proto3" json:"bound_capabilities,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Sandbox) Reset() {
+	*x = Sandbox{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sandbox) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sandbox) ProtoMessage() {}
+
+func (x *Sandbox) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
+func (*Sandbox) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Sandbox) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Sandbox) GetNoNewPrivileges() bool {
+	if x != nil {
+		return x.NoNewPrivileges
+	}
+	return false
+}
+
+func (x *Sandbox) GetReadOnlySystem() bool {
+	if x != nil {
+		return x.ReadOnlySystem
+	}
+	return false
+}
+
+func (x *Sandbox) GetWritable() []string {
+	if x != nil {
+		return x.Writable
+	}
+	return nil
+}
+
+func (x *Sandbox) GetPrivateTmp() bool {
+	if x != nil {
+		return x.PrivateTmp
+	}
+	return false
+}
+
+func (x *Sandbox) GetNoHomes() bool {
+	if x != nil {
+		return x.NoHomes
+	}
+	return false
+}
+
+func (x *Sandbox) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *Sandbox) GetBoundCapabilities() bool {
+	if x != nil {
+		return x.BoundCapabilities
+	}
+	return false
+}
+
 // Run says how to run an agent. Command, arguments, environment, probes and sockets may hold variables:
 // ${agent}, ${version}, ${server}, ${state} (a directory that outlives versions), ${image} (where the image is
-// unpacked) and ${label.NAME} (a label of the server). An unknown variable is refused before anything is touched.
+// unpacked), ${config} (where its configuration was rendered), ${label.NAME} (a label of the server) and
+// ${metadata.NAME} (a value of its metadata). An unknown variable is refused before anything is touched.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The program, relative to the image.
@@ -428,14 +804,25 @@ type Run struct {
 	// How long it may take to stop after SIGTERM, before SIGKILL; 0 means 10 s.
 	StopTimeoutMs uint32 `protobuf:"varint,6,opt,name=stop_timeout_ms,json=stopTimeoutMs,proto3" json:"stop_timeout_ms,omitempty"`
 	// What is listened on for it; only a daemon has sockets. Without one, an agent listens by itself.
-	Sockets       []*Socket `protobuf:"bytes,7,rep,name=sockets,proto3" json:"sockets,omitempty"`
+	Sockets []*Socket `protobuf:"bytes,7,rep,name=sockets,proto3" json:"sockets,omitempty"`
+	// Its configuration, rendered anew for each change.
+	Configs []*Config `protobuf:"bytes,8,rep,name=configs,proto3" json:"configs,omitempty"`
+	// What it needs to see configuration that changed while its image did not.
+	Reload Reload `protobuf:"varint,9,opt,name=reload,proto3,enum=garrison.image.v1.Reload" json:"reload,omitempty"`
+	// What it may use.
+	Limits *Limits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	// What it is kept from.
+	Sandbox *Sandbox `protobuf:"bytes,11,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	// A check that the new version makes before the old one is touched, such as of its configuration; it must end with 0
+	// within the ready time-out.
+	Rehearsal     *Exec `protobuf:"bytes,12,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +834,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[3]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +847,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{3}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Run) GetCommand() string {
@@ -512,6 +899,152 @@ func (x *Run) GetSockets() []*Socket {
 	return nil
 }
 
+func (x *Run) GetConfigs() []*Config {
+	if x != nil {
+		return x.Configs
+	}
+	return nil
+}
+
+func (x *Run) GetReload() Reload {
+	if x != nil {
+		return x.Reload
+	}
+	return Reload_RELOAD_UNSPECIFIED
+}
+
+func (x *Run) GetLimits() *Limits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Run) GetSandbox() *Sandbox {
+	if x != nil {
+		return x.Sandbox
+	}
+	return nil
+}
+
+func (x *Run) GetRehearsal() *Exec {
+	if x != nil {
+		return x.Rehearsal
+	}
+	return nil
+}
+
+// Signature is one signature of a statement.
+type Signature struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The public half of the key that made it, an nkey of an account.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The Ed25519 signature, of the text "garrison image v1", a newline, and the statement.
+	Signature     []byte `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signature) Reset() {
+	*x = Signature{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signature) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signature) ProtoMessage() {}
+
+func (x *Signature) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signature.ProtoReflect.Descriptor instead.
+func (*Signature) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Signature) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Signature) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// Seal says who vouches for a manifest. What is signed are bytes, not a message, as one message has many encodings.
+type Seal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An encoded Manifest: this one without its seal and without the digests of chunks, for which the digest of the
+	// whole vouches.
+	Statement []byte `protobuf:"bytes,1,opt,name=statement,proto3" json:"statement,omitempty"`
+	// Who signed it, each key once.
+	Signatures    []*Signature `protobuf:"bytes,2,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seal) Reset() {
+	*x = Seal{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seal) ProtoMessage() {}
+
+func (x *Seal) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seal.ProtoReflect.Descriptor instead.
+func (*Seal) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Seal) GetStatement() []byte {
+	if x != nil {
+		return x.Statement
+	}
+	return nil
+}
+
+func (x *Seal) GetSignatures() []*Signature {
+	if x != nil {
+		return x.Signatures
+	}
+	return nil
+}
+
 // Manifest is everything there is to know about an image but its content.
 type Manifest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -534,14 +1067,20 @@ type Manifest struct {
 	// Free words about it.
 	Tags map[string]string `protobuf:"bytes,9,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What it is, in one sentence.
-	Description   string `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
+	// The least version of the executor that can run it, a semantic version; empty means any.
+	ExecutorVersion string `protobuf:"bytes,11,opt,name=executor_version,json=executorVersion,proto3" json:"executor_version,omitempty"`
+	// Agents that must not be on the same server.
+	Conflicts []string `protobuf:"bytes,12,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
+	// Who vouches for all of this; none when it was not signed.
+	Seal          *Seal `protobuf:"bytes,13,opt,name=seal,proto3" json:"seal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +1092,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[4]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +1105,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{4}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Manifest) GetId() string {
@@ -639,6 +1178,27 @@ func (x *Manifest) GetDescription() string {
 	return ""
 }
 
+func (x *Manifest) GetExecutorVersion() string {
+	if x != nil {
+		return x.ExecutorVersion
+	}
+	return ""
+}
+
+func (x *Manifest) GetConflicts() []string {
+	if x != nil {
+		return x.Conflicts
+	}
+	return nil
+}
+
+func (x *Manifest) GetSeal() *Seal {
+	if x != nil {
+		return x.Seal
+	}
+	return nil
+}
+
 // Ref names an image where the whole manifest is too much.
 type Ref struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -654,7 +1214,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +1226,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[5]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +1239,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{5}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Ref) GetId() string {
@@ -714,7 +1274,7 @@ type Created struct {
 
 func (x *Created) Reset() {
 	*x = Created{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +1286,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[6]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +1299,7 @@ func (x *Created) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{6}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Created) GetManifest() *Manifest {
@@ -758,7 +1318,7 @@ type Filled struct {
 
 func (x *Filled) Reset() {
 	*x = Filled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +1330,7 @@ func (x *Filled) String() string {
 func (*Filled) ProtoMessage() {}
 
 func (x *Filled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[7]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +1343,7 @@ func (x *Filled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filled.ProtoReflect.Descriptor instead.
 func (*Filled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{7}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
 }
 
 // Activated: the image may be installed.
@@ -795,7 +1355,7 @@ type Activated struct {
 
 func (x *Activated) Reset() {
 	*x = Activated{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +1367,7 @@ func (x *Activated) String() string {
 func (*Activated) ProtoMessage() {}
 
 func (x *Activated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[8]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +1380,7 @@ func (x *Activated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activated.ProtoReflect.Descriptor instead.
 func (*Activated) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{8}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
 }
 
 // Disabled: the image may not be newly installed.
@@ -834,7 +1394,7 @@ type Disabled struct {
 
 func (x *Disabled) Reset() {
 	*x = Disabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1406,7 @@ func (x *Disabled) String() string {
 func (*Disabled) ProtoMessage() {}
 
 func (x *Disabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[9]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1419,7 @@ func (x *Disabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disabled.ProtoReflect.Descriptor instead.
 func (*Disabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{9}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Disabled) GetReason() string {
@@ -878,7 +1438,7 @@ type Enabled struct {
 
 func (x *Enabled) Reset() {
 	*x = Enabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1450,7 @@ func (x *Enabled) String() string {
 func (*Enabled) ProtoMessage() {}
 
 func (x *Enabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[10]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1463,7 @@ func (x *Enabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enabled.ProtoReflect.Descriptor instead.
 func (*Enabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{10}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
 }
 
 // Deleted: the image and, unless another image shares it, its content are gone.
@@ -915,7 +1475,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1487,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1500,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
 }
 
 // Image is an image as the catalog sees it.
@@ -964,7 +1524,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1536,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1549,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Image) GetManifest() *Manifest {
@@ -1046,18 +1606,43 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\x10chunk_size_bytes\x18\x03 \x01(\rR\x0echunkSizeBytes\x12#\n" +
 	"\rchunk_digests\x18\x04 \x03(\fR\fchunkDigests\x12.\n" +
 	"\x13unpacked_size_bytes\x18\x05 \x01(\x04R\x11unpackedSizeBytes\x12\x18\n" +
-	"\aentries\x18\x06 \x01(\rR\aentries\"\x8c\x01\n" +
+	"\aentries\x18\x06 \x01(\rR\aentries\"4\n" +
+	"\x04Exec\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\xbb\x01\n" +
 	"\x05Ready\x12\x18\n" +
 	"\x06notify\x18\x01 \x01(\bH\x00R\x06notify\x12\x14\n" +
 	"\x04http\x18\x02 \x01(\tH\x00R\x04http\x12\x12\n" +
-	"\x03tcp\x18\x03 \x01(\tH\x00R\x03tcp\x12\x1d\n" +
+	"\x03tcp\x18\x03 \x01(\tH\x00R\x03tcp\x12-\n" +
+	"\x04exec\x18\x06 \x01(\v2\x17.garrison.image.v1.ExecH\x00R\x04exec\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12\x17\n" +
 	"\asoak_ms\x18\x05 \x01(\rR\x06soakMsB\a\n" +
 	"\x05probe\"4\n" +
 	"\x06Socket\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06listen\x18\x02 \x01(\tR\x06listen\"\xe4\x02\n" +
+	"\x06listen\x18\x02 \x01(\tR\x06listen\"L\n" +
+	"\x06Config\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\rR\x04mode\"\x81\x01\n" +
+	"\x06Limits\x12!\n" +
+	"\fmemory_bytes\x18\x01 \x01(\x04R\vmemoryBytes\x12\x1f\n" +
+	"\vcpu_percent\x18\x02 \x01(\rR\n" +
+	"cpuPercent\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\rR\x05tasks\x12\x1d\n" +
+	"\n" +
+	"open_files\x18\x04 \x01(\x04R\topenFiles\"\x9e\x02\n" +
+	"\aSandbox\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12*\n" +
+	"\x11no_new_privileges\x18\x02 \x01(\bR\x0fnoNewPrivileges\x12(\n" +
+	"\x10read_only_system\x18\x03 \x01(\bR\x0ereadOnlySystem\x12\x1a\n" +
+	"\bwritable\x18\x04 \x03(\tR\bwritable\x12\x1f\n" +
+	"\vprivate_tmp\x18\x05 \x01(\bR\n" +
+	"privateTmp\x12\x19\n" +
+	"\bno_homes\x18\x06 \x01(\bR\anoHomes\x12\"\n" +
+	"\fcapabilities\x18\a \x03(\tR\fcapabilities\x12-\n" +
+	"\x12bound_capabilities\x18\b \x01(\bR\x11boundCapabilities\"\xec\x04\n" +
 	"\x03Run\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\tR\x04args\x121\n" +
@@ -1065,10 +1650,24 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\btakeover\x18\x04 \x01(\x0e2\x1b.garrison.image.v1.TakeoverR\btakeover\x12.\n" +
 	"\x05ready\x18\x05 \x01(\v2\x18.garrison.image.v1.ReadyR\x05ready\x12&\n" +
 	"\x0fstop_timeout_ms\x18\x06 \x01(\rR\rstopTimeoutMs\x123\n" +
-	"\asockets\x18\a \x03(\v2\x19.garrison.image.v1.SocketR\asockets\x1a6\n" +
+	"\asockets\x18\a \x03(\v2\x19.garrison.image.v1.SocketR\asockets\x123\n" +
+	"\aconfigs\x18\b \x03(\v2\x19.garrison.image.v1.ConfigR\aconfigs\x121\n" +
+	"\x06reload\x18\t \x01(\x0e2\x19.garrison.image.v1.ReloadR\x06reload\x121\n" +
+	"\x06limits\x18\n" +
+	" \x01(\v2\x19.garrison.image.v1.LimitsR\x06limits\x124\n" +
+	"\asandbox\x18\v \x01(\v2\x1a.garrison.image.v1.SandboxR\asandbox\x125\n" +
+	"\trehearsal\x18\f \x01(\v2\x17.garrison.image.v1.ExecR\trehearsal\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdd\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\";\n" +
+	"\tSignature\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"b\n" +
+	"\x04Seal\x12\x1c\n" +
+	"\tstatement\x18\x01 \x01(\fR\tstatement\x12<\n" +
+	"\n" +
+	"signatures\x18\x02 \x03(\v2\x1c.garrison.image.v1.SignatureR\n" +
+	"signatures\"\xd3\x04\n" +
 	"\bManifest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1080,7 +1679,10 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\fpublished_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x129\n" +
 	"\x04tags\x18\t \x03(\v2%.garrison.image.v1.Manifest.TagsEntryR\x04tags\x12 \n" +
 	"\vdescription\x18\n" +
-	" \x01(\tR\vdescription\x1a7\n" +
+	" \x01(\tR\vdescription\x12)\n" +
+	"\x10executor_version\x18\v \x01(\tR\x0fexecutorVersion\x12\x1c\n" +
+	"\tconflicts\x18\f \x03(\tR\tconflicts\x12+\n" +
+	"\x04seal\x18\r \x01(\v2\x17.garrison.image.v1.SealR\x04seal\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
@@ -1111,7 +1713,11 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\bTakeover\x12\x18\n" +
 	"\x14TAKEOVER_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10TAKEOVER_RESTART\x10\x01\x12\x14\n" +
-	"\x10TAKEOVER_OVERLAP\x10\x02BHZFgithub.com/garrison-fleet/garrison/proto/gen/garrison/image/v1;imagev1b\x06proto3"
+	"\x10TAKEOVER_OVERLAP\x10\x02*G\n" +
+	"\x06Reload\x12\x16\n" +
+	"\x12RELOAD_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eRELOAD_RESTART\x10\x01\x12\x11\n" +
+	"\rRELOAD_SIGNAL\x10\x02BHZFgithub.com/garrison-fleet/garrison/proto/gen/garrison/image/v1;imagev1b\x06proto3"
 
 var (
 	file_garrison_image_v1_image_proto_rawDescOnce sync.Once
@@ -1125,50 +1731,65 @@ func file_garrison_image_v1_image_proto_rawDescGZIP() []byte {
 	return file_garrison_image_v1_image_proto_rawDescData
 }
 
-var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_garrison_image_v1_image_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.image.v1.State
 	(Takeover)(0),                 // 1: garrison.image.v1.Takeover
-	(*Blob)(nil),                  // 2: garrison.image.v1.Blob
-	(*Ready)(nil),                 // 3: garrison.image.v1.Ready
-	(*Socket)(nil),                // 4: garrison.image.v1.Socket
-	(*Run)(nil),                   // 5: garrison.image.v1.Run
-	(*Manifest)(nil),              // 6: garrison.image.v1.Manifest
-	(*Ref)(nil),                   // 7: garrison.image.v1.Ref
-	(*Created)(nil),               // 8: garrison.image.v1.Created
-	(*Filled)(nil),                // 9: garrison.image.v1.Filled
-	(*Activated)(nil),             // 10: garrison.image.v1.Activated
-	(*Disabled)(nil),              // 11: garrison.image.v1.Disabled
-	(*Enabled)(nil),               // 12: garrison.image.v1.Enabled
-	(*Deleted)(nil),               // 13: garrison.image.v1.Deleted
-	(*Image)(nil),                 // 14: garrison.image.v1.Image
-	nil,                           // 15: garrison.image.v1.Run.EnvEntry
-	nil,                           // 16: garrison.image.v1.Manifest.TagsEntry
-	(v1.Kind)(0),                  // 17: garrison.agent.v1.Kind
-	(*v11.Platform)(nil),          // 18: garrison.server.v1.Platform
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(Reload)(0),                   // 2: garrison.image.v1.Reload
+	(*Blob)(nil),                  // 3: garrison.image.v1.Blob
+	(*Exec)(nil),                  // 4: garrison.image.v1.Exec
+	(*Ready)(nil),                 // 5: garrison.image.v1.Ready
+	(*Socket)(nil),                // 6: garrison.image.v1.Socket
+	(*Config)(nil),                // 7: garrison.image.v1.Config
+	(*Limits)(nil),                // 8: garrison.image.v1.Limits
+	(*Sandbox)(nil),               // 9: garrison.image.v1.Sandbox
+	(*Run)(nil),                   // 10: garrison.image.v1.Run
+	(*Signature)(nil),             // 11: garrison.image.v1.Signature
+	(*Seal)(nil),                  // 12: garrison.image.v1.Seal
+	(*Manifest)(nil),              // 13: garrison.image.v1.Manifest
+	(*Ref)(nil),                   // 14: garrison.image.v1.Ref
+	(*Created)(nil),               // 15: garrison.image.v1.Created
+	(*Filled)(nil),                // 16: garrison.image.v1.Filled
+	(*Activated)(nil),             // 17: garrison.image.v1.Activated
+	(*Disabled)(nil),              // 18: garrison.image.v1.Disabled
+	(*Enabled)(nil),               // 19: garrison.image.v1.Enabled
+	(*Deleted)(nil),               // 20: garrison.image.v1.Deleted
+	(*Image)(nil),                 // 21: garrison.image.v1.Image
+	nil,                           // 22: garrison.image.v1.Run.EnvEntry
+	nil,                           // 23: garrison.image.v1.Manifest.TagsEntry
+	(v1.Kind)(0),                  // 24: garrison.agent.v1.Kind
+	(*v11.Platform)(nil),          // 25: garrison.server.v1.Platform
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 }
 var file_garrison_image_v1_image_proto_depIdxs = []int32{
-	15, // 0: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
-	1,  // 1: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
-	3,  // 2: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
-	4,  // 3: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
-	17, // 4: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
-	18, // 5: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
-	2,  // 6: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
-	5,  // 7: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
-	19, // 8: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
-	16, // 9: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
-	6,  // 10: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
-	6,  // 11: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
-	0,  // 12: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
-	19, // 13: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	4,  // 0: garrison.image.v1.Ready.exec:type_name -> garrison.image.v1.Exec
+	22, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
+	1,  // 2: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
+	5,  // 3: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
+	6,  // 4: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
+	7,  // 5: garrison.image.v1.Run.configs:type_name -> garrison.image.v1.Config
+	2,  // 6: garrison.image.v1.Run.reload:type_name -> garrison.image.v1.Reload
+	8,  // 7: garrison.image.v1.Run.limits:type_name -> garrison.image.v1.Limits
+	9,  // 8: garrison.image.v1.Run.sandbox:type_name -> garrison.image.v1.Sandbox
+	4,  // 9: garrison.image.v1.Run.rehearsal:type_name -> garrison.image.v1.Exec
+	11, // 10: garrison.image.v1.Seal.signatures:type_name -> garrison.image.v1.Signature
+	24, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
+	25, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
+	3,  // 13: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
+	10, // 14: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
+	26, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
+	23, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
+	12, // 17: garrison.image.v1.Manifest.seal:type_name -> garrison.image.v1.Seal
+	13, // 18: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
+	13, // 19: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
+	0,  // 20: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
+	26, // 21: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_garrison_image_v1_image_proto_init() }
@@ -1176,18 +1797,19 @@ func file_garrison_image_v1_image_proto_init() {
 	if File_garrison_image_v1_image_proto != nil {
 		return
 	}
-	file_garrison_image_v1_image_proto_msgTypes[1].OneofWrappers = []any{
+	file_garrison_image_v1_image_proto_msgTypes[2].OneofWrappers = []any{
 		(*Ready_Notify)(nil),
 		(*Ready_Http)(nil),
 		(*Ready_Tcp)(nil),
+		(*Ready_Exec)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_image_v1_image_proto_rawDesc), len(file_garrison_image_v1_image_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   15,
+			NumEnums:      3,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -149,6 +149,71 @@ func (Health) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{1}
 }
 
+// Configuration is the metadata of an instance, as it was merged when the intent was accepted: a later change of an
+// application, an agent or an environment comes to an instance with the next intent that names it, never by itself.
+type Configuration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instance's own values.
+	Own map[string]string `protobuf:"bytes,1,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// All values: the application's, the agent's, the environment's and its own; a later one wins, key by key.
+	Metadata map[string]string `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The sha256 of metadata: of each key, sorted, and its value, each followed by a zero byte. Empty when there is none.
+	Digest        []byte `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Configuration) Reset() {
+	*x = Configuration{}
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Configuration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Configuration) ProtoMessage() {}
+
+func (x *Configuration) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
+func (*Configuration) Descriptor() ([]byte, []int) {
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Configuration) GetOwn() map[string]string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *Configuration) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Configuration) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // Wanted: the agent is wanted on the server at this image.
 type Wanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -159,14 +224,16 @@ type Wanted struct {
 	// The image.
 	Image *v1.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	// The intent that asked for it.
-	IntentId      string `protobuf:"bytes,4,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	IntentId string `protobuf:"bytes,4,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// Its configuration; unset means none.
+	Configuration *Configuration `protobuf:"bytes,5,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Wanted) Reset() {
 	*x = Wanted{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[0]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -178,7 +245,7 @@ func (x *Wanted) String() string {
 func (*Wanted) ProtoMessage() {}
 
 func (x *Wanted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[0]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -191,7 +258,7 @@ func (x *Wanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wanted.ProtoReflect.Descriptor instead.
 func (*Wanted) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{0}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Wanted) GetInstanceId() string {
@@ -222,6 +289,13 @@ func (x *Wanted) GetIntentId() string {
 	return ""
 }
 
+func (x *Wanted) GetConfiguration() *Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
 // Unwanted: the agent is to be removed from the server.
 type Unwanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -237,7 +311,7 @@ type Unwanted struct {
 
 func (x *Unwanted) Reset() {
 	*x = Unwanted{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[1]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +323,7 @@ func (x *Unwanted) String() string {
 func (*Unwanted) ProtoMessage() {}
 
 func (x *Unwanted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[1]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +336,7 @@ func (x *Unwanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwanted.ProtoReflect.Descriptor instead.
 func (*Unwanted) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{1}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Unwanted) GetInstanceId() string {
@@ -298,14 +372,16 @@ type Observed struct {
 	// The generation that the executor had applied when it looked.
 	DocumentGeneration uint64 `protobuf:"varint,4,opt,name=document_generation,json=documentGeneration,proto3" json:"document_generation,omitempty"`
 	// Why it is not good, in a few words.
-	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The digest of the configuration that was found; empty when there is none.
+	ConfigurationDigest []byte `protobuf:"bytes,6,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[2]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -317,7 +393,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[2]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -330,7 +406,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{2}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Observed) GetInstanceId() string {
@@ -368,6 +444,13 @@ func (x *Observed) GetReason() string {
 	return ""
 }
 
+func (x *Observed) GetConfigurationDigest() []byte {
+	if x != nil {
+		return x.ConfigurationDigest
+	}
+	return nil
+}
+
 // Adopted: an agent that was found, and that nobody had asked for, is now an instance.
 type Adopted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -381,7 +464,7 @@ type Adopted struct {
 
 func (x *Adopted) Reset() {
 	*x = Adopted{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +476,7 @@ func (x *Adopted) String() string {
 func (*Adopted) ProtoMessage() {}
 
 func (x *Adopted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +489,7 @@ func (x *Adopted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Adopted.ProtoReflect.Descriptor instead.
 func (*Adopted) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{3}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Adopted) GetInstanceId() string {
@@ -438,7 +521,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +533,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +546,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{4}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Gone) GetInstanceId() string {
@@ -517,14 +600,18 @@ type Instance struct {
 	// When it was last observed to differ.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Where that task is, or how it ended; unspecified until a task of the present generation is queued.
-	TaskState     v11.State `protobuf:"varint,14,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TaskState v11.State `protobuf:"varint,14,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
+	// The configuration that is wanted; unset means none.
+	Configuration *Configuration `protobuf:"bytes,15,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// The digest of the configuration that was found.
+	ObservedConfigurationDigest []byte `protobuf:"bytes,16,opt,name=observed_configuration_digest,json=observedConfigurationDigest,proto3" json:"observed_configuration_digest,omitempty"`
+	unknownFields               protoimpl.UnknownFields
+	sizeCache                   protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -536,7 +623,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -549,7 +636,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{5}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Instance) GetId() string {
@@ -650,11 +737,35 @@ func (x *Instance) GetTaskState() v11.State {
 	return v11.State(0)
 }
 
+func (x *Instance) GetConfiguration() *Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *Instance) GetObservedConfigurationDigest() []byte {
+	if x != nil {
+		return x.ObservedConfigurationDigest
+	}
+	return nil
+}
+
 var File_garrison_instance_v1_instance_proto protoreflect.FileDescriptor
 
 const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/instance/v1/instance.proto\x12\x14garrison.instance.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x01\n" +
+	"#garrison/instance/v1/instance.proto\x12\x14garrison.instance.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x02\n" +
+	"\rConfiguration\x12>\n" +
+	"\x03own\x18\x01 \x03(\v2,.garrison.instance.v1.Configuration.OwnEntryR\x03own\x12M\n" +
+	"\bmetadata\x18\x02 \x03(\v21.garrison.instance.v1.Configuration.MetadataEntryR\bmetadata\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\x1a6\n" +
+	"\bOwnEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\x01\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -662,21 +773,23 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12,\n" +
 	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1b\n" +
-	"\tintent_id\x18\x04 \x01(\tR\bintentId\"h\n" +
+	"\tintent_id\x18\x04 \x01(\tR\bintentId\x12I\n" +
+	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"h\n" +
 	"\bUnwanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12\x1b\n" +
-	"\tintent_id\x18\x03 \x01(\tR\bintentId\"\xd8\x01\n" +
+	"\tintent_id\x18\x03 \x01(\tR\bintentId\"\x8b\x02\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
 	"\x05image\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x124\n" +
 	"\x06health\x18\x03 \x01(\x0e2\x1c.garrison.instance.v1.HealthR\x06health\x12/\n" +
 	"\x13document_generation\x18\x04 \x01(\x04R\x12documentGeneration\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"X\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x121\n" +
+	"\x14configuration_digest\x18\x06 \x01(\fR\x13configurationDigest\"X\n" +
 	"\aAdopted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -685,7 +798,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xaf\x04\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xbe\x05\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -705,7 +818,9 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vobserved_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"observedAt\x126\n" +
 	"\n" +
-	"task_state\x18\x0e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState*\x7f\n" +
+	"task_state\x18\x0e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12I\n" +
+	"\rconfiguration\x18\x0f \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12B\n" +
+	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest*\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PENDING\x10\x01\x12\x13\n" +
@@ -733,37 +848,44 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
-	(*Wanted)(nil),                // 2: garrison.instance.v1.Wanted
-	(*Unwanted)(nil),              // 3: garrison.instance.v1.Unwanted
-	(*Observed)(nil),              // 4: garrison.instance.v1.Observed
-	(*Adopted)(nil),               // 5: garrison.instance.v1.Adopted
-	(*Gone)(nil),                  // 6: garrison.instance.v1.Gone
-	(*Instance)(nil),              // 7: garrison.instance.v1.Instance
-	(*v1.Ref)(nil),                // 8: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(v11.State)(0),                // 10: garrison.task.v1.State
+	(*Configuration)(nil),         // 2: garrison.instance.v1.Configuration
+	(*Wanted)(nil),                // 3: garrison.instance.v1.Wanted
+	(*Unwanted)(nil),              // 4: garrison.instance.v1.Unwanted
+	(*Observed)(nil),              // 5: garrison.instance.v1.Observed
+	(*Adopted)(nil),               // 6: garrison.instance.v1.Adopted
+	(*Gone)(nil),                  // 7: garrison.instance.v1.Gone
+	(*Instance)(nil),              // 8: garrison.instance.v1.Instance
+	nil,                           // 9: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 10: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 11: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(v11.State)(0),                // 13: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	8,  // 0: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
-	8,  // 1: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
-	1,  // 2: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	8,  // 3: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	8,  // 4: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	8,  // 5: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
-	1,  // 6: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
-	0,  // 7: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	9,  // 8: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	9,  // 9: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	10, // 10: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	10, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	11, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
+	11, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
+	11, // 6: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	11, // 7: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	11, // 8: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	1,  // 9: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
+	0,  // 10: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
+	12, // 11: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	12, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	13, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	2,  // 14: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -777,7 +899,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   6,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

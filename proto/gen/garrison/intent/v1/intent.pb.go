@@ -443,6 +443,79 @@ func (x *Remove) GetOn() *Selector {
 	return nil
 }
 
+// Configure asks that an agent's metadata is merged anew on servers that have it, and its own values changed before.
+type Configure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// On which servers; those without the agent are passed over.
+	On *Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	// The instance's own values to set.
+	Set map[string]string `protobuf:"bytes,3,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The instance's own values to take away.
+	Unset         []string `protobuf:"bytes,4,rep,name=unset,proto3" json:"unset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Configure) Reset() {
+	*x = Configure{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Configure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Configure) ProtoMessage() {}
+
+func (x *Configure) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Configure.ProtoReflect.Descriptor instead.
+func (*Configure) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Configure) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Configure) GetOn() *Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *Configure) GetSet() map[string]string {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *Configure) GetUnset() []string {
+	if x != nil {
+		return x.Unset
+	}
+	return nil
+}
+
 // Refresh asks servers to report their sysinfo and the agents found.
 type Refresh struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -454,7 +527,7 @@ type Refresh struct {
 
 func (x *Refresh) Reset() {
 	*x = Refresh{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +539,7 @@ func (x *Refresh) String() string {
 func (*Refresh) ProtoMessage() {}
 
 func (x *Refresh) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +552,7 @@ func (x *Refresh) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refresh.ProtoReflect.Descriptor instead.
 func (*Refresh) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{5}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Refresh) GetOn() *Selector {
@@ -502,7 +575,7 @@ type Decommission struct {
 
 func (x *Decommission) Reset() {
 	*x = Decommission{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +587,7 @@ func (x *Decommission) String() string {
 func (*Decommission) ProtoMessage() {}
 
 func (x *Decommission) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +600,7 @@ func (x *Decommission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decommission.ProtoReflect.Descriptor instead.
 func (*Decommission) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{6}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Decommission) GetServer() string {
@@ -556,6 +629,7 @@ type Intent struct {
 	//	*Intent_Remove
 	//	*Intent_Refresh
 	//	*Intent_Decommission
+	//	*Intent_Configure
 	Ask isIntent_Ask `protobuf_oneof:"ask"`
 	// Check everything and answer, but change nothing.
 	DryRun        bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -565,7 +639,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +651,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +664,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Intent) GetAsk() isIntent_Ask {
@@ -645,6 +719,15 @@ func (x *Intent) GetDecommission() *Decommission {
 	return nil
 }
 
+func (x *Intent) GetConfigure() *Configure {
+	if x != nil {
+		if x, ok := x.Ask.(*Intent_Configure); ok {
+			return x.Configure
+		}
+	}
+	return nil
+}
+
 func (x *Intent) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -681,6 +764,11 @@ type Intent_Decommission struct {
 	Decommission *Decommission `protobuf:"bytes,5,opt,name=decommission,proto3,oneof"`
 }
 
+type Intent_Configure struct {
+	// Verb configure.
+	Configure *Configure `protobuf:"bytes,7,opt,name=configure,proto3,oneof"`
+}
+
 func (*Intent_Install) isIntent_Ask() {}
 
 func (*Intent_Upgrade) isIntent_Ask() {}
@@ -690,6 +778,8 @@ func (*Intent_Remove) isIntent_Ask() {}
 func (*Intent_Refresh) isIntent_Ask() {}
 
 func (*Intent_Decommission) isIntent_Ask() {}
+
+func (*Intent_Configure) isIntent_Ask() {}
 
 // Accepted: the intent holds; what it changes is in the ledger in the same step.
 type Accepted struct {
@@ -712,7 +802,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +814,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +827,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Accepted) GetIntent() *Intent {
@@ -795,7 +885,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +897,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +910,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Refused) GetIntent() *Intent {
@@ -848,7 +938,7 @@ type Withdrawn struct {
 
 func (x *Withdrawn) Reset() {
 	*x = Withdrawn{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +950,7 @@ func (x *Withdrawn) String() string {
 func (*Withdrawn) ProtoMessage() {}
 
 func (x *Withdrawn) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +963,7 @@ func (x *Withdrawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawn.ProtoReflect.Descriptor instead.
 func (*Withdrawn) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Withdrawn) GetReason() string {
@@ -912,7 +1002,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1014,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1027,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Record) GetId() string {
@@ -1038,18 +1128,27 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"L\n" +
 	"\x06Remove\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
-	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"7\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xd7\x01\n" +
+	"\tConfigure\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x128\n" +
+	"\x03set\x18\x03 \x03(\v2&.garrison.intent.v1.Configure.SetEntryR\x03set\x12\x14\n" +
+	"\x05unset\x18\x04 \x03(\tR\x05unset\x1a6\n" +
+	"\bSetEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
 	"\aRefresh\x12,\n" +
 	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\":\n" +
 	"\fDecommission\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
-	"\x04lost\x18\x02 \x01(\bR\x04lost\"\xd1\x02\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\"\x90\x03\n" +
 	"\x06Intent\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x124\n" +
 	"\x06remove\x18\x03 \x01(\v2\x1a.garrison.intent.v1.RemoveH\x00R\x06remove\x127\n" +
 	"\arefresh\x18\x04 \x01(\v2\x1b.garrison.intent.v1.RefreshH\x00R\arefresh\x12F\n" +
-	"\fdecommission\x18\x05 \x01(\v2 .garrison.intent.v1.DecommissionH\x00R\fdecommission\x12\x17\n" +
+	"\fdecommission\x18\x05 \x01(\v2 .garrison.intent.v1.DecommissionH\x00R\fdecommission\x12=\n" +
+	"\tconfigure\x18\a \x01(\v2\x1d.garrison.intent.v1.ConfigureH\x00R\tconfigure\x12\x17\n" +
 	"\adry_run\x18\x06 \x01(\bR\x06dryRunB\x05\n" +
 	"\x03ask\"\xd9\x01\n" +
 	"\bAccepted\x122\n" +
@@ -1100,7 +1199,7 @@ func file_garrison_intent_v1_intent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.intent.v1.State
 	(*Selector)(nil),              // 1: garrison.intent.v1.Selector
@@ -1108,42 +1207,47 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(*Install)(nil),               // 3: garrison.intent.v1.Install
 	(*Upgrade)(nil),               // 4: garrison.intent.v1.Upgrade
 	(*Remove)(nil),                // 5: garrison.intent.v1.Remove
-	(*Refresh)(nil),               // 6: garrison.intent.v1.Refresh
-	(*Decommission)(nil),          // 7: garrison.intent.v1.Decommission
-	(*Intent)(nil),                // 8: garrison.intent.v1.Intent
-	(*Accepted)(nil),              // 9: garrison.intent.v1.Accepted
-	(*Refused)(nil),               // 10: garrison.intent.v1.Refused
-	(*Withdrawn)(nil),             // 11: garrison.intent.v1.Withdrawn
-	(*Record)(nil),                // 12: garrison.intent.v1.Record
-	nil,                           // 13: garrison.intent.v1.Selector.LabelsEntry
-	(*v1.Refusal)(nil),            // 14: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Configure)(nil),             // 6: garrison.intent.v1.Configure
+	(*Refresh)(nil),               // 7: garrison.intent.v1.Refresh
+	(*Decommission)(nil),          // 8: garrison.intent.v1.Decommission
+	(*Intent)(nil),                // 9: garrison.intent.v1.Intent
+	(*Accepted)(nil),              // 10: garrison.intent.v1.Accepted
+	(*Refused)(nil),               // 11: garrison.intent.v1.Refused
+	(*Withdrawn)(nil),             // 12: garrison.intent.v1.Withdrawn
+	(*Record)(nil),                // 13: garrison.intent.v1.Record
+	nil,                           // 14: garrison.intent.v1.Selector.LabelsEntry
+	nil,                           // 15: garrison.intent.v1.Configure.SetEntry
+	(*v1.Refusal)(nil),            // 16: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
-	13, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
+	14, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
 	2,  // 1: garrison.intent.v1.Install.image:type_name -> garrison.intent.v1.ImageChoice
 	1,  // 2: garrison.intent.v1.Install.on:type_name -> garrison.intent.v1.Selector
 	2,  // 3: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
 	1,  // 4: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
 	1,  // 5: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
-	1,  // 6: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
-	3,  // 7: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	4,  // 8: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	5,  // 9: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	6,  // 10: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	7,  // 11: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	8,  // 12: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	8,  // 13: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	14, // 14: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	8,  // 15: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	0,  // 16: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	15, // 17: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	14, // 18: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	1,  // 6: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
+	15, // 7: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
+	1,  // 8: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
+	3,  // 9: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	4,  // 10: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	5,  // 11: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	7,  // 12: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	8,  // 13: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	6,  // 14: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	9,  // 15: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	9,  // 16: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	16, // 17: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	9,  // 18: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	0,  // 19: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	17, // 20: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	16, // 21: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
@@ -1156,12 +1260,13 @@ func file_garrison_intent_v1_intent_proto_init() {
 		(*ImageChoice_ImageId)(nil),
 		(*ImageChoice_Channel)(nil),
 	}
-	file_garrison_intent_v1_intent_proto_msgTypes[7].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[8].OneofWrappers = []any{
 		(*Intent_Install)(nil),
 		(*Intent_Upgrade)(nil),
 		(*Intent_Remove)(nil),
 		(*Intent_Refresh)(nil),
 		(*Intent_Decommission)(nil),
+		(*Intent_Configure)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1169,7 +1274,7 @@ func file_garrison_intent_v1_intent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_intent_v1_intent_proto_rawDesc), len(file_garrison_intent_v1_intent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,12 +9,13 @@
 package registryv1
 
 import (
-	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -110,7 +111,14 @@ func (x *EnrolRequest) GetSysinfo() *v1.Sysinfo {
 type EnrolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A user JWT for the key, scoped to this server.
-	UserJwt       string `protobuf:"bytes,1,opt,name=user_jwt,json=userJwt,proto3" json:"user_jwt,omitempty"`
+	UserJwt string `protobuf:"bytes,1,opt,name=user_jwt,json=userJwt,proto3" json:"user_jwt,omitempty"`
+	// Who made the machine. It never changes: without manual, the executor never removes itself.
+	Ownership v1.Ownership `protobuf:"varint,2,opt,name=ownership,proto3,enum=garrison.server.v1.Ownership" json:"ownership,omitempty"`
+	// The public half of the key that signs tombstones, an nkey of an account.
+	TombstoneKey string `protobuf:"bytes,3,opt,name=tombstone_key,json=tombstoneKey,proto3" json:"tombstone_key,omitempty"`
+	// The public halves of the keys that sign images, each an nkey of an account. When there are any, the server takes no
+	// image that none of them signed.
+	ImageKeys     []string `protobuf:"bytes,4,rep,name=image_keys,json=imageKeys,proto3" json:"image_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +160,27 @@ func (x *EnrolResponse) GetUserJwt() string {
 	return ""
 }
 
+func (x *EnrolResponse) GetOwnership() v1.Ownership {
+	if x != nil {
+		return x.Ownership
+	}
+	return v1.Ownership(0)
+}
+
+func (x *EnrolResponse) GetTombstoneKey() string {
+	if x != nil {
+		return x.TombstoneKey
+	}
+	return ""
+}
+
+func (x *EnrolResponse) GetImageKeys() []string {
+	if x != nil {
+		return x.ImageKeys
+	}
+	return nil
+}
+
 // ListServersRequest filters servers. Everything that is set must hold.
 type ListServersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -164,7 +193,11 @@ type ListServersRequest struct {
 	// Only servers in this life; unspecified means all but dead ones.
 	Life v1.Life `protobuf:"varint,4,opt,name=life,proto3,enum=garrison.server.v1.Life" json:"life,omitempty"`
 	// Only servers with this presence.
-	Presence      v1.Presence `protobuf:"varint,5,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
+	Presence v1.Presence `protobuf:"varint,5,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
+	// Only dead servers that a person made, and that neither their executor nor an operator is known to have cleaned.
+	Leaked bool `protobuf:"varint,6,opt,name=leaked,proto3" json:"leaked,omitempty"`
+	// Only servers with agents that no instance explains.
+	Found         bool `protobuf:"varint,7,opt,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +265,20 @@ func (x *ListServersRequest) GetPresence() v1.Presence {
 		return x.Presence
 	}
 	return v1.Presence(0)
+}
+
+func (x *ListServersRequest) GetLeaked() bool {
+	if x != nil {
+		return x.Leaked
+	}
+	return false
+}
+
+func (x *ListServersRequest) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
 }
 
 // ListServersResponse is one part of the servers.
@@ -747,6 +794,116 @@ func (x *ForgetServerResponse) GetServerId() string {
 	return ""
 }
 
+// RecordCleanUpRequest says how a clean-up ended.
+type RecordCleanUpRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server: its id, a prefix that only one has, or its name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// How the machine was reached, as in "ssh root@web-1"; 256 bytes at most.
+	Via string `protobuf:"bytes,2,opt,name=via,proto3" json:"via,omitempty"`
+	// How it ended, as the executor's program on the machine said it, or whoever could not run that.
+	Outcome       *v12.CleanUpOutcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordCleanUpRequest) Reset() {
+	*x = RecordCleanUpRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordCleanUpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordCleanUpRequest) ProtoMessage() {}
+
+func (x *RecordCleanUpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordCleanUpRequest.ProtoReflect.Descriptor instead.
+func (*RecordCleanUpRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RecordCleanUpRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *RecordCleanUpRequest) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *RecordCleanUpRequest) GetOutcome() *v12.CleanUpOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+// RecordCleanUpResponse is the server after it.
+type RecordCleanUpResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	Server        *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordCleanUpResponse) Reset() {
+	*x = RecordCleanUpResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordCleanUpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordCleanUpResponse) ProtoMessage() {}
+
+func (x *RecordCleanUpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordCleanUpResponse.ProtoReflect.Descriptor instead.
+func (*RecordCleanUpResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RecordCleanUpResponse) GetServer() *v1.Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
 // ListInstancesRequest filters instances. Everything that is set must hold.
 type ListInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -761,14 +918,14 @@ type ListInstancesRequest struct {
 	// Only instances on servers of this environment.
 	Environment string `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Only instances in this state.
-	State         v12.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
+	State         v13.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +937,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +950,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{12}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListInstancesRequest) GetPage() *v11.Page {
@@ -831,18 +988,18 @@ func (x *ListInstancesRequest) GetEnvironment() string {
 	return ""
 }
 
-func (x *ListInstancesRequest) GetState() v12.State {
+func (x *ListInstancesRequest) GetState() v13.State {
 	if x != nil {
 		return x.State
 	}
-	return v12.State(0)
+	return v13.State(0)
 }
 
 // InstanceRow is an instance with what a table shows beside it.
 type InstanceRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance.
-	Instance *v12.Instance `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Instance *v13.Instance `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The server's name.
 	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	// The server's presence.
@@ -853,7 +1010,7 @@ type InstanceRow struct {
 
 func (x *InstanceRow) Reset() {
 	*x = InstanceRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +1022,7 @@ func (x *InstanceRow) String() string {
 func (*InstanceRow) ProtoMessage() {}
 
 func (x *InstanceRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,10 +1035,10 @@ func (x *InstanceRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceRow.ProtoReflect.Descriptor instead.
 func (*InstanceRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{13}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *InstanceRow) GetInstance() *v12.Instance {
+func (x *InstanceRow) GetInstance() *v13.Instance {
 	if x != nil {
 		return x.Instance
 	}
@@ -915,7 +1072,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1084,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1097,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceRow {
@@ -968,7 +1125,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1137,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1150,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListAgentsRequest) GetPage() *v11.Page {
@@ -1007,7 +1164,7 @@ func (x *ListAgentsRequest) GetPage() *v11.Page {
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents, by name.
-	Agents []*v13.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	Agents []*v14.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1016,7 +1173,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1185,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,10 +1198,10 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *ListAgentsResponse) GetAgents() []*v13.Agent {
+func (x *ListAgentsResponse) GetAgents() []*v14.Agent {
 	if x != nil {
 		return x.Agents
 	}
@@ -1062,14 +1219,14 @@ func (x *ListAgentsResponse) GetNextCursor() string {
 type CreateAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent; its times are ignored.
-	Agent         *v13.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateAgentRequest) Reset() {
 	*x = CreateAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1238,7 @@ func (x *CreateAgentRequest) String() string {
 func (*CreateAgentRequest) ProtoMessage() {}
 
 func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,10 +1251,10 @@ func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentRequest.ProtoReflect.Descriptor instead.
 func (*CreateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *CreateAgentRequest) GetAgent() *v13.Agent {
+func (x *CreateAgentRequest) GetAgent() *v14.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1108,14 +1265,14 @@ func (x *CreateAgentRequest) GetAgent() *v13.Agent {
 type CreateAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *v13.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateAgentResponse) Reset() {
 	*x = CreateAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1284,7 @@ func (x *CreateAgentResponse) String() string {
 func (*CreateAgentResponse) ProtoMessage() {}
 
 func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,10 +1297,10 @@ func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentResponse.ProtoReflect.Descriptor instead.
 func (*CreateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *CreateAgentResponse) GetAgent() *v13.Agent {
+func (x *CreateAgentResponse) GetAgent() *v14.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1154,14 +1311,14 @@ func (x *CreateAgentResponse) GetAgent() *v13.Agent {
 type ChangeAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent; its kind must not change.
-	Agent         *v13.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeAgentRequest) Reset() {
 	*x = ChangeAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1330,7 @@ func (x *ChangeAgentRequest) String() string {
 func (*ChangeAgentRequest) ProtoMessage() {}
 
 func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,10 +1343,10 @@ func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *ChangeAgentRequest) GetAgent() *v13.Agent {
+func (x *ChangeAgentRequest) GetAgent() *v14.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1200,14 +1357,14 @@ func (x *ChangeAgentRequest) GetAgent() *v13.Agent {
 type ChangeAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *v13.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeAgentResponse) Reset() {
 	*x = ChangeAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1376,7 @@ func (x *ChangeAgentResponse) String() string {
 func (*ChangeAgentResponse) ProtoMessage() {}
 
 func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,10 +1389,10 @@ func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *ChangeAgentResponse) GetAgent() *v13.Agent {
+func (x *ChangeAgentResponse) GetAgent() *v14.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1253,7 +1410,7 @@ type DeleteAgentRequest struct {
 
 func (x *DeleteAgentRequest) Reset() {
 	*x = DeleteAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1422,7 @@ func (x *DeleteAgentRequest) String() string {
 func (*DeleteAgentRequest) ProtoMessage() {}
 
 func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1435,7 @@ func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteAgentRequest) GetName() string {
@@ -1297,7 +1454,7 @@ type DeleteAgentResponse struct {
 
 func (x *DeleteAgentResponse) Reset() {
 	*x = DeleteAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1466,7 @@ func (x *DeleteAgentResponse) String() string {
 func (*DeleteAgentResponse) ProtoMessage() {}
 
 func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1479,7 @@ func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
 }
 
 // ListApplicationsRequest asks for applications.
@@ -1336,7 +1493,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1505,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1518,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListApplicationsRequest) GetPage() *v11.Page {
@@ -1375,7 +1532,7 @@ func (x *ListApplicationsRequest) GetPage() *v11.Page {
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The applications, by name.
-	Applications []*v14.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	Applications []*v15.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1384,7 +1541,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1553,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,10 +1566,10 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *ListApplicationsResponse) GetApplications() []*v14.Application {
+func (x *ListApplicationsResponse) GetApplications() []*v15.Application {
 	if x != nil {
 		return x.Applications
 	}
@@ -1430,14 +1587,14 @@ func (x *ListApplicationsResponse) GetNextCursor() string {
 type CreateApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v14.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationRequest) Reset() {
 	*x = CreateApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1606,7 @@ func (x *CreateApplicationRequest) String() string {
 func (*CreateApplicationRequest) ProtoMessage() {}
 
 func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,10 +1619,10 @@ func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
 }
 
-func (x *CreateApplicationRequest) GetApplication() *v14.Application {
+func (x *CreateApplicationRequest) GetApplication() *v15.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -1476,14 +1633,14 @@ func (x *CreateApplicationRequest) GetApplication() *v14.Application {
 type CreateApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v14.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationResponse) Reset() {
 	*x = CreateApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1652,7 @@ func (x *CreateApplicationResponse) String() string {
 func (*CreateApplicationResponse) ProtoMessage() {}
 
 func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,10 +1665,102 @@ func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
 }
 
-func (x *CreateApplicationResponse) GetApplication() *v14.Application {
+func (x *CreateApplicationResponse) GetApplication() *v15.Application {
+	if x != nil {
+		return x.Application
+	}
+	return nil
+}
+
+// ChangeApplicationRequest carries the application, whole, as it should be.
+type ChangeApplicationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The application; its times are ignored.
+	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeApplicationRequest) Reset() {
+	*x = ChangeApplicationRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeApplicationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeApplicationRequest) ProtoMessage() {}
+
+func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
+func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ChangeApplicationRequest) GetApplication() *v15.Application {
+	if x != nil {
+		return x.Application
+	}
+	return nil
+}
+
+// ChangeApplicationResponse is the application.
+type ChangeApplicationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The application.
+	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeApplicationResponse) Reset() {
+	*x = ChangeApplicationResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeApplicationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeApplicationResponse) ProtoMessage() {}
+
+func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
+func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ChangeApplicationResponse) GetApplication() *v15.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -1529,7 +1778,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1790,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1803,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteApplicationRequest) GetName() string {
@@ -1573,7 +1822,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1834,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1847,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
 }
 
 // ListEnvironmentsRequest asks for environments.
@@ -1612,7 +1861,7 @@ type ListEnvironmentsRequest struct {
 
 func (x *ListEnvironmentsRequest) Reset() {
 	*x = ListEnvironmentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1873,7 @@ func (x *ListEnvironmentsRequest) String() string {
 func (*ListEnvironmentsRequest) ProtoMessage() {}
 
 func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1886,7 @@ func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
@@ -1651,7 +1900,7 @@ func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
 type ListEnvironmentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environments, by name.
-	Environments []*v15.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	Environments []*v16.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1660,7 +1909,7 @@ type ListEnvironmentsResponse struct {
 
 func (x *ListEnvironmentsResponse) Reset() {
 	*x = ListEnvironmentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1921,7 @@ func (x *ListEnvironmentsResponse) String() string {
 func (*ListEnvironmentsResponse) ProtoMessage() {}
 
 func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,10 +1934,10 @@ func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
 }
 
-func (x *ListEnvironmentsResponse) GetEnvironments() []*v15.Environment {
+func (x *ListEnvironmentsResponse) GetEnvironments() []*v16.Environment {
 	if x != nil {
 		return x.Environments
 	}
@@ -1706,14 +1955,14 @@ func (x *ListEnvironmentsResponse) GetNextCursor() string {
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v15.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentRequest) Reset() {
 	*x = CreateEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1974,7 @@ func (x *CreateEnvironmentRequest) String() string {
 func (*CreateEnvironmentRequest) ProtoMessage() {}
 
 func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,10 +1987,10 @@ func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
 }
 
-func (x *CreateEnvironmentRequest) GetEnvironment() *v15.Environment {
+func (x *CreateEnvironmentRequest) GetEnvironment() *v16.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -1752,14 +2001,14 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *v15.Environment {
 type CreateEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v15.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentResponse) Reset() {
 	*x = CreateEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2020,7 @@ func (x *CreateEnvironmentResponse) String() string {
 func (*CreateEnvironmentResponse) ProtoMessage() {}
 
 func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,10 +2033,102 @@ func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
 }
 
-func (x *CreateEnvironmentResponse) GetEnvironment() *v15.Environment {
+func (x *CreateEnvironmentResponse) GetEnvironment() *v16.Environment {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+// ChangeEnvironmentRequest carries the environment, whole, as it should be.
+type ChangeEnvironmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment; its times are ignored.
+	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeEnvironmentRequest) Reset() {
+	*x = ChangeEnvironmentRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeEnvironmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeEnvironmentRequest) ProtoMessage() {}
+
+func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeEnvironmentRequest.ProtoReflect.Descriptor instead.
+func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ChangeEnvironmentRequest) GetEnvironment() *v16.Environment {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+// ChangeEnvironmentResponse is the environment.
+type ChangeEnvironmentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment.
+	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeEnvironmentResponse) Reset() {
+	*x = ChangeEnvironmentResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeEnvironmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeEnvironmentResponse) ProtoMessage() {}
+
+func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeEnvironmentResponse.ProtoReflect.Descriptor instead.
+func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ChangeEnvironmentResponse) GetEnvironment() *v16.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -1805,7 +2146,7 @@ type DeleteEnvironmentRequest struct {
 
 func (x *DeleteEnvironmentRequest) Reset() {
 	*x = DeleteEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2158,7 @@ func (x *DeleteEnvironmentRequest) String() string {
 func (*DeleteEnvironmentRequest) ProtoMessage() {}
 
 func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2171,7 @@ func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteEnvironmentRequest) GetName() string {
@@ -1849,7 +2190,7 @@ type DeleteEnvironmentResponse struct {
 
 func (x *DeleteEnvironmentResponse) Reset() {
 	*x = DeleteEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2202,7 @@ func (x *DeleteEnvironmentResponse) String() string {
 func (*DeleteEnvironmentResponse) ProtoMessage() {}
 
 func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2215,7 @@ func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
 }
 
 // GetIntentRequest names an intent.
@@ -1890,7 +2231,7 @@ type GetIntentRequest struct {
 
 func (x *GetIntentRequest) Reset() {
 	*x = GetIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2243,7 @@ func (x *GetIntentRequest) String() string {
 func (*GetIntentRequest) ProtoMessage() {}
 
 func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2256,7 @@ func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetIntentRequest) GetIntentId() string {
@@ -1936,14 +2277,14 @@ func (x *GetIntentRequest) GetWait() *durationpb.Duration {
 type GetIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent and what became of it.
-	Intent        *v16.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent        *v17.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetIntentResponse) Reset() {
 	*x = GetIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2296,7 @@ func (x *GetIntentResponse) String() string {
 func (*GetIntentResponse) ProtoMessage() {}
 
 func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,10 +2309,10 @@ func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
 }
 
-func (x *GetIntentResponse) GetIntent() *v16.Record {
+func (x *GetIntentResponse) GetIntent() *v17.Record {
 	if x != nil {
 		return x.Intent
 	}
@@ -1982,21 +2323,27 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x03 \x01(\tR\tpublicKey\x125\n" +
-	"\asysinfo\x18\x04 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\"*\n" +
+	"\asysinfo\x18\x04 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\"\xab\x01\n" +
 	"\rEnrolResponse\x12\x19\n" +
-	"\buser_jwt\x18\x01 \x01(\tR\auserJwt\"\xd2\x02\n" +
+	"\buser_jwt\x18\x01 \x01(\tR\auserJwt\x12;\n" +
+	"\townership\x18\x02 \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x12#\n" +
+	"\rtombstone_key\x18\x03 \x01(\tR\ftombstoneKey\x12\x1d\n" +
+	"\n" +
+	"image_keys\x18\x04 \x03(\tR\timageKeys\"\x80\x03\n" +
 	"\x12ListServersRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12 \n" +
 	"\venvironment\x18\x02 \x01(\tR\venvironment\x12L\n" +
 	"\x06labels\x18\x03 \x03(\v24.garrison.registry.v1.ListServersRequest.LabelsEntryR\x06labels\x12,\n" +
 	"\x04life\x18\x04 \x01(\x0e2\x18.garrison.server.v1.LifeR\x04life\x128\n" +
-	"\bpresence\x18\x05 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x1a9\n" +
+	"\bpresence\x18\x05 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12\x16\n" +
+	"\x06leaked\x18\x06 \x01(\bR\x06leaked\x12\x14\n" +
+	"\x05found\x18\a \x01(\bR\x05found\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"l\n" +
@@ -2038,7 +2385,13 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x13ForgetServerRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\"3\n" +
 	"\x14ForgetServerResponse\x12\x1b\n" +
-	"\tserver_id\x18\x01 \x01(\tR\bserverId\"\xdf\x01\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\"~\n" +
+	"\x14RecordCleanUpRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x10\n" +
+	"\x03via\x18\x02 \x01(\tR\x03via\x12<\n" +
+	"\aoutcome\x18\x03 \x01(\v2\".garrison.report.v1.CleanUpOutcomeR\aoutcome\"K\n" +
+	"\x15RecordCleanUpResponse\x122\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\xdf\x01\n" +
 	"\x14ListInstancesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
@@ -2081,6 +2434,10 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x18CreateApplicationRequest\x12F\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"c\n" +
 	"\x19CreateApplicationResponse\x12F\n" +
+	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"b\n" +
+	"\x18ChangeApplicationRequest\x12F\n" +
+	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"c\n" +
+	"\x19ChangeApplicationResponse\x12F\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\".\n" +
 	"\x18DeleteApplicationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
@@ -2094,6 +2451,10 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x18CreateEnvironmentRequest\x12F\n" +
 	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"c\n" +
 	"\x19CreateEnvironmentResponse\x12F\n" +
+	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"b\n" +
+	"\x18ChangeEnvironmentRequest\x12F\n" +
+	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"c\n" +
+	"\x19ChangeEnvironmentResponse\x12F\n" +
 	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\".\n" +
 	"\x18DeleteEnvironmentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
@@ -2102,13 +2463,14 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12-\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"G\n" +
 	"\x11GetIntentResponse\x122\n" +
-	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent2\x81\x0f\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent2\xe9\x11\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
 	"\fInviteServer\x12).garrison.registry.v1.InviteServerRequest\x1a*.garrison.registry.v1.InviteServerResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
 	"\fChangeServer\x12).garrison.registry.v1.ChangeServerRequest\x1a*.garrison.registry.v1.ChangeServerResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fForgetServer\x12).garrison.registry.v1.ForgetServerRequest\x1a*.garrison.registry.v1.ForgetServerResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
+	"\rRecordCleanUp\x12*.garrison.registry.v1.RecordCleanUpRequest\x1a+.garrison.registry.v1.RecordCleanUpResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
 	"\rListInstances\x12*.garrison.registry.v1.ListInstancesRequest\x1a+.garrison.registry.v1.ListInstancesResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12'.garrison.registry.v1.ListAgentsRequest\x1a(.garrison.registry.v1.ListAgentsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -2117,7 +2479,9 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\vDeleteAgent\x12(.garrison.registry.v1.DeleteAgentRequest\x1a).garrison.registry.v1.DeleteAgentResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
 	"\x10ListApplications\x12-.garrison.registry.v1.ListApplicationsRequest\x1a..garrison.registry.v1.ListApplicationsResponse\"\x04\x88\xb5\x18\x01\x12z\n" +
 	"\x11CreateApplication\x12..garrison.registry.v1.CreateApplicationRequest\x1a/.garrison.registry.v1.CreateApplicationResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11DeleteApplication\x12..garrison.registry.v1.DeleteApplicationRequest\x1a/.garrison.registry.v1.DeleteApplicationResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
+	"\x11DeleteApplication\x12..garrison.registry.v1.DeleteApplicationRequest\x1a/.garrison.registry.v1.DeleteApplicationResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
+	"\x11ChangeApplication\x12..garrison.registry.v1.ChangeApplicationRequest\x1a/.garrison.registry.v1.ChangeApplicationResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
+	"\x11ChangeEnvironment\x12..garrison.registry.v1.ChangeEnvironmentRequest\x1a/.garrison.registry.v1.ChangeEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
 	"\x10ListEnvironments\x12-.garrison.registry.v1.ListEnvironmentsRequest\x1a..garrison.registry.v1.ListEnvironmentsResponse\"\x04\x88\xb5\x18\x01\x12z\n" +
 	"\x11CreateEnvironment\x12..garrison.registry.v1.CreateEnvironmentRequest\x1a/.garrison.registry.v1.CreateEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
 	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
@@ -2135,7 +2499,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_registry_service_proto_rawDescData
 }
 
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*EnrolRequest)(nil),              // 0: garrison.registry.v1.EnrolRequest
 	(*EnrolResponse)(nil),             // 1: garrison.registry.v1.EnrolResponse
@@ -2149,123 +2513,143 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*ChangeServerResponse)(nil),      // 9: garrison.registry.v1.ChangeServerResponse
 	(*ForgetServerRequest)(nil),       // 10: garrison.registry.v1.ForgetServerRequest
 	(*ForgetServerResponse)(nil),      // 11: garrison.registry.v1.ForgetServerResponse
-	(*ListInstancesRequest)(nil),      // 12: garrison.registry.v1.ListInstancesRequest
-	(*InstanceRow)(nil),               // 13: garrison.registry.v1.InstanceRow
-	(*ListInstancesResponse)(nil),     // 14: garrison.registry.v1.ListInstancesResponse
-	(*ListAgentsRequest)(nil),         // 15: garrison.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),        // 16: garrison.registry.v1.ListAgentsResponse
-	(*CreateAgentRequest)(nil),        // 17: garrison.registry.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),       // 18: garrison.registry.v1.CreateAgentResponse
-	(*ChangeAgentRequest)(nil),        // 19: garrison.registry.v1.ChangeAgentRequest
-	(*ChangeAgentResponse)(nil),       // 20: garrison.registry.v1.ChangeAgentResponse
-	(*DeleteAgentRequest)(nil),        // 21: garrison.registry.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),       // 22: garrison.registry.v1.DeleteAgentResponse
-	(*ListApplicationsRequest)(nil),   // 23: garrison.registry.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 24: garrison.registry.v1.ListApplicationsResponse
-	(*CreateApplicationRequest)(nil),  // 25: garrison.registry.v1.CreateApplicationRequest
-	(*CreateApplicationResponse)(nil), // 26: garrison.registry.v1.CreateApplicationResponse
-	(*DeleteApplicationRequest)(nil),  // 27: garrison.registry.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil), // 28: garrison.registry.v1.DeleteApplicationResponse
-	(*ListEnvironmentsRequest)(nil),   // 29: garrison.registry.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),  // 30: garrison.registry.v1.ListEnvironmentsResponse
-	(*CreateEnvironmentRequest)(nil),  // 31: garrison.registry.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil), // 32: garrison.registry.v1.CreateEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),  // 33: garrison.registry.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil), // 34: garrison.registry.v1.DeleteEnvironmentResponse
-	(*GetIntentRequest)(nil),          // 35: garrison.registry.v1.GetIntentRequest
-	(*GetIntentResponse)(nil),         // 36: garrison.registry.v1.GetIntentResponse
-	nil,                               // 37: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                               // 38: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                               // 39: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	(*v1.Sysinfo)(nil),                // 40: garrison.server.v1.Sysinfo
-	(*v11.Page)(nil),                  // 41: garrison.api.v1.Page
-	(v1.Life)(0),                      // 42: garrison.server.v1.Life
-	(v1.Presence)(0),                  // 43: garrison.server.v1.Presence
-	(*v1.Server)(nil),                 // 44: garrison.server.v1.Server
-	(v1.Ownership)(0),                 // 45: garrison.server.v1.Ownership
-	(*durationpb.Duration)(nil),       // 46: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 47: google.protobuf.Timestamp
-	(v12.State)(0),                    // 48: garrison.instance.v1.State
-	(*v12.Instance)(nil),              // 49: garrison.instance.v1.Instance
-	(*v13.Agent)(nil),                 // 50: garrison.agent.v1.Agent
-	(*v14.Application)(nil),           // 51: garrison.application.v1.Application
-	(*v15.Environment)(nil),           // 52: garrison.environment.v1.Environment
-	(*v16.Record)(nil),                // 53: garrison.intent.v1.Record
+	(*RecordCleanUpRequest)(nil),      // 12: garrison.registry.v1.RecordCleanUpRequest
+	(*RecordCleanUpResponse)(nil),     // 13: garrison.registry.v1.RecordCleanUpResponse
+	(*ListInstancesRequest)(nil),      // 14: garrison.registry.v1.ListInstancesRequest
+	(*InstanceRow)(nil),               // 15: garrison.registry.v1.InstanceRow
+	(*ListInstancesResponse)(nil),     // 16: garrison.registry.v1.ListInstancesResponse
+	(*ListAgentsRequest)(nil),         // 17: garrison.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),        // 18: garrison.registry.v1.ListAgentsResponse
+	(*CreateAgentRequest)(nil),        // 19: garrison.registry.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),       // 20: garrison.registry.v1.CreateAgentResponse
+	(*ChangeAgentRequest)(nil),        // 21: garrison.registry.v1.ChangeAgentRequest
+	(*ChangeAgentResponse)(nil),       // 22: garrison.registry.v1.ChangeAgentResponse
+	(*DeleteAgentRequest)(nil),        // 23: garrison.registry.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),       // 24: garrison.registry.v1.DeleteAgentResponse
+	(*ListApplicationsRequest)(nil),   // 25: garrison.registry.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 26: garrison.registry.v1.ListApplicationsResponse
+	(*CreateApplicationRequest)(nil),  // 27: garrison.registry.v1.CreateApplicationRequest
+	(*CreateApplicationResponse)(nil), // 28: garrison.registry.v1.CreateApplicationResponse
+	(*ChangeApplicationRequest)(nil),  // 29: garrison.registry.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil), // 30: garrison.registry.v1.ChangeApplicationResponse
+	(*DeleteApplicationRequest)(nil),  // 31: garrison.registry.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil), // 32: garrison.registry.v1.DeleteApplicationResponse
+	(*ListEnvironmentsRequest)(nil),   // 33: garrison.registry.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),  // 34: garrison.registry.v1.ListEnvironmentsResponse
+	(*CreateEnvironmentRequest)(nil),  // 35: garrison.registry.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil), // 36: garrison.registry.v1.CreateEnvironmentResponse
+	(*ChangeEnvironmentRequest)(nil),  // 37: garrison.registry.v1.ChangeEnvironmentRequest
+	(*ChangeEnvironmentResponse)(nil), // 38: garrison.registry.v1.ChangeEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),  // 39: garrison.registry.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil), // 40: garrison.registry.v1.DeleteEnvironmentResponse
+	(*GetIntentRequest)(nil),          // 41: garrison.registry.v1.GetIntentRequest
+	(*GetIntentResponse)(nil),         // 42: garrison.registry.v1.GetIntentResponse
+	nil,                               // 43: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                               // 44: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                               // 45: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	(*v1.Sysinfo)(nil),                // 46: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                 // 47: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                  // 48: garrison.api.v1.Page
+	(v1.Life)(0),                      // 49: garrison.server.v1.Life
+	(v1.Presence)(0),                  // 50: garrison.server.v1.Presence
+	(*v1.Server)(nil),                 // 51: garrison.server.v1.Server
+	(*durationpb.Duration)(nil),       // 52: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
+	(*v12.CleanUpOutcome)(nil),        // 54: garrison.report.v1.CleanUpOutcome
+	(v13.State)(0),                    // 55: garrison.instance.v1.State
+	(*v13.Instance)(nil),              // 56: garrison.instance.v1.Instance
+	(*v14.Agent)(nil),                 // 57: garrison.agent.v1.Agent
+	(*v15.Application)(nil),           // 58: garrison.application.v1.Application
+	(*v16.Environment)(nil),           // 59: garrison.environment.v1.Environment
+	(*v17.Record)(nil),                // 60: garrison.intent.v1.Record
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	40, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	41, // 1: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	37, // 2: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	42, // 3: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	43, // 4: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	44, // 5: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
-	44, // 6: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	38, // 7: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	45, // 8: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	46, // 9: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	47, // 10: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	39, // 11: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	44, // 12: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	41, // 13: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	48, // 14: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	49, // 15: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	43, // 16: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	13, // 17: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	41, // 18: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	50, // 19: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	50, // 20: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	50, // 21: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	50, // 22: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	50, // 23: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	41, // 24: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	51, // 25: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	51, // 26: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	51, // 27: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	41, // 28: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	52, // 29: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	52, // 30: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	52, // 31: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	46, // 32: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	53, // 33: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	2,  // 34: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	4,  // 35: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	6,  // 36: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	8,  // 37: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	10, // 38: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	12, // 39: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	15, // 40: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	17, // 41: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	19, // 42: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	21, // 43: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	23, // 44: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	25, // 45: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	27, // 46: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	29, // 47: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	31, // 48: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	33, // 49: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	35, // 50: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	3,  // 51: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	5,  // 52: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	7,  // 53: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	9,  // 54: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	11, // 55: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	14, // 56: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	16, // 57: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	18, // 58: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	20, // 59: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	22, // 60: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	24, // 61: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	26, // 62: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	28, // 63: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	30, // 64: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	32, // 65: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	34, // 66: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	36, // 67: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	51, // [51:68] is the sub-list for method output_type
-	34, // [34:51] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	46, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	47, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	48, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	43, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	49, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	50, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	51, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	51, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	44, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	47, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	52, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	53, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	45, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	51, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	54, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	51, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	48, // 16: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	55, // 17: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	56, // 18: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	50, // 19: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	15, // 20: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	48, // 21: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	57, // 22: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	57, // 23: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	57, // 24: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	57, // 25: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	57, // 26: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	48, // 27: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	58, // 28: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	58, // 29: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	58, // 30: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	58, // 31: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	58, // 32: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	48, // 33: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	59, // 34: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	59, // 35: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	59, // 36: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	59, // 37: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	59, // 38: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	52, // 39: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	60, // 40: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	2,  // 41: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	4,  // 42: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	6,  // 43: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	8,  // 44: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	10, // 45: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	12, // 46: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	14, // 47: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	17, // 48: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	19, // 49: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	21, // 50: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	23, // 51: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	25, // 52: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	27, // 53: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	31, // 54: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	29, // 55: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	37, // 56: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	33, // 57: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	35, // 58: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	39, // 59: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	41, // 60: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	3,  // 61: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	5,  // 62: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	7,  // 63: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	9,  // 64: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	11, // 65: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	13, // 66: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	16, // 67: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	18, // 68: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	20, // 69: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	22, // 70: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	24, // 71: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	26, // 72: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	28, // 73: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	32, // 74: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	30, // 75: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	38, // 76: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	34, // 77: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	36, // 78: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	40, // 79: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	42, // 80: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	61, // [61:81] is the sub-list for method output_type
+	41, // [41:61] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -2280,7 +2664,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

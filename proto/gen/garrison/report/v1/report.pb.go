@@ -9,6 +9,7 @@
 package reportv1
 
 import (
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -108,7 +109,17 @@ type Found struct {
 	// The process, or 0.
 	Pid uint32 `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
 	// When the process started.
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The digest of the configuration that is current; empty when there is none.
+	ConfigurationDigest []byte `protobuf:"bytes,8,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
+	// What there is of an agent that the inventory does not explain; unspecified for an instance.
+	Trace v13.Trace `protobuf:"varint,9,opt,name=trace,proto3,enum=garrison.server.v1.Trace" json:"trace,omitempty"`
+	// Where that is, as garrison.server.v1.FoundAgent says it.
+	Path string `protobuf:"bytes,10,opt,name=path,proto3" json:"path,omitempty"`
+	// The server whose executor started it, when that is certainly another one.
+	OtherServerId string `protobuf:"bytes,11,opt,name=other_server_id,json=otherServerId,proto3" json:"other_server_id,omitempty"`
+	// The root of another executor, below which its image certainly is.
+	OtherRoot     string `protobuf:"bytes,12,opt,name=other_root,json=otherRoot,proto3" json:"other_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -192,15 +203,52 @@ func (x *Found) GetStartedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Found) GetConfigurationDigest() []byte {
+	if x != nil {
+		return x.ConfigurationDigest
+	}
+	return nil
+}
+
+func (x *Found) GetTrace() v13.Trace {
+	if x != nil {
+		return x.Trace
+	}
+	return v13.Trace(0)
+}
+
+func (x *Found) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Found) GetOtherServerId() string {
+	if x != nil {
+		return x.OtherServerId
+	}
+	return ""
+}
+
+func (x *Found) GetOtherRoot() string {
+	if x != nil {
+		return x.OtherRoot
+	}
+	return ""
+}
+
 // AgentsReport says everything that was found. Kind agents.
 type AgentsReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agents, by name.
+	// The agents, by name. One may be there several times: as an instance, and with traces that this does not explain.
 	Agents []*Found `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// The generation of the document that was applied when it looked.
 	DocumentGeneration uint64 `protobuf:"varint,2,opt,name=document_generation,json=documentGeneration,proto3" json:"document_generation,omitempty"`
 	// The refresh task that asked for it, or empty.
-	TaskId        string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// How many more there are that the inventory does not explain, and that are not listed.
+	More          uint32 `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,6 +302,13 @@ func (x *AgentsReport) GetTaskId() string {
 		return x.TaskId
 	}
 	return ""
+}
+
+func (x *AgentsReport) GetMore() uint32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
 }
 
 // SysinfoReport says what the machine is. Kind sysinfo.
@@ -366,7 +421,7 @@ func (x *Removed) GetLeftBecause() string {
 	return ""
 }
 
-// ReceiptReport says what a removal took away. Kind receipt.
+// ReceiptReport says what a removal took away. Kind receipt. Without an agent, the executor removed itself.
 type ReceiptReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
@@ -439,6 +494,107 @@ func (x *ReceiptReport) GetRemoved() []*Removed {
 	return nil
 }
 
+// CleanUpOutcome is what the executor's program prints when it is run by hand with the tombstone of its server, without
+// a bus and without an executor that runs. Whoever ran it gives it to the registry.
+type CleanUpOutcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// When it ended, by the server's clock.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// What was removed or left; the first 1,000.
+	Paths []*Removed `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
+	// How many paths were removed.
+	Removed uint32 `protobuf:"varint,4,opt,name=removed,proto3" json:"removed,omitempty"`
+	// How many were left, because somebody else put them there.
+	Left uint32 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
+	// Why the machine is not clean; unset when it is.
+	Refusal *v14.Refusal `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// True when nothing was done and this is what would be.
+	DryRun        bool `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CleanUpOutcome) Reset() {
+	*x = CleanUpOutcome{}
+	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CleanUpOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CleanUpOutcome) ProtoMessage() {}
+
+func (x *CleanUpOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CleanUpOutcome.ProtoReflect.Descriptor instead.
+func (*CleanUpOutcome) Descriptor() ([]byte, []int) {
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CleanUpOutcome) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *CleanUpOutcome) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *CleanUpOutcome) GetPaths() []*Removed {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *CleanUpOutcome) GetRemoved() uint32 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *CleanUpOutcome) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *CleanUpOutcome) GetRefusal() *v14.Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+func (x *CleanUpOutcome) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 // Report is published on garrison.report.CELL.SERVER.KIND.
 type Report struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -465,7 +621,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -477,7 +633,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -490,7 +646,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{6}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetServerId() string {
@@ -615,7 +771,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +783,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +796,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{7}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Beat) GetServerId() string {
@@ -682,12 +838,12 @@ var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
+	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
 	"\n" +
 	"TaskReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
-	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\x87\x02\n" +
+	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\xc6\x03\n" +
 	"\x05Found\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -697,11 +853,19 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\rR\x03pid\x129\n" +
 	"\n" +
-	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\"\x8b\x01\n" +
+	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x121\n" +
+	"\x14configuration_digest\x18\b \x01(\fR\x13configurationDigest\x12/\n" +
+	"\x05trace\x18\t \x01(\x0e2\x19.garrison.server.v1.TraceR\x05trace\x12\x12\n" +
+	"\x04path\x18\n" +
+	" \x01(\tR\x04path\x12&\n" +
+	"\x0fother_server_id\x18\v \x01(\tR\rotherServerId\x12\x1d\n" +
+	"\n" +
+	"other_root\x18\f \x01(\tR\totherRoot\"\x9f\x01\n" +
 	"\fAgentsReport\x121\n" +
 	"\x06agents\x18\x01 \x03(\v2\x19.garrison.report.v1.FoundR\x06agents\x12/\n" +
 	"\x13document_generation\x18\x02 \x01(\x04R\x12documentGeneration\x12\x17\n" +
-	"\atask_id\x18\x03 \x01(\tR\x06taskId\"_\n" +
+	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\rR\x04more\"_\n" +
 	"\rSysinfoReport\x125\n" +
 	"\asysinfo\x18\x01 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\"@\n" +
@@ -713,7 +877,15 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
 	"instanceId\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x125\n" +
-	"\aremoved\x18\x04 \x03(\v2\x1b.garrison.report.v1.RemovedR\aremoved\"\xfe\x02\n" +
+	"\aremoved\x18\x04 \x03(\v2\x1b.garrison.report.v1.RemovedR\aremoved\"\x87\x02\n" +
+	"\x0eCleanUpOutcome\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x121\n" +
+	"\x05paths\x18\x03 \x03(\v2\x1b.garrison.report.v1.RemovedR\x05paths\x12\x18\n" +
+	"\aremoved\x18\x04 \x01(\rR\aremoved\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\rR\x04left\x122\n" +
+	"\arefusal\x18\x06 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x12\x17\n" +
+	"\adry_run\x18\a \x01(\bR\x06dryRun\"\xfe\x02\n" +
 	"\x06Report\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1a\n" +
@@ -743,7 +915,7 @@ func file_garrison_report_v1_report_proto_rawDescGZIP() []byte {
 	return file_garrison_report_v1_report_proto_rawDescData
 }
 
-var file_garrison_report_v1_report_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_garrison_report_v1_report_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*TaskReport)(nil),            // 0: garrison.report.v1.TaskReport
 	(*Found)(nil),                 // 1: garrison.report.v1.Found
@@ -751,34 +923,41 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*SysinfoReport)(nil),         // 3: garrison.report.v1.SysinfoReport
 	(*Removed)(nil),               // 4: garrison.report.v1.Removed
 	(*ReceiptReport)(nil),         // 5: garrison.report.v1.ReceiptReport
-	(*Report)(nil),                // 6: garrison.report.v1.Report
-	(*Beat)(nil),                  // 7: garrison.report.v1.Beat
-	(v1.State)(0),                 // 8: garrison.task.v1.State
-	(*v1.Outcome)(nil),            // 9: garrison.task.v1.Outcome
-	(*v11.Ref)(nil),               // 10: garrison.image.v1.Ref
-	(v12.Health)(0),               // 11: garrison.instance.v1.Health
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*v13.Sysinfo)(nil),           // 13: garrison.server.v1.Sysinfo
+	(*CleanUpOutcome)(nil),        // 6: garrison.report.v1.CleanUpOutcome
+	(*Report)(nil),                // 7: garrison.report.v1.Report
+	(*Beat)(nil),                  // 8: garrison.report.v1.Beat
+	(v1.State)(0),                 // 9: garrison.task.v1.State
+	(*v1.Outcome)(nil),            // 10: garrison.task.v1.Outcome
+	(*v11.Ref)(nil),               // 11: garrison.image.v1.Ref
+	(v12.Health)(0),               // 12: garrison.instance.v1.Health
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(v13.Trace)(0),                // 14: garrison.server.v1.Trace
+	(*v13.Sysinfo)(nil),           // 15: garrison.server.v1.Sysinfo
+	(*v14.Refusal)(nil),           // 16: garrison.api.v1.Refusal
 }
 var file_garrison_report_v1_report_proto_depIdxs = []int32{
-	8,  // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
-	9,  // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
-	10, // 2: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
-	11, // 3: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
-	12, // 4: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
-	1,  // 5: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
-	13, // 6: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	4,  // 7: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
-	12, // 8: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
-	0,  // 9: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
-	2,  // 10: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
-	3,  // 11: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
-	5,  // 12: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
+	10, // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
+	11, // 2: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
+	12, // 3: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
+	13, // 4: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
+	14, // 5: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
+	1,  // 6: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
+	15, // 7: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	4,  // 8: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
+	13, // 9: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
+	4,  // 10: garrison.report.v1.CleanUpOutcome.paths:type_name -> garrison.report.v1.Removed
+	16, // 11: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
+	13, // 12: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
+	0,  // 13: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
+	2,  // 14: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
+	3,  // 15: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
+	5,  // 16: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }
@@ -786,7 +965,7 @@ func file_garrison_report_v1_report_proto_init() {
 	if File_garrison_report_v1_report_proto != nil {
 		return
 	}
-	file_garrison_report_v1_report_proto_msgTypes[6].OneofWrappers = []any{
+	file_garrison_report_v1_report_proto_msgTypes[7].OneofWrappers = []any{
 		(*Report_Task)(nil),
 		(*Report_Agents)(nil),
 		(*Report_Sysinfo)(nil),
@@ -798,7 +977,7 @@ func file_garrison_report_v1_report_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_report_v1_report_proto_rawDesc), len(file_garrison_report_v1_report_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -244,6 +244,124 @@ func (Ownership) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{3}
 }
 
+// Trace is what there is of an agent that no instance explains.
+type Trace int32
+
+const (
+	// Not known.
+	Trace_TRACE_UNSPECIFIED Trace = 0
+	// A link below agents/ of an agent that the executor's inventory does not have.
+	Trace_TRACE_LINK Trace = 1
+	// Processes that run from an image that is not current for any agent of the inventory.
+	Trace_TRACE_PROCESS Trace = 2
+	// A service of systemd that bears the executor's own name and that it does not keep.
+	Trace_TRACE_UNIT Trace = 3
+	// An agent of the executor's inventory whose instance the registry does not know.
+	Trace_TRACE_INSTANCE Trace = 4
+)
+
+// Enum value maps for Trace.
+var (
+	Trace_name = map[int32]string{
+		0: "TRACE_UNSPECIFIED",
+		1: "TRACE_LINK",
+		2: "TRACE_PROCESS",
+		3: "TRACE_UNIT",
+		4: "TRACE_INSTANCE",
+	}
+	Trace_value = map[string]int32{
+		"TRACE_UNSPECIFIED": 0,
+		"TRACE_LINK":        1,
+		"TRACE_PROCESS":     2,
+		"TRACE_UNIT":        3,
+		"TRACE_INSTANCE":    4,
+	}
+)
+
+func (x Trace) Enum() *Trace {
+	p := new(Trace)
+	*p = x
+	return p
+}
+
+func (x Trace) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Trace) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_server_v1_server_proto_enumTypes[4].Descriptor()
+}
+
+func (Trace) Type() protoreflect.EnumType {
+	return &file_garrison_server_v1_server_proto_enumTypes[4]
+}
+
+func (x Trace) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Trace.Descriptor instead.
+func (Trace) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{4}
+}
+
+// DutyKind is what kind of thing the end of a server waits for.
+type DutyKind int32
+
+const (
+	// Not known.
+	DutyKind_DUTY_KIND_UNSPECIFIED DutyKind = 0
+	// An agent is still to be removed from it.
+	DutyKind_DUTY_KIND_AGENT DutyKind = 1
+	// It is not heard, and nothing is removed before it comes back.
+	DutyKind_DUTY_KIND_PRESENCE DutyKind = 2
+	// Its executor did not say yet that it removes itself.
+	DutyKind_DUTY_KIND_RECEIPT DutyKind = 3
+)
+
+// Enum value maps for DutyKind.
+var (
+	DutyKind_name = map[int32]string{
+		0: "DUTY_KIND_UNSPECIFIED",
+		1: "DUTY_KIND_AGENT",
+		2: "DUTY_KIND_PRESENCE",
+		3: "DUTY_KIND_RECEIPT",
+	}
+	DutyKind_value = map[string]int32{
+		"DUTY_KIND_UNSPECIFIED": 0,
+		"DUTY_KIND_AGENT":       1,
+		"DUTY_KIND_PRESENCE":    2,
+		"DUTY_KIND_RECEIPT":     3,
+	}
+)
+
+func (x DutyKind) Enum() *DutyKind {
+	p := new(DutyKind)
+	*p = x
+	return p
+}
+
+func (x DutyKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DutyKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_server_v1_server_proto_enumTypes[5].Descriptor()
+}
+
+func (DutyKind) Type() protoreflect.EnumType {
+	return &file_garrison_server_v1_server_proto_enumTypes[5]
+}
+
+func (x DutyKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DutyKind.Descriptor instead.
+func (DutyKind) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{5}
+}
+
 // Platform is what an image must be built for.
 type Platform struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -380,7 +498,7 @@ type Sysinfo struct {
 	ProcessorModel string `protobuf:"bytes,6,opt,name=processor_model,json=processorModel,proto3" json:"processor_model,omitempty"`
 	// The memory's size.
 	MemoryBytes uint64 `protobuf:"varint,7,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// The mounted file systems with a disk behind them, by mount point.
+	// The mounted file systems with a disk behind them, by mount point; files that are mounted as disks are not among them.
 	Disks []*Disk `protobuf:"bytes,8,rep,name=disks,proto3" json:"disks,omitempty"`
 	// The addresses of the interfaces that are up, sorted.
 	Addresses []string `protobuf:"bytes,9,rep,name=addresses,proto3" json:"addresses,omitempty"`
@@ -773,6 +891,181 @@ func (x *SysinfoSeen) GetRequestId() string {
 	return ""
 }
 
+// FoundAgent is an agent that is on a server and that no instance explains. It is told, and never touched. What changes
+// all the time, such as process ids, is left out, so that equal means unchanged.
+type FoundAgent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent, or empty when that cannot be told.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What there is of it.
+	Trace Trace `protobuf:"varint,2,opt,name=trace,proto3,enum=garrison.server.v1.Trace" json:"trace,omitempty"`
+	// The version of its image, or empty when that is not known.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Its image's id, or empty when that is not known.
+	ImageId string `protobuf:"bytes,4,opt,name=image_id,json=imageId,proto3" json:"image_id,omitempty"`
+	// The digest of its image, or empty when that is not known.
+	Digest []byte `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Where it is: the link, or the image of the processes, relative to the executor's root; the name of the service; the
+	// id of the instance.
+	Path string `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
+	// The server whose executor started it, when that is certainly another one.
+	OtherServerId string `protobuf:"bytes,7,opt,name=other_server_id,json=otherServerId,proto3" json:"other_server_id,omitempty"`
+	// The root of another executor, below which its image certainly is.
+	OtherRoot string `protobuf:"bytes,8,opt,name=other_root,json=otherRoot,proto3" json:"other_root,omitempty"`
+	// Since when it is known. Only in what the registry answers, not in the fact.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundAgent) Reset() {
+	*x = FoundAgent{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundAgent) ProtoMessage() {}
+
+func (x *FoundAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundAgent.ProtoReflect.Descriptor instead.
+func (*FoundAgent) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FoundAgent) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *FoundAgent) GetTrace() Trace {
+	if x != nil {
+		return x.Trace
+	}
+	return Trace_TRACE_UNSPECIFIED
+}
+
+func (x *FoundAgent) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *FoundAgent) GetImageId() string {
+	if x != nil {
+		return x.ImageId
+	}
+	return ""
+}
+
+func (x *FoundAgent) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *FoundAgent) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FoundAgent) GetOtherServerId() string {
+	if x != nil {
+		return x.OtherServerId
+	}
+	return ""
+}
+
+func (x *FoundAgent) GetOtherRoot() string {
+	if x != nil {
+		return x.OtherRoot
+	}
+	return ""
+}
+
+func (x *FoundAgent) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// AgentsFound: what the server has of agents that no instance explains differs from what was known of it.
+type AgentsFound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All of them, or the first; none when there is nothing any more.
+	Agents []*FoundAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// How many there are beyond those.
+	More          uint32 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentsFound) Reset() {
+	*x = AgentsFound{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentsFound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentsFound) ProtoMessage() {}
+
+func (x *AgentsFound) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentsFound.ProtoReflect.Descriptor instead.
+func (*AgentsFound) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AgentsFound) GetAgents() []*FoundAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *AgentsFound) GetMore() uint32 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
 // Online: a beat came from a server that was not online.
 type Online struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -784,7 +1077,7 @@ type Online struct {
 
 func (x *Online) Reset() {
 	*x = Online{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1089,7 @@ func (x *Online) String() string {
 func (*Online) ProtoMessage() {}
 
 func (x *Online) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1102,7 @@ func (x *Online) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Online.ProtoReflect.Descriptor instead.
 func (*Online) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{7}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Online) GetBootId() string {
@@ -830,7 +1123,7 @@ type Offline struct {
 
 func (x *Offline) Reset() {
 	*x = Offline{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1135,7 @@ func (x *Offline) String() string {
 func (*Offline) ProtoMessage() {}
 
 func (x *Offline) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1148,7 @@ func (x *Offline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offline.ProtoReflect.Descriptor instead.
 func (*Offline) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{8}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Offline) GetLastBeatAt() *timestamppb.Timestamp {
@@ -876,7 +1169,7 @@ type Quarantined struct {
 
 func (x *Quarantined) Reset() {
 	*x = Quarantined{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1181,7 @@ func (x *Quarantined) String() string {
 func (*Quarantined) ProtoMessage() {}
 
 func (x *Quarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1194,7 @@ func (x *Quarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantined.ProtoReflect.Descriptor instead.
 func (*Quarantined) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{9}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Quarantined) GetReason() string {
@@ -922,7 +1215,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1227,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1240,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{10}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Released) GetReason() string {
@@ -968,7 +1261,7 @@ type Dying struct {
 
 func (x *Dying) Reset() {
 	*x = Dying{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1273,7 @@ func (x *Dying) String() string {
 func (*Dying) ProtoMessage() {}
 
 func (x *Dying) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1286,7 @@ func (x *Dying) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dying.ProtoReflect.Descriptor instead.
 func (*Dying) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{11}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Dying) GetIntentId() string {
@@ -1003,20 +1296,97 @@ func (x *Dying) GetIntentId() string {
 	return ""
 }
 
+// Tombstone proves that a server is dead. The registry signs it with a key whose public half the server got when it
+// enrolled; it is one of two facts without which an executor does not remove itself, the other being its ownership.
+type Tombstone struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Its site.
+	Cell string `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	// When it was signed.
+	SignedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=signed_at,json=signedAt,proto3" json:"signed_at,omitempty"`
+	// The Ed25519 signature, by the registry's tombstone key, of the text "garrison tombstone v1", the server's id, its
+	// site and the time in RFC 3339 with seconds in UTC, each followed by a newline.
+	Signature     []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tombstone) Reset() {
+	*x = Tombstone{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tombstone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tombstone) ProtoMessage() {}
+
+func (x *Tombstone) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
+func (*Tombstone) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Tombstone) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *Tombstone) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *Tombstone) GetSignedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SignedAt
+	}
+	return nil
+}
+
+func (x *Tombstone) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 // Dead: every duty is fulfilled. Written in one step with the end of its last instances.
 type Dead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent that asked for it.
 	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// True when an operator said that the machine is lost, and nothing was removed from it.
-	Lost          bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	Lost bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	// The proof, for the server's document.
+	Tombstone     *Tombstone `protobuf:"bytes,3,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Dead) Reset() {
 	*x = Dead{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1398,7 @@ func (x *Dead) String() string {
 func (*Dead) ProtoMessage() {}
 
 func (x *Dead) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1411,7 @@ func (x *Dead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dead.ProtoReflect.Descriptor instead.
 func (*Dead) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{12}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Dead) GetIntentId() string {
@@ -1058,6 +1428,252 @@ func (x *Dead) GetLost() bool {
 	return false
 }
 
+func (x *Dead) GetTombstone() *Tombstone {
+	if x != nil {
+		return x.Tombstone
+	}
+	return nil
+}
+
+// Uninstalled: the executor of a dead server removed itself, and said so before its files went; or an operator, who is
+// the fact's actor, had the machine cleaned, as its executor could not.
+type Uninstalled struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many paths were removed.
+	Removed uint32 `protobuf:"varint,1,opt,name=removed,proto3" json:"removed,omitempty"`
+	// How many were left, because somebody else put them there.
+	Left uint32 `protobuf:"varint,2,opt,name=left,proto3" json:"left,omitempty"`
+	// How the operator reached the machine, as in "ssh root@web-1"; empty when the executor removed itself.
+	Via string `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
+	// When the operator's try ended, by the clock of the machine, or of the operator's; unset when the executor removed itself.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Uninstalled) Reset() {
+	*x = Uninstalled{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Uninstalled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Uninstalled) ProtoMessage() {}
+
+func (x *Uninstalled) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Uninstalled.ProtoReflect.Descriptor instead.
+func (*Uninstalled) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Uninstalled) GetRemoved() uint32 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *Uninstalled) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *Uninstalled) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *Uninstalled) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+// CleanUpFailed: an operator, who is the fact's actor, tried to have the machine of a dead server cleaned, and something
+// of Garrison is still on it.
+type CleanUpFailed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the operator reached the machine, or tried to, as in "ssh root@web-1".
+	Via string `protobuf:"bytes,1,opt,name=via,proto3" json:"via,omitempty"`
+	// The stable code of why not.
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// Why not, in one sentence.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How many paths were removed before that.
+	Removed uint32 `protobuf:"varint,4,opt,name=removed,proto3" json:"removed,omitempty"`
+	// When the try ended, by the clock of the machine, or of the operator's.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CleanUpFailed) Reset() {
+	*x = CleanUpFailed{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CleanUpFailed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CleanUpFailed) ProtoMessage() {}
+
+func (x *CleanUpFailed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CleanUpFailed.ProtoReflect.Descriptor instead.
+func (*CleanUpFailed) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CleanUpFailed) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *CleanUpFailed) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *CleanUpFailed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CleanUpFailed) GetRemoved() uint32 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *CleanUpFailed) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+// CleanUp is an operator's last try to have the machine of a dead server cleaned.
+type CleanUp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it ended, by the clock of the machine, or of the operator's.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Who tried.
+	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// How the machine was reached.
+	Via string `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
+	// Why it failed, as a stable code; empty when the machine is clean.
+	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	// Why it failed, in one sentence.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CleanUp) Reset() {
+	*x = CleanUp{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CleanUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CleanUp) ProtoMessage() {}
+
+func (x *CleanUp) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CleanUp.ProtoReflect.Descriptor instead.
+func (*CleanUp) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CleanUp) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *CleanUp) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *CleanUp) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *CleanUp) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *CleanUp) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Forgotten: the server leaves every view. Its history stays in the ledger.
 type Forgotten struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1069,7 +1685,7 @@ type Forgotten struct {
 
 func (x *Forgotten) Reset() {
 	*x = Forgotten{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1697,7 @@ func (x *Forgotten) String() string {
 func (*Forgotten) ProtoMessage() {}
 
 func (x *Forgotten) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1710,7 @@ func (x *Forgotten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
 func (*Forgotten) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{13}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Forgotten) GetIntentId() string {
@@ -1142,14 +1758,31 @@ type Server struct {
 	// When it enrolled.
 	EnrolledAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=enrolled_at,json=enrolledAt,proto3" json:"enrolled_at,omitempty"`
 	// The intent that takes it away, when there is one.
-	IntentId      string `protobuf:"bytes,18,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	IntentId string `protobuf:"bytes,18,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// When its executor said that it removes itself, or an operator had its machine cleaned. A dead server that a person
+	// made and of which neither is known is leaked: something of Garrison may still be on the machine.
+	UninstalledAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=uninstalled_at,json=uninstalledAt,proto3" json:"uninstalled_at,omitempty"`
+	// How many paths were left then, because somebody else put them there.
+	LeftPaths uint32 `protobuf:"varint,20,opt,name=left_paths,json=leftPaths,proto3" json:"left_paths,omitempty"`
+	// The agents on it that no instance explains, or the first of them; none once it is dead.
+	Found []*FoundAgent `protobuf:"bytes,21,rep,name=found,proto3" json:"found,omitempty"`
+	// How many of them there are beyond those.
+	FoundMore uint32 `protobuf:"varint,22,opt,name=found_more,json=foundMore,proto3" json:"found_more,omitempty"`
+	// When they last became others; unset when there was never any.
+	FoundAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=found_at,json=foundAt,proto3" json:"found_at,omitempty"`
+	// What its end still waits for. Only in answers of the registry, about a server that is dying or dead.
+	Duties []*Duty `protobuf:"bytes,24,rep,name=duties,proto3" json:"duties,omitempty"`
+	// The proof that it is dead, once it is; unset where the registry had no key to sign one.
+	Tombstone *Tombstone `protobuf:"bytes,25,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	// The last try of an operator to have its machine cleaned; unset when there was none.
+	CleanUp       *CleanUp `protobuf:"bytes,26,opt,name=clean_up,json=cleanUp,proto3" json:"clean_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1794,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1807,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{14}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Server) GetId() string {
@@ -1303,6 +1936,144 @@ func (x *Server) GetIntentId() string {
 	return ""
 }
 
+func (x *Server) GetUninstalledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UninstalledAt
+	}
+	return nil
+}
+
+func (x *Server) GetLeftPaths() uint32 {
+	if x != nil {
+		return x.LeftPaths
+	}
+	return 0
+}
+
+func (x *Server) GetFound() []*FoundAgent {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
+func (x *Server) GetFoundMore() uint32 {
+	if x != nil {
+		return x.FoundMore
+	}
+	return 0
+}
+
+func (x *Server) GetFoundAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FoundAt
+	}
+	return nil
+}
+
+func (x *Server) GetDuties() []*Duty {
+	if x != nil {
+		return x.Duties
+	}
+	return nil
+}
+
+func (x *Server) GetTombstone() *Tombstone {
+	if x != nil {
+		return x.Tombstone
+	}
+	return nil
+}
+
+func (x *Server) GetCleanUp() *CleanUp {
+	if x != nil {
+		return x.CleanUp
+	}
+	return nil
+}
+
+// Duty is one thing that the end of a server waits for.
+type Duty struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What kind of thing.
+	Kind DutyKind `protobuf:"varint,1,opt,name=kind,proto3,enum=garrison.server.v1.DutyKind" json:"kind,omitempty"`
+	// The agent that is to be removed.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The task that removes it, when there is one.
+	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Since when it is waited for.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Why it did not come about yet, when there is something to say.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Duty) Reset() {
+	*x = Duty{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Duty) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Duty) ProtoMessage() {}
+
+func (x *Duty) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Duty.ProtoReflect.Descriptor instead.
+func (*Duty) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Duty) GetKind() DutyKind {
+	if x != nil {
+		return x.Kind
+	}
+	return DutyKind_DUTY_KIND_UNSPECIFIED
+}
+
+func (x *Duty) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Duty) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *Duty) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Duty) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_garrison_server_v1_server_proto protoreflect.FileDescriptor
 
 const file_garrison_server_v1_server_proto_rawDesc = "" +
@@ -1357,7 +2128,22 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\asysinfo\x18\x01 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"!\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xad\x02\n" +
+	"\n" +
+	"FoundAgent\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12/\n" +
+	"\x05trace\x18\x02 \x01(\x0e2\x19.garrison.server.v1.TraceR\x05trace\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x19\n" +
+	"\bimage_id\x18\x04 \x01(\tR\aimageId\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\x12\x12\n" +
+	"\x04path\x18\x06 \x01(\tR\x04path\x12&\n" +
+	"\x0fother_server_id\x18\a \x01(\tR\rotherServerId\x12\x1d\n" +
+	"\n" +
+	"other_root\x18\b \x01(\tR\totherRoot\x120\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"Y\n" +
+	"\vAgentsFound\x126\n" +
+	"\x06agents\x18\x01 \x03(\v2\x1e.garrison.server.v1.FoundAgentR\x06agents\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\rR\x04more\"!\n" +
 	"\x06Online\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\"G\n" +
 	"\aOffline\x12<\n" +
@@ -1368,12 +2154,35 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\bReleased\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"$\n" +
 	"\x05Dying\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"7\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\x93\x01\n" +
+	"\tTombstone\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\x127\n" +
+	"\tsigned_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bsignedAt\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\"t\n" +
 	"\x04Dead\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x02 \x01(\bR\x04lost\"(\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\x12;\n" +
+	"\ttombstone\x18\x03 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\"\x84\x01\n" +
+	"\vUninstalled\x12\x18\n" +
+	"\aremoved\x18\x01 \x01(\rR\aremoved\x12\x12\n" +
+	"\x04left\x18\x02 \x01(\rR\x04left\x12\x10\n" +
+	"\x03via\x18\x03 \x01(\tR\x03via\x125\n" +
+	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\x9e\x01\n" +
+	"\rCleanUpFailed\x12\x10\n" +
+	"\x03via\x18\x01 \x01(\tR\x03via\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\aremoved\x18\x04 \x01(\rR\aremoved\x125\n" +
+	"\bended_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\x89\x01\n" +
+	"\aCleanUp\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x10\n" +
+	"\x03via\x18\x03 \x01(\tR\x03via\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"(\n" +
 	"\tForgotten\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xb8\x06\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xcd\t\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -1395,10 +2204,26 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x10token_expires_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x0etokenExpiresAt\x12;\n" +
 	"\venrolled_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"enrolledAt\x12\x1b\n" +
-	"\tintent_id\x18\x12 \x01(\tR\bintentId\x1a9\n" +
+	"\tintent_id\x18\x12 \x01(\tR\bintentId\x12A\n" +
+	"\x0euninstalled_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\runinstalledAt\x12\x1d\n" +
+	"\n" +
+	"left_paths\x18\x14 \x01(\rR\tleftPaths\x124\n" +
+	"\x05found\x18\x15 \x03(\v2\x1e.garrison.server.v1.FoundAgentR\x05found\x12\x1d\n" +
+	"\n" +
+	"found_more\x18\x16 \x01(\rR\tfoundMore\x125\n" +
+	"\bfound_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\afoundAt\x120\n" +
+	"\x06duties\x18\x18 \x03(\v2\x18.garrison.server.v1.DutyR\x06duties\x12;\n" +
+	"\ttombstone\x18\x19 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x126\n" +
+	"\bclean_up\x18\x1a \x01(\v2\x1b.garrison.server.v1.CleanUpR\acleanUp\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*]\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
+	"\x04Duty\x120\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1c.garrison.server.v1.DutyKindR\x04kind\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
+	"\atask_id\x18\x03 \x01(\tR\x06taskId\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason*]\n" +
 	"\x04Life\x12\x14\n" +
 	"\x10LIFE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLIFE_INVITED\x10\x01\x12\x0e\n" +
@@ -1418,7 +2243,20 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\tOwnership\x12\x19\n" +
 	"\x15OWNERSHIP_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OWNERSHIP_MANUAL\x10\x01\x12\x19\n" +
-	"\x15OWNERSHIP_PROVISIONED\x10\x02BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
+	"\x15OWNERSHIP_PROVISIONED\x10\x02*e\n" +
+	"\x05Trace\x12\x15\n" +
+	"\x11TRACE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"TRACE_LINK\x10\x01\x12\x11\n" +
+	"\rTRACE_PROCESS\x10\x02\x12\x0e\n" +
+	"\n" +
+	"TRACE_UNIT\x10\x03\x12\x12\n" +
+	"\x0eTRACE_INSTANCE\x10\x04*i\n" +
+	"\bDutyKind\x12\x19\n" +
+	"\x15DUTY_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fDUTY_KIND_AGENT\x10\x01\x12\x16\n" +
+	"\x12DUTY_KIND_PRESENCE\x10\x02\x12\x15\n" +
+	"\x11DUTY_KIND_RECEIPT\x10\x03BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
 
 var (
 	file_garrison_server_v1_server_proto_rawDescOnce sync.Once
@@ -1432,58 +2270,83 @@ func file_garrison_server_v1_server_proto_rawDescGZIP() []byte {
 	return file_garrison_server_v1_server_proto_rawDescData
 }
 
-var file_garrison_server_v1_server_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_garrison_server_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_garrison_server_v1_server_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_garrison_server_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_garrison_server_v1_server_proto_goTypes = []any{
 	(Life)(0),                     // 0: garrison.server.v1.Life
 	(Presence)(0),                 // 1: garrison.server.v1.Presence
 	(Standing)(0),                 // 2: garrison.server.v1.Standing
 	(Ownership)(0),                // 3: garrison.server.v1.Ownership
-	(*Platform)(nil),              // 4: garrison.server.v1.Platform
-	(*Disk)(nil),                  // 5: garrison.server.v1.Disk
-	(*Sysinfo)(nil),               // 6: garrison.server.v1.Sysinfo
-	(*Invited)(nil),               // 7: garrison.server.v1.Invited
-	(*Enrolled)(nil),              // 8: garrison.server.v1.Enrolled
-	(*Changed)(nil),               // 9: garrison.server.v1.Changed
-	(*SysinfoSeen)(nil),           // 10: garrison.server.v1.SysinfoSeen
-	(*Online)(nil),                // 11: garrison.server.v1.Online
-	(*Offline)(nil),               // 12: garrison.server.v1.Offline
-	(*Quarantined)(nil),           // 13: garrison.server.v1.Quarantined
-	(*Released)(nil),              // 14: garrison.server.v1.Released
-	(*Dying)(nil),                 // 15: garrison.server.v1.Dying
-	(*Dead)(nil),                  // 16: garrison.server.v1.Dead
-	(*Forgotten)(nil),             // 17: garrison.server.v1.Forgotten
-	(*Server)(nil),                // 18: garrison.server.v1.Server
-	nil,                           // 19: garrison.server.v1.Invited.LabelsEntry
-	nil,                           // 20: garrison.server.v1.Changed.LabelsEntry
-	nil,                           // 21: garrison.server.v1.Server.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(Trace)(0),                    // 4: garrison.server.v1.Trace
+	(DutyKind)(0),                 // 5: garrison.server.v1.DutyKind
+	(*Platform)(nil),              // 6: garrison.server.v1.Platform
+	(*Disk)(nil),                  // 7: garrison.server.v1.Disk
+	(*Sysinfo)(nil),               // 8: garrison.server.v1.Sysinfo
+	(*Invited)(nil),               // 9: garrison.server.v1.Invited
+	(*Enrolled)(nil),              // 10: garrison.server.v1.Enrolled
+	(*Changed)(nil),               // 11: garrison.server.v1.Changed
+	(*SysinfoSeen)(nil),           // 12: garrison.server.v1.SysinfoSeen
+	(*FoundAgent)(nil),            // 13: garrison.server.v1.FoundAgent
+	(*AgentsFound)(nil),           // 14: garrison.server.v1.AgentsFound
+	(*Online)(nil),                // 15: garrison.server.v1.Online
+	(*Offline)(nil),               // 16: garrison.server.v1.Offline
+	(*Quarantined)(nil),           // 17: garrison.server.v1.Quarantined
+	(*Released)(nil),              // 18: garrison.server.v1.Released
+	(*Dying)(nil),                 // 19: garrison.server.v1.Dying
+	(*Tombstone)(nil),             // 20: garrison.server.v1.Tombstone
+	(*Dead)(nil),                  // 21: garrison.server.v1.Dead
+	(*Uninstalled)(nil),           // 22: garrison.server.v1.Uninstalled
+	(*CleanUpFailed)(nil),         // 23: garrison.server.v1.CleanUpFailed
+	(*CleanUp)(nil),               // 24: garrison.server.v1.CleanUp
+	(*Forgotten)(nil),             // 25: garrison.server.v1.Forgotten
+	(*Server)(nil),                // 26: garrison.server.v1.Server
+	(*Duty)(nil),                  // 27: garrison.server.v1.Duty
+	nil,                           // 28: garrison.server.v1.Invited.LabelsEntry
+	nil,                           // 29: garrison.server.v1.Changed.LabelsEntry
+	nil,                           // 30: garrison.server.v1.Server.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_garrison_server_v1_server_proto_depIdxs = []int32{
-	4,  // 0: garrison.server.v1.Sysinfo.platform:type_name -> garrison.server.v1.Platform
-	5,  // 1: garrison.server.v1.Sysinfo.disks:type_name -> garrison.server.v1.Disk
-	22, // 2: garrison.server.v1.Sysinfo.booted_at:type_name -> google.protobuf.Timestamp
-	19, // 3: garrison.server.v1.Invited.labels:type_name -> garrison.server.v1.Invited.LabelsEntry
+	6,  // 0: garrison.server.v1.Sysinfo.platform:type_name -> garrison.server.v1.Platform
+	7,  // 1: garrison.server.v1.Sysinfo.disks:type_name -> garrison.server.v1.Disk
+	31, // 2: garrison.server.v1.Sysinfo.booted_at:type_name -> google.protobuf.Timestamp
+	28, // 3: garrison.server.v1.Invited.labels:type_name -> garrison.server.v1.Invited.LabelsEntry
 	3,  // 4: garrison.server.v1.Invited.ownership:type_name -> garrison.server.v1.Ownership
-	22, // 5: garrison.server.v1.Invited.expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 6: garrison.server.v1.Enrolled.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	20, // 7: garrison.server.v1.Changed.labels:type_name -> garrison.server.v1.Changed.LabelsEntry
-	6,  // 8: garrison.server.v1.SysinfoSeen.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	22, // 9: garrison.server.v1.Offline.last_beat_at:type_name -> google.protobuf.Timestamp
-	21, // 10: garrison.server.v1.Server.labels:type_name -> garrison.server.v1.Server.LabelsEntry
-	3,  // 11: garrison.server.v1.Server.ownership:type_name -> garrison.server.v1.Ownership
-	0,  // 12: garrison.server.v1.Server.life:type_name -> garrison.server.v1.Life
-	1,  // 13: garrison.server.v1.Server.presence:type_name -> garrison.server.v1.Presence
-	2,  // 14: garrison.server.v1.Server.standing:type_name -> garrison.server.v1.Standing
-	22, // 15: garrison.server.v1.Server.since:type_name -> google.protobuf.Timestamp
-	6,  // 16: garrison.server.v1.Server.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	22, // 17: garrison.server.v1.Server.token_expires_at:type_name -> google.protobuf.Timestamp
-	22, // 18: garrison.server.v1.Server.enrolled_at:type_name -> google.protobuf.Timestamp
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	31, // 5: garrison.server.v1.Invited.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 6: garrison.server.v1.Enrolled.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	29, // 7: garrison.server.v1.Changed.labels:type_name -> garrison.server.v1.Changed.LabelsEntry
+	8,  // 8: garrison.server.v1.SysinfoSeen.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	4,  // 9: garrison.server.v1.FoundAgent.trace:type_name -> garrison.server.v1.Trace
+	31, // 10: garrison.server.v1.FoundAgent.since:type_name -> google.protobuf.Timestamp
+	13, // 11: garrison.server.v1.AgentsFound.agents:type_name -> garrison.server.v1.FoundAgent
+	31, // 12: garrison.server.v1.Offline.last_beat_at:type_name -> google.protobuf.Timestamp
+	31, // 13: garrison.server.v1.Tombstone.signed_at:type_name -> google.protobuf.Timestamp
+	20, // 14: garrison.server.v1.Dead.tombstone:type_name -> garrison.server.v1.Tombstone
+	31, // 15: garrison.server.v1.Uninstalled.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 16: garrison.server.v1.CleanUpFailed.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 17: garrison.server.v1.CleanUp.at:type_name -> google.protobuf.Timestamp
+	30, // 18: garrison.server.v1.Server.labels:type_name -> garrison.server.v1.Server.LabelsEntry
+	3,  // 19: garrison.server.v1.Server.ownership:type_name -> garrison.server.v1.Ownership
+	0,  // 20: garrison.server.v1.Server.life:type_name -> garrison.server.v1.Life
+	1,  // 21: garrison.server.v1.Server.presence:type_name -> garrison.server.v1.Presence
+	2,  // 22: garrison.server.v1.Server.standing:type_name -> garrison.server.v1.Standing
+	31, // 23: garrison.server.v1.Server.since:type_name -> google.protobuf.Timestamp
+	8,  // 24: garrison.server.v1.Server.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	31, // 25: garrison.server.v1.Server.token_expires_at:type_name -> google.protobuf.Timestamp
+	31, // 26: garrison.server.v1.Server.enrolled_at:type_name -> google.protobuf.Timestamp
+	31, // 27: garrison.server.v1.Server.uninstalled_at:type_name -> google.protobuf.Timestamp
+	13, // 28: garrison.server.v1.Server.found:type_name -> garrison.server.v1.FoundAgent
+	31, // 29: garrison.server.v1.Server.found_at:type_name -> google.protobuf.Timestamp
+	27, // 30: garrison.server.v1.Server.duties:type_name -> garrison.server.v1.Duty
+	20, // 31: garrison.server.v1.Server.tombstone:type_name -> garrison.server.v1.Tombstone
+	24, // 32: garrison.server.v1.Server.clean_up:type_name -> garrison.server.v1.CleanUp
+	5,  // 33: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
+	31, // 34: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_garrison_server_v1_server_proto_init() }
@@ -1496,8 +2359,8 @@ func file_garrison_server_v1_server_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_server_v1_server_proto_rawDesc), len(file_garrison_server_v1_server_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   18,
+			NumEnums:      6,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

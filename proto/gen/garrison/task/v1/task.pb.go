@@ -41,6 +41,8 @@ const (
 	Verb_VERB_REMOVE Verb = 3
 	// The server reports its sysinfo and the agents found. Such a task has no agent.
 	Verb_VERB_REFRESH Verb = 4
+	// The agent keeps its image and gets another configuration.
+	Verb_VERB_CONFIGURE Verb = 5
 )
 
 // Enum value maps for Verb.
@@ -51,6 +53,7 @@ var (
 		2: "VERB_UPGRADE",
 		3: "VERB_REMOVE",
 		4: "VERB_REFRESH",
+		5: "VERB_CONFIGURE",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNSPECIFIED": 0,
@@ -58,6 +61,7 @@ var (
 		"VERB_UPGRADE":     2,
 		"VERB_REMOVE":      3,
 		"VERB_REFRESH":     4,
+		"VERB_CONFIGURE":   5,
 	}
 )
 
@@ -169,7 +173,8 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{1}
 }
 
-// Step is one step of what the executor does, in order.
+// Step is one step of what the executor does. Their order is: check, reserve, fetch, verify, stage, rehearse, switch,
+// prove, commit or undo, sweep.
 type Step int32
 
 const (
@@ -193,21 +198,27 @@ const (
 	Step_STEP_UNDO Step = 8
 	// What is no longer needed is deleted.
 	Step_STEP_SWEEP Step = 9
+	// The space that it needs is taken on the disk.
+	Step_STEP_RESERVE Step = 10
+	// The configuration is rendered, and the new version checks itself, before the old one is touched.
+	Step_STEP_REHEARSE Step = 11
 )
 
 // Enum value maps for Step.
 var (
 	Step_name = map[int32]string{
-		0: "STEP_UNSPECIFIED",
-		1: "STEP_CHECK",
-		2: "STEP_FETCH",
-		3: "STEP_VERIFY",
-		4: "STEP_STAGE",
-		5: "STEP_SWITCH",
-		6: "STEP_PROVE",
-		7: "STEP_COMMIT",
-		8: "STEP_UNDO",
-		9: "STEP_SWEEP",
+		0:  "STEP_UNSPECIFIED",
+		1:  "STEP_CHECK",
+		2:  "STEP_FETCH",
+		3:  "STEP_VERIFY",
+		4:  "STEP_STAGE",
+		5:  "STEP_SWITCH",
+		6:  "STEP_PROVE",
+		7:  "STEP_COMMIT",
+		8:  "STEP_UNDO",
+		9:  "STEP_SWEEP",
+		10: "STEP_RESERVE",
+		11: "STEP_REHEARSE",
 	}
 	Step_value = map[string]int32{
 		"STEP_UNSPECIFIED": 0,
@@ -220,6 +231,8 @@ var (
 		"STEP_COMMIT":      7,
 		"STEP_UNDO":        8,
 		"STEP_SWEEP":       9,
+		"STEP_RESERVE":     10,
+		"STEP_REHEARSE":    11,
 	}
 )
 
@@ -744,11 +757,13 @@ func (x *Undone) GetOutcome() *Outcome {
 	return nil
 }
 
-// Cancelled: an operator took it back before it was assigned.
+// Cancelled: it was taken back before it was assigned, by an operator or because it can no longer be done.
 type Cancelled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The stable code of why, when the dispatcher refused to assign it.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,6 +801,13 @@ func (*Cancelled) Descriptor() ([]byte, []int) {
 func (x *Cancelled) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *Cancelled) GetCode() string {
+	if x != nil {
+		return x.Code
 	}
 	return ""
 }
@@ -1240,9 +1262,10 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\x06Failed\x123\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"=\n" +
 	"\x06Undone\x123\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"#\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"7\n" +
 	"\tCancelled\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"p\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\"p\n" +
 	"\aExpired\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"*\n" +
@@ -1281,13 +1304,14 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x03 \x01(\x04R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
-	"totalBytes*c\n" +
+	"totalBytes*w\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERB_INSTALL\x10\x01\x12\x10\n" +
 	"\fVERB_UPGRADE\x10\x02\x12\x0f\n" +
 	"\vVERB_REMOVE\x10\x03\x12\x10\n" +
-	"\fVERB_REFRESH\x10\x04*\xce\x01\n" +
+	"\fVERB_REFRESH\x10\x04\x12\x12\n" +
+	"\x0eVERB_CONFIGURE\x10\x05*\xce\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_QUEUED\x10\x01\x12\x12\n" +
@@ -1298,7 +1322,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\fSTATE_UNDONE\x10\x06\x12\x13\n" +
 	"\x0fSTATE_CANCELLED\x10\a\x12\x11\n" +
 	"\rSTATE_EXPIRED\x10\b\x12\x14\n" +
-	"\x10STATE_SUPERSEDED\x10\t*\xae\x01\n" +
+	"\x10STATE_SUPERSEDED\x10\t*\xd3\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x10STEP_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1314,7 +1338,10 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\vSTEP_COMMIT\x10\a\x12\r\n" +
 	"\tSTEP_UNDO\x10\b\x12\x0e\n" +
 	"\n" +
-	"STEP_SWEEP\x10\tBFZDgithub.com/garrison-fleet/garrison/proto/gen/garrison/task/v1;taskv1b\x06proto3"
+	"STEP_SWEEP\x10\t\x12\x10\n" +
+	"\fSTEP_RESERVE\x10\n" +
+	"\x12\x11\n" +
+	"\rSTEP_REHEARSE\x10\vBFZDgithub.com/garrison-fleet/garrison/proto/gen/garrison/task/v1;taskv1b\x06proto3"
 
 var (
 	file_garrison_task_v1_task_proto_rawDescOnce sync.Once
