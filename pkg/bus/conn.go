@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,8 +51,11 @@ type Conn struct {
 	api  string
 	log  zerolog.Logger
 
-	mu   sync.Mutex
-	back []func() // called when the bus is there, again or for the first time
+	closing atomic.Bool // we end it ourselves
+
+	mu     sync.Mutex
+	back   []func() // called when the bus is there, again or for the first time
+	access Access
 }
 
 // Message is a message on the bus.
@@ -93,18 +96,10 @@ func Dial(o Options) (*Conn, error) {
 }
 
 func connectError(url string, err error) error {
-	if isLoginRefused(err) {
+	if LoginOf(err).Refused() {
 		return fault.New(fault.Denied, "connect to the bus at %s: %w", url, err)
 	}
 	return fault.New(fault.Unavailable, "connect to the bus at %s: %w", url, err)
-}
-
-// isLoginRefused says whether the server did not let somebody in. The first connect gives
-// some refusals as the server's own text, and not as one of the client's errors.
-func isLoginRefused(err error) bool {
-	text := strings.ToLower(err.Error())
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
-		strings.HasSuffix(text, nats.AUTHENTICATION_EXPIRED_ERR) || strings.HasSuffix(text, nats.AUTHENTICATION_REVOKED_ERR)
 }
 
 func (c *Conn) natsOptions(o Options) []nats.Option {
@@ -120,15 +115,23 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(5 * time.Second),
-		nats.CustomReconnectDelay(func(attempt int) time.Duration { return backoff(attempt, longest) }),
+		nats.CustomReconnectDelay(func(attempt int) time.Duration { return c.nextTry(attempt, longest) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
+			if err == nil {
+				err = nats.ErrDisconnected
+			}
+			c.lost(err)
+			if !c.closing.Load() {
 				c.log.Warn().Err(err).Msg("bus away")
 			}
 		}),
 		nats.ReconnectErrHandler(c.sayAway()),
-		nats.ConnectHandler(func(*nats.Conn) { c.sayBack() }),
+		nats.ConnectHandler(func(*nats.Conn) {
+			c.letIn()
+			c.sayBack()
+		}),
 		nats.ReconnectHandler(func(*nats.Conn) {
+			c.letIn()
 			c.log.Info().Msg("bus back")
 			c.sayBack()
 		}),
@@ -138,6 +141,7 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 				e = e.Str("subject", s.Subject)
 			}
 			e.Msg("bus error")
+			c.heard(err)
 			if o.Denied != nil && errors.Is(err, nats.ErrPermissionViolation) {
 				o.Denied(fault.New(fault.Denied, "%w", err))
 			}
@@ -154,7 +158,13 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 	}
 	if o.Credentials != nil {
 		opts = append(opts, nats.UserJWT(
-			func() (string, error) { jwt, _, err := o.Credentials(); return jwt, err },
+			func() (string, error) {
+				jwt, _, err := o.Credentials()
+				if err != nil {
+					return "", fmt.Errorf("%w: %w", errUnreadable, err)
+				}
+				return jwt, nil
+			},
 			func(nonce []byte) ([]byte, error) { return sign(o.Credentials, nonce) }))
 	}
 	return opts
@@ -169,6 +179,7 @@ func (c *Conn) sayAway() func(*nats.Conn, error) {
 	var said time.Time
 	var reason string
 	return func(_ *nats.Conn, err error) {
+		c.refused(err)
 		if err.Error() == reason && time.Since(said) < sayAwayEvery {
 			return
 		}
@@ -201,6 +212,7 @@ func (c *Conn) sayBack() {
 
 // Close sends what is waiting and disconnects.
 func (c *Conn) Close() {
+	c.closing.Store(true)
 	_ = c.nc.FlushTimeout(time.Second)
 	c.nc.Close()
 }

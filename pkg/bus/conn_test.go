@@ -10,6 +10,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
 // lines is a log that may be read while it is written.
@@ -40,4 +42,25 @@ func TestWaitingForTheBusIsLoggedWithItsReason(t *testing.T) {
 	}
 	defer c.Close()
 	bustest.Eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "connection refused") })
+}
+
+// The end of a connection that we end ourselves is no news; any other is.
+func TestOnlyABusThatLeavesIsSaidToBeAway(t *testing.T) {
+	b := bustest.StartGuarded(t)
+	var log lines
+	dial := func() *bus.Conn {
+		c, err := bus.Dial(bus.Options{URL: b.URL, Credentials: trust.ReadCredentials(b.Authority.ServiceCredentials(topology.UserRegistry)), Name: topology.UserRegistry, Log: zerolog.New(&log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	left := dial()
+	defer left.Close()
+	dial().Close()
+	b.Stop()
+	bustest.Eventually(t, "one says that the bus is away", func() bool { return strings.Contains(log.String(), "bus cannot be reached") })
+	if n := strings.Count(log.String(), "bus away"); n != 1 {
+		t.Errorf("%d say that the bus is away: %s", n, log.String())
+	}
 }

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,4 +109,50 @@ func TestConsumingGoesOnAfterARestartOfTheBus(t *testing.T) {
 	b.Restart(t, func(string) {})
 	publishIntent(t, c)
 	bustest.Eventually(t, "the second is handled", func() bool { return handled.Load() >= 2 })
+}
+
+// A killed bus may have a consumer on its disk and not the last messages that it counts.
+// What is stored in their places must not be passed over: nats-server sees to it, and what
+// is said again relies on it.
+func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
+	b := bustest.Start(t)
+	c := b.Dial(t, "task-dispatcher")
+	var mu sync.Mutex
+	handled := map[string]int{}
+	bustest.Go(t, func(ctx context.Context) error {
+		return c.Consume(ctx, topology.DispatcherTasks, func(_ context.Context, m bus.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			handled[string(m.Data)]++
+			return nil
+		})
+	})
+	isHandled := func(what string) {
+		t.Helper()
+		bustest.Eventually(t, what+" is handled", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return handled[what] > 0
+		})
+	}
+	say := func(what string) {
+		t.Helper()
+		at := topology.ServerAddress{Cell: "main", Server: what}
+		bustest.Eventually(t, what+" is stored", func() bool {
+			_, err := c.PublishDurable(t.Context(), bus.Durable{Subject: topology.ReportSubject(at, topology.ReportTask), Data: []byte(what)})
+			return err == nil
+		})
+	}
+	say("before")
+	isHandled("before")
+	b.Forget(t, topology.Reports, func() {
+		for _, what := range []string{"lost-1", "lost-2", "lost-3"} {
+			say(what)
+			isHandled(what)
+		}
+	})
+	for _, what := range []string{"next-1", "next-2", "next-3"} { // as many as were lost
+		say(what)
+		isHandled(what)
+	}
 }

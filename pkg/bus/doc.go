@@ -30,4 +30,6 @@
 //  6. A bell may be missed. Whoever listens to one also reads on a timer.
 //  7. Every call and every queue has a bound: calls by their context or DefaultTimeout,
 //     queues by the constants beside them.
+//  8. Why a login failed is one of a few named causes (Login), and every text that a
+//     nats-server may say has one.
 package bus

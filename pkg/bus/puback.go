@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -126,11 +127,11 @@ func setGuard(h nats.Header, subject string, seq uint64) {
 func sign(credentials Credentials, nonce []byte) ([]byte, error) {
 	_, seed, err := credentials()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	defer pair.Wipe()
 	return pair.Sign(nonce)

@@ -21,6 +21,9 @@ import (
 type Guarded struct {
 	Authority *trust.Authority
 	URL       string
+
+	options server.Options
+	server  *server.Server
 }
 
 // StartGuarded starts a bus with accounts and every stream, which ends with the test.
@@ -40,23 +43,13 @@ func StartGuarded(t testing.TB) *Guarded {
 			t.Fatal(err)
 		}
 	}
-	s, err := server.NewServer(&server.Options{
+	g := &Guarded{Authority: a, options: server.Options{
 		ServerName: "guarded", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
 		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: a.SystemAccount, AccountResolver: resolver,
 		NoSigs: true, NoLog: true, SyncInterval: time.Minute,
-	})
-	if err != nil {
-		t.Fatalf("make a server: %v", err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
-		t.Fatal("the server is not ready after 20 s")
-	}
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	g := &Guarded{Authority: a, URL: s.ClientURL()}
+	}}
+	g.Start(t)
+	t.Cleanup(g.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := g.Service(t, topology.UserProvision).Provision(ctx, 1); err != nil {
@@ -84,14 +77,14 @@ func (g *Guarded) Person(t testing.TB, name string, role topology.Role) *bus.Con
 // Server connects as a server that is enrolled.
 func (g *Guarded) Server(t testing.TB, id, cell string) *bus.Conn {
 	t.Helper()
-	token, seed := g.serverUser(t, id, cell)
+	token, seed := g.ServerUser(t, id, cell)
 	return g.dial(t, bus.Options{Name: id, API: topology.NodesAPI, Credentials: func() (string, []byte, error) { return token, seed, nil }})
 }
 
 // Raw connects as a server that is enrolled and does not keep to package bus.
 func (g *Guarded) Raw(t testing.TB, id, cell string) *nats.Conn {
 	t.Helper()
-	token, seed := g.serverUser(t, id, cell)
+	token, seed := g.ServerUser(t, id, cell)
 	return g.raw(t, id, token, seed)
 }
 
@@ -123,7 +116,8 @@ func (g *Guarded) raw(t testing.TB, name, token string, seed []byte) *nats.Conn 
 	return nc
 }
 
-func (g *Guarded) serverUser(t testing.TB, id, cell string) (string, []byte) {
+// ServerUser gives the credentials of a server that is enrolled, for whoever dials by itself.
+func (g *Guarded) ServerUser(t testing.TB, id, cell string) (token string, seed []byte) {
 	t.Helper()
 	signer, err := trust.OpenSigner(g.Authority.SignerDir())
 	if err != nil {
@@ -133,7 +127,7 @@ func (g *Guarded) serverUser(t testing.TB, id, cell string) (string, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := signer.Server(public, id, cell)
+	token, err = signer.Server(public, id, cell)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,22 @@ package bustest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Bus is an embedded server with every stream.
@@ -82,6 +89,26 @@ func (b *Bus) Restart(t testing.TB, meanwhile func(store string)) {
 	b.start(t)
 }
 
+// Forget runs f, and then has a stream lose what it stored meanwhile, as one that is not
+// synced for each write does when the bus is killed. Consumers are synced, so they remember
+// more than their stream does.
+func (b *Bus) Forget(t testing.TB, stream string, f func()) {
+	t.Helper()
+	before := t.TempDir()
+	msgs := func(store string) string { return filepath.Join(store, "jetstream", "$G", "streams", stream, "msgs") }
+	b.Restart(t, func(store string) {
+		if err := os.CopyFS(before, os.DirFS(msgs(store))); err != nil {
+			t.Fatalf("keep stream %s: %v", stream, err)
+		}
+	})
+	f()
+	b.Restart(t, func(store string) {
+		if err := errors.Join(os.RemoveAll(msgs(store)), os.CopyFS(msgs(store), os.DirFS(before))); err != nil {
+			t.Fatalf("set stream %s back: %v", stream, err)
+		}
+	})
+}
+
 // Dial connects under a name; the connection ends with the test.
 func (b *Bus) Dial(t testing.TB, name string) *bus.Conn {
 	t.Helper()
@@ -98,6 +125,25 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.server.InProcessConn()
+}
+
+// AckFloor gives the place in its stream up to which a consumer has everything acknowledged.
+func (b *Bus) AckFloor(t testing.TB, c topology.Consumer) uint64 {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(b))
+	if err != nil {
+		t.Fatalf("connect to the bus: %v", err)
+	}
+	defer nc.Close()
+	m, err := nc.Request("$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Durable, nil, 20*time.Second)
+	if err != nil {
+		t.Fatalf("ask about consumer %s: %v", c.Durable, err)
+	}
+	var info jetstream.ConsumerInfo
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		t.Fatalf("read about consumer %s: %v", c.Durable, err)
+	}
+	return info.AckFloor.Stream
 }
 
 // Writer gives a running writer on the connection; it ends with the test.

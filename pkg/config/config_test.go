@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
-	env := map[string]string{"GARRISON_LOG_LEVEL": "debug", "GARRISON_COUNT": "x"}
+	env := map[string]string{"GARRISON_LOG_LEVEL": "debug", "GARRISON_COUNT": "x", "GARRISON_VERSION": "1.2.3"} // the last as an agent has it
 	for name, c := range map[string]struct {
 		args  []string
 		level string
@@ -26,10 +26,14 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fs := flag.NewFlagSet("test", flag.ContinueOnError)
 			level, _ := fs.String("log-level", "info", ""), fs.Int("count", 0, "")
+			version := fs.Bool("version", false, "")
 			var stderr bytes.Buffer
 			err := config.Parse(fs, c.args, func(k string) string { return env[k] }, &stderr)
 			if (err != nil) != (c.says != "") || !strings.Contains(stderr.String(), c.says) {
 				t.Fatalf("error %v, says %q; want it to say %q", err, stderr.String(), c.says)
+			}
+			if *version {
+				t.Error("the environment asks for the version")
 			}
 			if err == nil && *level != c.level {
 				t.Errorf("level %q, want %q", *level, c.level)

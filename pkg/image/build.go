@@ -16,6 +16,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -30,6 +31,7 @@ type BuildOptions struct {
 	OS      string    // the same
 	Arch    string    // the same
 	At      time.Time // when it is published; zero means that the manifest does not say
+	Key     []byte    // the seed of a key that signs it, or nothing
 }
 
 // FileName gives the usual name of an image's file.
@@ -52,7 +54,7 @@ func Build(o BuildOptions) (*imagev1.Manifest, error) {
 	if err := outsideOf(o.Dir, out); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
-	if err := buildFile(root, m, out); err != nil {
+	if err := buildFile(root, m, out, o.Key); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
 	return m, nil
@@ -71,23 +73,31 @@ func prepare(root *os.Root, o BuildOptions) (*imagev1.Manifest, error) {
 	if !o.At.IsZero() {
 		m.PublishedAt = timestamppb.New(o.At)
 	}
-	return m, checkCommand(root, m)
+	if err := checkCommand(root, "run.command", m.GetRun().GetCommand()); err != nil {
+		return nil, err
+	}
+	if err := checkCommand(root, "run.ready.exec.command", m.GetRun().GetReady().GetExec().GetCommand()); err != nil {
+		return nil, err
+	}
+	if err := checkCommand(root, "run.rehearsal.command", m.GetRun().GetRehearsal().GetCommand()); err != nil {
+		return nil, err
+	}
+	return m, checkTemplates(root, m)
 }
 
 // checkCommand refuses a command that is not there. One with variables is only known on the server.
-func checkCommand(root *os.Root, m *imagev1.Manifest) error {
-	command := m.GetRun().GetCommand()
+func checkCommand(root *os.Root, what, command string) error {
 	if command == "" || strings.Contains(command, "${") {
 		return nil
 	}
 	info, err := root.Stat(filepath.FromSlash(command))
 	switch {
 	case err != nil:
-		return refuse(CodeNoCommand, "run.command %q is not in the directory: %v", command, err)
+		return refuse(CodeNoCommand, "%s %q is not in the directory: %v", what, command, err)
 	case !info.Mode().IsRegular():
-		return refuse(CodeNoCommand, "run.command %q is not a file", command)
+		return refuse(CodeNoCommand, "%s %q is not a file", what, command)
 	case info.Mode()&0o111 == 0:
-		return refuse(CodeNoCommand, "run.command %q is not executable (mode %s)", command, info.Mode().Perm())
+		return refuse(CodeNoCommand, "%s %q is not executable (mode %s)", what, command, info.Mode().Perm())
 	}
 	return nil
 }
@@ -119,7 +129,7 @@ func realPath(p string) (string, error) {
 
 // buildFile packs into a temporary blob next to the output, because the manifest comes
 // first in the file and needs the digests.
-func buildFile(root *os.Root, m *imagev1.Manifest, out string) error {
+func buildFile(root *os.Root, m *imagev1.Manifest, out string, key []byte) error {
 	blob, err := os.CreateTemp(filepath.Dir(out), ".garrison-blob-*")
 	if err != nil {
 		return err
@@ -136,6 +146,11 @@ func buildFile(root *os.Root, m *imagev1.Manifest, out string) error {
 	m.Blob = d.blob()
 	m.Blob.UnpackedSizeBytes, m.Blob.Entries = p.unpacked, p.entries
 	m.Id = ID(m)
+	if len(key) > 0 {
+		if err := seal.Sign(m, key); err != nil {
+			return err
+		}
+	}
 	if err := Check(m); err != nil {
 		return err
 	}

@@ -3,8 +3,11 @@ package image
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -14,6 +17,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -47,7 +51,7 @@ func ID(m *imagev1.Manifest) string {
 // Check refuses a manifest that cannot be of an image: names, version, platform, kind,
 // sizes and counts, the command, and the id. It does not look at the content.
 func Check(m *imagev1.Manifest) error {
-	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkBlob, checkKind, checkRun, checkSockets, checkTexts} {
+	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkBlob, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement, checkTexts, seal.Check} {
 		if err := check(m); err != nil {
 			return err
 		}
@@ -62,10 +66,36 @@ func checkNames(m *imagev1.Manifest) error {
 	if err := ident.CheckName("agent", m.GetAgent()); err != nil {
 		return refuse(CodeBadAgentName, "%v", err)
 	}
-	if _, err := semver.StrictNewVersion(m.GetVersion()); err != nil || len(m.GetVersion()) > maxVersion {
-		return refuse(CodeBadVersion, "version %q is not a semantic version (want MAJOR.MINOR.PATCH, without a v)", m.GetVersion())
+	if err := CheckVersion(m.GetVersion()); err != nil {
+		return refuse(CodeBadVersion, "version %v", err)
 	}
 	return checkPlatform(m.GetPlatform())
+}
+
+// CheckVersion refuses what is not the version of an image.
+func CheckVersion(text string) error {
+	if _, err := semver.StrictNewVersion(text); err != nil || len(text) > maxVersion {
+		return fmt.Errorf("%q is not a semantic version (want MAJOR.MINOR.PATCH, without a v)", text)
+	}
+	return nil
+}
+
+// CheckOS refuses the name of an operating system for which no image may be built.
+func CheckOS(name string) error {
+	if platforms[name] == nil {
+		return fmt.Errorf("%q is not known (want %s)", name, strings.Join(slices.Sorted(maps.Keys(platforms)), ", "))
+	}
+	return nil
+}
+
+// CheckArch refuses the name of an architecture for which no image may be built.
+func CheckArch(name string) error {
+	all := slices.Concat(slices.Collect(maps.Values(platforms))...)
+	if !slices.Contains(all, name) {
+		slices.Sort(all)
+		return fmt.Errorf("%q is not known (want %s)", name, strings.Join(slices.Compact(all), ", "))
+	}
+	return nil
 }
 
 func checkPlatform(p *serverv1.Platform) error {
@@ -132,6 +162,9 @@ func checkRun(m *imagev1.Manifest) error {
 	if r.Command != "" && !inside(r.Command) {
 		return refuse(CodeOutside, "run.command %q is not a relative path inside the image", r.Command)
 	}
+	if err := checkExec("run.ready.exec", r.GetReady().GetExec()); err != nil {
+		return err
+	}
 	if _, ok := imagev1.Takeover_name[int32(r.Takeover)]; !ok {
 		return refuse(CodeBadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
 	}
@@ -149,6 +182,8 @@ func checkWords(r *imagev1.Run) error {
 	for _, s := range r.Sockets {
 		words = append(words, s.GetListen())
 	}
+	words = append(words, execWords(r.GetReady().GetExec())...)
+	words = append(words, execWords(r.GetRehearsal())...)
 	for name, value := range r.Env {
 		if !envName.MatchString(name) {
 			return refuse(CodeBadManifest, "run.env has the name %q (want letters, digits and underscores)", name)
@@ -174,14 +209,14 @@ func checkWords(r *imagev1.Run) error {
 var (
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable = regexp.MustCompile(`\$\{([^}]*)\}?`)
-	known    = map[string]bool{"${agent}": true, "${version}": true, "${server}": true, "${state}": true, "${image}": true}
+	known    = map[string]bool{"${agent}": true, "${version}": true, "${server}": true, "${state}": true, "${image}": true, "${config}": true}
 	label    = regexp.MustCompile(`^\$\{label\.[^{}$\s]+\}$`)
 )
 
 func checkVariables(word string) error {
 	for _, v := range variable.FindAllString(word, -1) {
-		if !known[v] && !label.MatchString(v) {
-			return refuse(CodeUnknownName, "variable %s in %q is not known (want ${agent}, ${version}, ${server}, ${state}, ${image} or ${label.NAME})", v, word)
+		if !known[v] && !label.MatchString(v) && !metadata.MatchString(v) {
+			return refuse(CodeUnknownName, "variable %s in %q is not known (want ${agent}, ${version}, ${server}, ${state}, ${image}, ${config}, ${label.NAME} or ${metadata.NAME})", v, word)
 		}
 	}
 	return nil

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // maxManifest bounds manifest.json, in bytes. The longest valid one has MaxChunks digests of 47 bytes.
@@ -35,7 +38,7 @@ func Open(path string) (*File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = refuse(CodeNotAnImage, "%s is not a file", path)
+		err = refuse(CodeNotAnImage, "it is not a file")
 	}
 	var m *imagev1.Manifest
 	var offset int64
@@ -44,9 +47,26 @@ func Open(path string) (*File, error) {
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("open image %s: %w", path, err)
+		return nil, fmt.Errorf("open image: %w", about(path, err))
 	}
 	return &File{file: file, close: file.Close, manifest: m, offset: offset}, nil
+}
+
+// about says of which file a refusal is, and what to try.
+func about(path string, err error) error {
+	r := fault.RefusalOf(err)
+	if r == nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r = proto.CloneOf(r)
+	r.Message = path + ": " + r.Message
+	switch r.Code {
+	case CodeTruncated:
+		r.Try = "copy it again from where it was built, or garrison image build DIR"
+	case CodeNotAnImage:
+		r.Try = "garrison image build DIR, which writes one"
+	}
+	return fault.Refuse(fault.KindOf(err), r)
 }
 
 // counter counts what is read; package tar reads no further than it must.
@@ -63,6 +83,9 @@ func (c *counter) Read(p []byte) (int, error) {
 
 // readLayout reads the manifest and finds the blob in a file of that size.
 func readLayout(file io.ReaderAt, size int64) (*imagev1.Manifest, int64, error) {
+	if err := checkStart(file); err != nil {
+		return nil, 0, err
+	}
 	c := &counter{r: io.NewSectionReader(file, 0, size)}
 	r := tar.NewReader(c)
 	h, err := next(r, manifestEntry)
@@ -94,6 +117,20 @@ func readLayout(file io.ReaderAt, size int64) (*imagev1.Manifest, int64, error) 
 		return nil, 0, refuse(CodeTruncated, "the file holds %d of the blob's %d bytes", max(have, 0), h.Size)
 	}
 	return m, c.n, nil
+}
+
+// checkStart refuses what does not begin as an image does, so that a short file of another
+// kind is not taken for one that was cut.
+func checkStart(file io.ReaderAt) error {
+	start := make([]byte, len(manifestEntry))
+	n, err := file.ReadAt(start, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !strings.HasPrefix(manifestEntry, string(start[:n])) {
+		return refuse(CodeNotAnImage, "it is no image file: it begins with %q, want %s", start[:n], manifestEntry)
+	}
+	return nil
 }
 
 // next reads the header of an entry that must be a plain file with that name.

@@ -3,8 +3,10 @@ package image_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 )
 
@@ -57,8 +59,26 @@ func TestSomethingElseIsRefusedAsNotAnImage(t *testing.T) {
 	other := tree(t, map[string]entry{"x": {text: noise(5000)}})
 	data, _ := os.ReadFile(filepath.Join(other, "x"))
 	wantCode(t, read(t, data), image.CodeNotAnImage)
+	for _, short := range []string{"hello\n", "m\n", "manifest.jso_"} {
+		wantCode(t, read(t, []byte(short)), image.CodeNotAnImage)
+	}
 	_, err := image.Open(other)
 	wantCode(t, err, image.CodeNotAnImage)
+}
+
+func TestARefusalNamesTheFileAndWhatToTry(t *testing.T) {
+	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
+	whole, _ := os.ReadFile(path)
+	for _, content := range [][]byte{whole[:700], []byte("hello\n")} {
+		path := filepath.Join(t.TempDir(), "a.gimg")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := image.Open(path)
+		if r := fault.RefusalOf(err); !strings.HasPrefix(r.GetMessage(), path+": ") || r.GetTry() == "" {
+			t.Errorf("%v", r)
+		}
+	}
 }
 
 func TestAChunkThatIsNotThereIsRefused(t *testing.T) {

@@ -40,6 +40,9 @@ type recipe struct {
 	Description string            `json:"description"`
 	Tags        map[string]string `json:"tags"`
 	Run         *runRecipe        `json:"run"`
+
+	ExecutorVersion string   `json:"executor_version"`
+	Conflicts       []string `json:"conflicts"`
 }
 
 type runRecipe struct {
@@ -50,6 +53,11 @@ type runRecipe struct {
 	Ready       *readyRecipe      `json:"ready"`
 	StopTimeout string            `json:"stop_timeout"`
 	Sockets     []socketRecipe    `json:"sockets"`
+	Limits      *limitsRecipe     `json:"limits"`
+	Sandbox     *sandboxRecipe    `json:"sandbox"`
+	Configs     []configRecipe    `json:"configs"`
+	Reload      string            `json:"reload"`
+	Rehearsal   *execRecipe       `json:"rehearsal"`
 }
 
 type socketRecipe struct {
@@ -58,19 +66,25 @@ type socketRecipe struct {
 }
 
 type readyRecipe struct {
-	Notify  bool   `json:"notify"`
-	HTTP    string `json:"http"`
-	TCP     string `json:"tcp"`
-	Timeout string `json:"timeout"`
-	Soak    string `json:"soak"`
+	Notify  bool        `json:"notify"`
+	HTTP    string      `json:"http"`
+	TCP     string      `json:"tcp"`
+	Exec    *execRecipe `json:"exec"`
+	Timeout string      `json:"timeout"`
+	Soak    string      `json:"soak"`
 }
 
 // keys lists what may stand at each place of the file; tags and env hold any key.
 var keys = map[string][]string{
-	"":             {"agent", "version", "kind", "os", "arch", "description", "tags", "run"},
-	"run.":         {"command", "args", "env", "takeover", "ready", "stop_timeout", "sockets"},
-	"run.ready.":   {"notify", "http", "tcp", "timeout", "soak"},
-	"run.sockets.": {"name", "listen"},
+	"":                {"agent", "version", "kind", "os", "arch", "description", "tags", "executor_version", "conflicts", "run"},
+	"run.":            {"command", "args", "env", "takeover", "ready", "stop_timeout", "sockets", "configs", "reload", "rehearsal", "limits", "sandbox"},
+	"run.configs.":    {"template", "path", "mode"},
+	"run.rehearsal.":  {"command", "args"},
+	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak"},
+	"run.ready.exec.": {"command", "args"},
+	"run.sockets.":    {"name", "listen"},
+	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
+	"run.sandbox.":    {"user", "no_new_privileges", "read_only_system", "writable", "private_tmp", "no_homes", "capabilities"},
 }
 
 // readRecipe reads garrison.yaml in root.
@@ -196,6 +210,8 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 		Platform:    &serverv1.Platform{Os: cmp.Or(o.OS, r.OS, runtime.GOOS), Arch: cmp.Or(o.Arch, r.Arch, runtime.GOARCH)},
 		Tags:        r.Tags,
 		Description: r.Description,
+
+		ExecutorVersion: r.ExecutorVersion, Conflicts: r.Conflicts,
 	}
 	var ok bool
 	if m.Kind, ok = kinds[r.Kind]; !ok {
@@ -205,7 +221,7 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 	if m.Run, err = r.Run.run(); err != nil {
 		return nil, err
 	}
-	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkKind, checkRun, checkSockets, checkTexts} {
+	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement, checkTexts} {
 		if err := check(m); err != nil {
 			return nil, err
 		}
@@ -229,6 +245,13 @@ func (r *runRecipe) run() (*imagev1.Run, error) {
 	for _, s := range r.Sockets {
 		out.Sockets = append(out.Sockets, &imagev1.Socket{Name: s.Name, Listen: s.Listen})
 	}
+	if out.Limits, err = r.Limits.limits(); err != nil {
+		return nil, err
+	}
+	out.Sandbox = r.Sandbox.sandbox()
+	if err := r.configure(out); err != nil {
+		return nil, err
+	}
 	out.Ready, err = r.Ready.ready()
 	return out, err
 }
@@ -248,8 +271,11 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 	if r.TCP != "" {
 		out.Probe, probes = &imagev1.Ready_Tcp{Tcp: r.TCP}, probes+1
 	}
+	if r.Exec != nil {
+		out.Probe, probes = &imagev1.Ready_Exec{Exec: r.Exec.exec()}, probes+1
+	}
 	if probes > 1 {
-		return nil, refuse(CodeBadRecipe, "%s: run.ready has %d probes, want one of notify, http and tcp", RecipeName, probes)
+		return nil, refuse(CodeBadRecipe, "%s: run.ready has %d probes, want one of notify, http, tcp and exec", RecipeName, probes)
 	}
 	var err error
 	if out.TimeoutMs, err = millis("run.ready.timeout", r.Timeout); err != nil {

@@ -14,6 +14,7 @@ const (
 	CodeBadRecipe    = "BAD_RECIPE"       // garrison.yaml cannot be read
 	CodeUnknownKey   = "UNKNOWN_KEY"      // garrison.yaml has a key that means nothing
 	CodeNoCommand    = "NO_COMMAND"       // the command is not in the directory or cannot be run
+	CodeBadTemplate  = "BAD_TEMPLATE"     // a template is not in the directory or cannot be read as one
 	CodeOutside      = "OUTSIDE"          // a path or symbolic link leads out of the directory
 	CodeSpecialFile  = "SPECIAL_FILE"     // neither a file, a directory nor a symbolic link
 	CodeChanged      = "CHANGED"          // a file changed while it was packed

@@ -66,19 +66,19 @@ func Main(s Spec) {
 }
 
 func run(ctx context.Context, s Spec, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	command := "run"
-	if len(args) > 0 && (args[0] == "view" || args[0] == "health" || args[0] == "run") {
-		command, args = args[0], args[1:]
+	command, args, err := config.Command(s.Name, args, stderr, "run", "view", "health")
+	if err != nil {
+		return config.ExitCode(err)
 	}
 	var f flags
 	fs := flag.NewFlagSet(s.Name, flag.ContinueOnError)
-	fs.StringVar(&f.url, "bus", "nats://127.0.0.1:4222", "`URL` of the bus, several with commas")
+	config.Checked(fs, &f.url, "bus", "nats://127.0.0.1:4222", "`URL` of the bus, several with commas", config.BusURL)
 	fs.StringVar(&f.credentials, "credentials", "", "credentials `FILE` of the service")
 	fs.StringVar(&f.store, "data", "", "`DIRECTORY` for snapshots of the view; none are kept without it")
-	fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+	config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
 	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
 	if command == "view" {
-		fs.Uint64Var(&f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end")
+		config.Checked(fs, &f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end", config.From[uint64](0))
 		fs.StringVar(&f.output, "o", "", "write the canonical encoding to this `FILE`")
 	}
 	if s.Flags != nil {

@@ -135,8 +135,9 @@ var (
 	RegistryIntents = Consumer{Intents, "registry", "garrison.intent.*.*.*"}
 	RegistryAgents  = Consumer{Reports, "registry-agents", "garrison.report.*.*." + ReportAgents}
 	RegistrySysinfo = Consumer{Reports, "registry-sysinfo", "garrison.report.*.*." + ReportSysinfo}
+	RegistryReceipt = Consumer{Reports, "registry-receipt", "garrison.report.*.*." + ReportReceipt}
 	DispatcherTasks = Consumer{Reports, "task-dispatcher", "garrison.report.*.*." + ReportTask}
-	AllConsumers    = []Consumer{RegistryIntents, RegistryAgents, RegistrySysinfo, DispatcherTasks}
+	AllConsumers    = []Consumer{RegistryIntents, RegistryAgents, RegistrySysinfo, RegistryReceipt, DispatcherTasks}
 	MaxDeliver      = 20
 	AckWait         = 30 * time.Second
 	MaxAckPending   = 1000

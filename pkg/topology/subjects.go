@@ -16,6 +16,7 @@ const (
 	VerbRemove       = "remove"
 	VerbRefresh      = "refresh"
 	VerbDecommission = "decommission"
+	VerbConfigure    = "configure"
 )
 
 // The kinds of reports.

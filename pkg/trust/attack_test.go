@@ -96,37 +96,7 @@ func TestAServerCannotReachBeyondItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inbox := topology.Inbox(me.Server) + ".loot"
-	ownDocument := topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(me)
-
-	for name, m := range map[string]*nats.Msg{
-		"forge a report by reply subject":          {Subject: ownDocument, Reply: topology.ReportSubject(victim, "task")},
-		"overwrite a document by reply subject":    {Subject: ownDocument, Reply: topology.DesiredSubject(victim)},
-		"write the ledger by reply subject":        {Subject: ownDocument, Reply: "garrison.ledger.server." + victim.Server + ".dead"},
-		"publish an intent by reply subject":       {Subject: ownDocument, Reply: topology.IntentSubject("remove", "operator", ident.New())},
-		"store a chunk by reply subject":           {Subject: ownDocument, Reply: topology.BlobSubject(make([]byte, 32), 0)},
-		"forge by the reply of an own report":      {Subject: topology.ReportSubject(me, topology.ReportTask), Reply: topology.DesiredSubject(victim)},
-		"report a kind that does not exist":        {Subject: topology.ReportSubject(me, "x"), Reply: inbox, Data: []byte("junk")},
-		"write another's report":                   {Subject: topology.ReportSubject(victim, "task"), Reply: inbox, Data: []byte("forged")},
-		"write a document":                         {Subject: topology.DesiredSubject(victim), Reply: inbox, Data: []byte("forged")},
-		"write its own document":                   {Subject: topology.DesiredSubject(me), Reply: inbox, Data: []byte("forged")},
-		"write the ledger":                         {Subject: "garrison.ledger.server." + me.Server + ".online", Reply: inbox, Data: []byte("forged")},
-		"publish an intent":                        {Subject: topology.IntentSubject("remove", "operator", ident.New()), Reply: inbox, Data: []byte("{}")},
-		"store a chunk":                            {Subject: topology.BlobSubject(make([]byte, 32), 0), Reply: inbox, Data: []byte("forged")},
-		"read another's document":                  {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
-		"read by the core prefix":                  {Subject: topology.CoreAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
-		"read with a smuggled body":                {Subject: ownDocument, Reply: inbox, Data: []byte(`{"last_by_subj":"` + topology.DesiredSubject(victim) + `"}`)},
-		"read any message":                         {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED", Reply: inbox, Data: []byte(`{"seq":2}`)},
-		"read the ledger":                          {Subject: topology.NodesAPI + ".DIRECT.GET.LEDGER", Reply: inbox, Data: []byte(`{"seq":1}`)},
-		"list streams":                             {Subject: "$JS.API.STREAM.LIST", Reply: inbox},
-		"list streams by the node prefix":          {Subject: topology.NodesAPI + ".STREAM.LIST", Reply: inbox},
-		"make a consumer":                          {Subject: "$JS.API.CONSUMER.CREATE.DESIRED", Reply: inbox, Data: []byte(`{"stream_name":"DESIRED","config":{"deliver_subject":"` + inbox + `"}}`)},
-		"delete a stream":                          {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
-		"call a service":                           {Subject: topology.APISubject(topology.UserRegistry, "read", "list-servers", "operator"), Reply: inbox},
-		"enrol another":                            {Subject: topology.EnrolSubject(victim), Reply: inbox},
-		"ask the system account":                   {Subject: "$SYS.REQ.SERVER.PING", Reply: inbox},
-		"another's bell by the reply of a request": {Subject: ownDocument, Reply: topology.BellSubject(victim)},
-	} {
+	for name, m := range attacksOn(me, victim) {
 		if err := attacker.PublishMsg(m); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -135,7 +105,7 @@ func TestAServerCannotReachBeyondItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was asked above is answered in order, so once this is, nothing more can come.
-	if _, err := attacker.Request(ownDocument, nil, 5*time.Second); err != nil {
+	if _, err := attacker.Request(documentOf(me), nil, 5*time.Second); err != nil {
 		t.Fatalf("the attacker's own document: %v", err)
 	}
 	for {
@@ -156,6 +126,50 @@ func TestAServerCannotReachBeyondItself(t *testing.T) {
 			t.Errorf("the attacker may subscribe to %s", subject)
 		}
 	}
+}
+
+// attacksOn gives everything that a server might send to reach beyond itself.
+func attacksOn(me, victim topology.ServerAddress) map[string]*nats.Msg {
+	inbox, ownDocument := topology.Inbox(me.Server)+".loot", documentOf(me)
+	return map[string]*nats.Msg{
+		"forge a report by reply subject":          {Subject: ownDocument, Reply: topology.ReportSubject(victim, "task")},
+		"overwrite a document by reply subject":    {Subject: ownDocument, Reply: topology.DesiredSubject(victim)},
+		"write the ledger by reply subject":        {Subject: ownDocument, Reply: "garrison.ledger.server." + victim.Server + ".dead"},
+		"publish an intent by reply subject":       {Subject: ownDocument, Reply: topology.IntentSubject("remove", "operator", ident.New())},
+		"store a chunk by reply subject":           {Subject: ownDocument, Reply: topology.BlobSubject(make([]byte, 32), 0)},
+		"forge by the reply of an own report":      {Subject: topology.ReportSubject(me, topology.ReportTask), Reply: topology.DesiredSubject(victim)},
+		"report a kind that does not exist":        {Subject: topology.ReportSubject(me, "x"), Reply: inbox, Data: []byte("junk")},
+		"write another's report":                   {Subject: topology.ReportSubject(victim, "task"), Reply: inbox, Data: []byte("forged")},
+		"write a document":                         {Subject: topology.DesiredSubject(victim), Reply: inbox, Data: []byte("forged")},
+		"write its own document":                   {Subject: topology.DesiredSubject(me), Reply: inbox, Data: []byte("forged")},
+		"write the ledger":                         {Subject: "garrison.ledger.server." + me.Server + ".online", Reply: inbox, Data: []byte("forged")},
+		"say in the ledger that a person made it":  {Subject: "garrison.ledger.server." + me.Server + ".invited", Reply: inbox, Data: []byte("forged")},
+		"say in the ledger that it is dead":        {Subject: "garrison.ledger.server." + me.Server + ".dead", Reply: inbox, Data: []byte("forged")},
+		"bury itself by reply subject":             {Subject: ownDocument, Reply: "garrison.ledger.server." + me.Server + ".dead"},
+		"write its own document by reply subject":  {Subject: ownDocument, Reply: topology.DesiredSubject(me)},
+		"invite itself anew":                       {Subject: topology.APISubject(topology.UserRegistry, "admin", "invite-server", "operator"), Reply: inbox},
+		"enrol itself anew":                        {Subject: topology.EnrolSubject(me), Reply: inbox},
+		"publish an intent":                        {Subject: topology.IntentSubject("remove", "operator", ident.New()), Reply: inbox, Data: []byte("{}")},
+		"store a chunk":                            {Subject: topology.BlobSubject(make([]byte, 32), 0), Reply: inbox, Data: []byte("forged")},
+		"read another's document":                  {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
+		"read by the core prefix":                  {Subject: topology.CoreAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
+		"read with a smuggled body":                {Subject: ownDocument, Reply: inbox, Data: []byte(`{"last_by_subj":"` + topology.DesiredSubject(victim) + `"}`)},
+		"read any message":                         {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED", Reply: inbox, Data: []byte(`{"seq":2}`)},
+		"read the ledger":                          {Subject: topology.NodesAPI + ".DIRECT.GET.LEDGER", Reply: inbox, Data: []byte(`{"seq":1}`)},
+		"list streams":                             {Subject: "$JS.API.STREAM.LIST", Reply: inbox},
+		"list streams by the node prefix":          {Subject: topology.NodesAPI + ".STREAM.LIST", Reply: inbox},
+		"make a consumer":                          {Subject: "$JS.API.CONSUMER.CREATE.DESIRED", Reply: inbox, Data: []byte(`{"stream_name":"DESIRED","config":{"deliver_subject":"` + inbox + `"}}`)},
+		"delete a stream":                          {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
+		"call a service":                           {Subject: topology.APISubject(topology.UserRegistry, "read", "list-servers", "operator"), Reply: inbox},
+		"enrol another":                            {Subject: topology.EnrolSubject(victim), Reply: inbox},
+		"ask the system account":                   {Subject: "$SYS.REQ.SERVER.PING", Reply: inbox},
+		"another's bell by the reply of a request": {Subject: ownDocument, Reply: topology.BellSubject(victim)},
+	}
+}
+
+// documentOf is where a server reads its document.
+func documentOf(me topology.ServerAddress) string {
+	return topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(me)
 }
 
 // sizes gives where each stream ends.

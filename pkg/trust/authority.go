@@ -21,7 +21,7 @@ import (
 //
 //	authority.json              the public part: operator and account JWTs
 //	keys/NAME.seed              operator, accounts, system and signing keys
-//	signer/{node,guest}.json    what the registry needs to admit servers
+//	signer/{node,guest,tombstone}.json  what the registry needs to admit servers, and to end them
 //	services/NAME.creds         a credentials file for each service
 type Authority struct {
 	Public
@@ -34,6 +34,7 @@ type Public struct {
 	SystemAccount string            `json:"system_account"` // public key of SYS
 	Accounts      map[string]string `json:"accounts"`       // account JWT by public key
 	Names         map[string]string `json:"names"`          // public key by account name
+	TombstoneKey  string            `json:"tombstone_key"`  // public half of the key that signs tombstones
 }
 
 // accountNames is the order in which accounts are made: CORE exports to the others.
@@ -116,6 +117,9 @@ func (a *Authority) make(kept Public) error {
 			return fmt.Errorf("sign account %s: %w", name, err)
 		}
 	}
+	if err := a.makeTombstoneKey(); err != nil {
+		return err
+	}
 	if err := a.nothingLost(kept); err != nil {
 		return err
 	}
@@ -196,12 +200,7 @@ func (a *Authority) addScope(c *jwt.AccountClaims, role string, p topology.Permi
 	if err != nil {
 		return err
 	}
-	key, path := signingKey{Account: c.Subject, Seed: string(seed)}, a.path("signer", role+".json")
-	var have signingKey
-	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &have) == nil && have == key {
-		return nil
-	}
-	return writeJSON(path, key)
+	return a.keepForSigner(role, signingKey{Account: c.Subject, Seed: string(seed)})
 }
 
 // ServiceCredentials gives the file with a service's credentials.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nkeys"
 
+	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -100,19 +100,6 @@ func claims(t *testing.T, token string) *jwt.AccountClaims {
 	return c
 }
 
-func keyOf(t *testing.T, dir, name string) nkeys.KeyPair {
-	t.Helper()
-	seed, err := os.ReadFile(filepath.Join(dir, "keys", name+".seed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := nkeys.FromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair
-}
-
 // age makes an account as an older version left it.
 func age(t *testing.T, dir, public string, change func(*jwt.AccountClaims)) {
 	t.Helper()
@@ -127,7 +114,7 @@ func age(t *testing.T, dir, public string, change func(*jwt.AccountClaims)) {
 	}
 	c := claims(t, p.Accounts[public])
 	change(c)
-	if p.Accounts[public], err = c.Encode(keyOf(t, dir, "operator")); err != nil {
+	if p.Accounts[public], err = c.Encode(bustest.Key(t, dir, "operator")); err != nil {
 		t.Fatal(err)
 	}
 	if data, err = json.Marshal(p); err != nil {
@@ -151,7 +138,7 @@ func ageService(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	u.Pub.Allow = u.Pub.Allow[:1]
-	if token, err = u.Encode(keyOf(t, dir, topology.AccountCore)); err != nil {
+	if token, err = u.Encode(bustest.Key(t, dir, topology.AccountCore)); err != nil {
 		t.Fatal(err)
 	}
 	if err := trust.WriteCredentials(path, token, seed); err != nil {

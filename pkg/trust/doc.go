@@ -7,7 +7,8 @@
 //  2. A server's own private key never leaves the server: it sends the public half and gets a JWT for it.
 //  3. What a server, a guest or a person may do stands in the account's JWT, as the
 //     template of a scoped signing key; a user's JWT carries only a name, a key and a tag.
-//  4. The registry holds two signing keys, for servers and for guests, and nothing else.
+//  4. The registry holds two signing keys, for servers and for guests, the key that signs
+//     tombstones, and nothing else.
 //  5. Opening an authority that an older version made brings what users may do up to
 //     date. No key changes, so nobody is shut out.
 //

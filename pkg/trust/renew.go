@@ -33,6 +33,9 @@ func renew[C jwt.Claims](kept string, want C, with nkeys.KeyPair, decode func(st
 // nothingLost refuses to go on without a key that was in use: with a new one in its
 // place, everybody whom it admitted would be shut out.
 func (a *Authority) nothingLost(kept Public) error {
+	if kept.TombstoneKey != "" && kept.TombstoneKey != a.TombstoneKey {
+		return fmt.Errorf("the tombstone key is not in %s any more; put it back, or servers will not believe that they are dead", a.path("keys"))
+	}
 	for name, public := range kept.Names {
 		if a.Names[name] != public {
 			return fmt.Errorf("the key of account %s is not in %s any more; put it back", name, a.path("keys"))

@@ -20,9 +20,10 @@ type signingKey struct {
 	Seed    string `json:"seed"`
 }
 
-// Signer admits servers: it signs a guest's JWT at the invitation, and the server's own at enrolment.
+// Signer admits servers: it signs a guest's JWT at the invitation, and the server's own
+// at enrolment. At a server's end it signs the tombstone.
 type Signer struct {
-	node, guest signingKey
+	node, guest, tombstone signingKey
 }
 
 // OpenSigner reads the signer kept in dir.
@@ -37,7 +38,9 @@ func OpenSigner(dir string) (*Signer, error) {
 			return nil, fmt.Errorf("read signing key %s: %w", name, err)
 		}
 	}
-	return s, nil
+	var err error
+	s.tombstone, err = readTombstoneKey(dir)
+	return s, err
 }
 
 // Server signs the JWT of a server for the public key that it made. An error is Invalid when that is not a user's key.

@@ -1,0 +1,34 @@
+package image
+
+import (
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+)
+
+// maxConflicts is how many agents a manifest may keep away from.
+const maxConflicts = 64
+
+// checkNeeds looks at what an image needs of a server: an executor that can run it, and
+// agents that are not there.
+func checkNeeds(m *imagev1.Manifest) error {
+	if v := m.GetExecutorVersion(); v != "" {
+		if err := CheckVersion(v); err != nil {
+			return refuse(CodeBadVersion, "executor_version %v", err)
+		}
+	}
+	if len(m.Conflicts) > maxConflicts {
+		return refuse(CodeBadManifest, "conflicts names %d agents, want at most %d", len(m.Conflicts), maxConflicts)
+	}
+	before := map[string]bool{}
+	for _, c := range m.Conflicts {
+		if err := ident.CheckName("conflicts", c); err != nil {
+			return refuse(CodeBadAgentName, "%v", err)
+		}
+		if c == m.Agent || before[c] {
+			return refuse(CodeBadManifest, "conflicts names %q, which is the agent itself or is there twice", c)
+		}
+		before[c] = true
+	}
+	return nil
+}

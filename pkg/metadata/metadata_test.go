@@ -1,0 +1,85 @@
+package metadata_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+)
+
+func TestALaterLayerWinsKeyByKey(t *testing.T) {
+	app := map[string]string{"a": "app", "b": "app", "c": "app"}
+	agent := map[string]string{"b": "agent", "c": "agent"}
+	own := map[string]string{"c": "", "d": "own"}
+	before := maps.Clone(app)
+	got := metadata.Merge(app, agent, nil, own)
+	if diff := cmp.Diff(map[string]string{"a": "app", "b": "agent", "c": "", "d": "own"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(before, app); diff != "" {
+		t.Errorf("a layer was changed: %s", diff)
+	}
+	if got := metadata.Merge(nil, map[string]string{}); got != nil {
+		t.Errorf("nothing merged is %v", got)
+	}
+}
+
+func TestADigestTellsMapsApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, m := range []map[string]string{
+		nil, {"a": ""}, {"a": "b"}, {"ab": ""}, {"a": "b", "c": "d"}, {"a": "b", "c": "e"}, {"a": "bc", "d": ""}, {"a": "b\x00c\x00"},
+	} {
+		d := hex.EncodeToString(metadata.Digest(m))
+		if other, ok := seen[d]; ok {
+			t.Errorf("%v has the digest of %s", m, other)
+		}
+		seen[d] = fmt.Sprint(m)
+	}
+	if metadata.Digest(map[string]string{}) != nil {
+		t.Error("no values have a digest")
+	}
+	// For ever: it is in facts and in executors' journals.
+	if got, want := hex.EncodeToString(metadata.Digest(map[string]string{"b": "2", "a": "1"})), "37664b19301f46515688d5a22cb9ee1852e0b6443e28c7f36340a13962f0c4f7"; got != want {
+		t.Errorf("digest %s, want %s", got, want)
+	}
+}
+
+func TestWhatCannotBeWrittenIntoATemplateIsRefused(t *testing.T) {
+	many := map[string]string{}
+	for n := range metadata.MaxValues + 1 {
+		many[fmt.Sprintf("k%d", n)] = ""
+	}
+	large := map[string]string{}
+	for n := range metadata.MaxBytes/metadata.MaxValue + 1 {
+		large[fmt.Sprintf("k%d", n)] = strings.Repeat("x", metadata.MaxValue)
+	}
+	for name, c := range map[string]struct {
+		m  map[string]string
+		ok bool
+	}{
+		"none":             {nil, true},
+		"names":            {map[string]string{"level": "info", "Max_2": "ü", "pem": "a\n\tb"}, true},
+		"an empty name":    {map[string]string{"": "x"}, false},
+		"a dash":           {map[string]string{"log-level": "x"}, false},
+		"a dot":            {map[string]string{"log.level": "x"}, false},
+		"a digit first":    {map[string]string{"2nd": "x"}, false},
+		"a long name":      {map[string]string{strings.Repeat("a", 64): "x"}, false},
+		"a control":        {map[string]string{"a": "\x1b[0m"}, false},
+		"a zero byte":      {map[string]string{"a": "\x00"}, false},
+		"not text":         {map[string]string{"a": "\xff"}, false},
+		"a large value":    {map[string]string{"a": strings.Repeat("x", metadata.MaxValue+1)}, false},
+		"many":             {many, false},
+		"large altogether": {large, false},
+	} {
+		err := metadata.Check(c.m)
+		if (err == nil) != c.ok || err != nil && fault.RefusalOf(err).GetCode() != metadata.CodeBad {
+			t.Errorf("%s: %v, want ok %v", name, err, c.ok)
+		}
+	}
+}
