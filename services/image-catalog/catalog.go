@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
@@ -25,6 +26,7 @@ type Config struct {
 	Log   zerolog.Logger
 	Now   func() time.Time // nil means the machine's clock
 	NewID func() string    // nil means ident.New
+	Keys  seal.Keys        // an image must be signed by one of them; none means that it need not be signed
 }
 
 // Catalog is the service.
@@ -33,6 +35,7 @@ type Catalog struct {
 	log       zerolog.Logger
 	now       func() time.Time
 	newID     func() string
+	keys      seal.Keys
 	view      *view.View
 	follower  *fold.Follower
 	writer    *bus.Writer
@@ -54,7 +57,7 @@ func New(c Config) (*Catalog, error) {
 	}
 	v := view.New()
 	return &Catalog{
-		conn: c.Conn, log: c.Log, now: c.Now, newID: c.NewID, view: v,
+		conn: c.Conn, log: c.Log, now: c.Now, newID: c.NewID, keys: c.Keys, view: v,
 		follower:  fold.New(c.Conn, v, fold.Options{Service: ledger.Catalog, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log}),
 		writer:    c.Conn.NewWriter(),
 		checks:    newChecks(c.Conn, c.Now),

@@ -30,9 +30,10 @@ import (
 )
 
 // run runs a catalog until the test ends or stop is called, and waits until it answers.
-func run(t *testing.T, b *bustest.Bus) (*Catalog, func()) {
+// An image must be signed by one of the keys, if there are any.
+func run(t *testing.T, b *bustest.Bus, keys ...string) (*Catalog, func()) {
 	t.Helper()
-	c, err := New(Config{Conn: b.Dial(t, ledger.Catalog), Store: filepath.Join(t.TempDir(), "views"), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Now: time.Now, NewID: ident.New})
+	c, err := New(Config{Conn: b.Dial(t, ledger.Catalog), Store: filepath.Join(t.TempDir(), "views"), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Now: time.Now, NewID: ident.New, Keys: keys})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 )
 
 func (c *Catalog) listImages(_ context.Context, _ bus.Caller, q *catalogv1.ListImagesRequest) (r *catalogv1.ListImagesResponse, err error) {
@@ -34,6 +35,11 @@ func (c *Catalog) createImage(ctx context.Context, caller bus.Caller, q *catalog
 	}
 	if err := image.Check(q.Manifest); err != nil {
 		return nil, err
+	}
+	if len(c.keys) > 0 {
+		if err := seal.Trust(q.Manifest, c.keys); err != nil {
+			return nil, err
+		}
 	}
 	err := c.creating(ctx, func() error {
 		return c.settle(ctx, caller, func() ([]ledger.Draft, error) { return c.view.Create(q.Manifest) })

@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
@@ -115,6 +116,62 @@ func TestTheSameBuildPublishedAgainIsTheSameImage(t *testing.T) {
 	if !proto.Equal(first, c.create(again)) {
 		t.Fatal("it changed")
 	}
+	_, seed, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := seal.Sign(again, seed); err != nil {
+		t.Fatal(err)
+	}
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{Manifest: again}, fault.Conflict, "VERSION_EXISTS")
+}
+
+func TestACatalogWithKeysTakesOnlyWhatOneOfThemSigned(t *testing.T) {
+	b := bustest.Start(t)
+	public, seed, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, foreign, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, b, public)
+	c := newClient(t, b)
+	m := newSample("a", "1.0.0", "s", 100).Manifest
+	q := &catalogv1.CreateImageRequest{Manifest: m}
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", q, fault.Invalid, seal.CodeUnsigned)
+	for _, step := range []struct {
+		seed []byte
+		code string
+	}{{foreign, seal.CodeOtherSigner}, {seed, ""}} {
+		if err := seal.Sign(m, step.seed); err != nil {
+			t.Fatal(err)
+		}
+		if step.code != "" {
+			refused[*catalogv1.CreateImageResponse](c, "CreateImage", q, fault.Invalid, step.code)
+		}
+	}
+	first := c.create(m)
+	if !proto.Equal(first.Manifest.Seal, m.Seal) {
+		t.Fatalf("it is sealed by %v", first.Manifest.Seal)
+	}
+	// The same build, published at another time and signed then, is the same image.
+	m.PublishedAt = first.Since
+	if err := seal.Sign(m, seed); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(first, c.create(m)) {
+		t.Fatal("it changed")
+	}
+	_, third, err := seal.NewKey()
+	if err == nil {
+		err = seal.Sign(m, third)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", q, fault.Conflict, "VERSION_EXISTS")
 }
 
 func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {

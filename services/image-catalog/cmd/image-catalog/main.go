@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -13,15 +14,19 @@ import (
 )
 
 func main() {
+	var config catalog.Config
 	process.Main(process.Spec{
-		Name: ledger.Catalog, View: func() fold.View { return view.New() }, Layout: view.Layout, Nouns: view.Nouns, Run: run,
+		Name: ledger.Catalog, View: func() fold.View { return view.New() }, Layout: view.Layout, Nouns: view.Nouns,
+		Flags: func(fs *flag.FlagSet) {
+			fs.Var(&config.Keys, "image-key", "public `KEY` of which an image must be signed by one; may be repeated; without it none need be signed")
+		},
+		Run: func(ctx context.Context, e process.Env) error {
+			config.Conn, config.Store, config.Log = e.Conn, e.Store, e.Log
+			c, err := catalog.New(config)
+			if err != nil {
+				return err
+			}
+			return c.Run(ctx)
+		},
 	})
-}
-
-func run(ctx context.Context, e process.Env) error {
-	c, err := catalog.New(catalog.Config{Conn: e.Conn, Store: e.Store, Log: e.Log})
-	if err != nil {
-		return err
-	}
-	return c.Run(ctx)
 }

@@ -48,15 +48,28 @@ func (v *View) Create(m *imagev1.Manifest) ([]ledger.Draft, error) {
 	return []ledger.Draft{{Fact: created, Guard: ledger.Guard{Subject: every, Sequence: v.marks.Sequence(createdMark)}}}, nil
 }
 
-// sameManifest accepts a manifest again. When it was published may differ: a build can be repeated.
+// sameManifest accepts a manifest again. When it was published, and what was signed with
+// that, may differ: a build can be repeated. A signature that it did not have is refused,
+// as a version never changes.
 func sameManifest(have, again *imagev1.Manifest) error {
 	a, b := proto.CloneOf(have), proto.CloneOf(again)
 	a.PublishedAt, b.PublishedAt = nil, nil
+	a.Seal, b.Seal = nil, nil
 	if proto.Equal(a, b) {
-		return nil
+		return sameSigners(have, again)
 	}
 	return refuse(fault.Conflict, "VERSION_EXISTS", hint{nearest: have.Id, try: "garrison image show " + have.Id},
 		"%s exists with the same content and another %s; a version never changes, so build it as a new one", label(have), differing(a, b))
+}
+
+func sameSigners(have, again *imagev1.Manifest) error {
+	for _, s := range again.GetSeal().GetSignatures() {
+		if !slices.ContainsFunc(have.GetSeal().GetSignatures(), func(h *imagev1.Signature) bool { return h.Key == s.Key }) {
+			return refuse(fault.Conflict, "VERSION_EXISTS", hint{nearest: have.Id, try: "garrison image delete " + have.Id + ", and import it again; or a new version"},
+				"%s exists without the signature of %s", label(have), s.Key)
+		}
+	}
+	return nil
 }
 
 // differing names the fields of two manifests that differ.
