@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -111,6 +112,9 @@ func checkAgent(a *agentv1.Agent) (*agentv1.Agent, error) {
 	}
 	if len(a.Dependencies) > maxDependencies {
 		return nil, invalid("BAD_DEPENDENCY", fmt.Sprintf("agent %q: %d dependencies; %d are the most", a.Name, len(a.Dependencies), maxDependencies))
+	}
+	if err := metadata.Check(a.Metadata); err != nil {
+		return nil, err
 	}
 	return withoutTimes(a), checkDescription(a.Description)
 }

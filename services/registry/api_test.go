@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -150,6 +151,15 @@ func TestARequestThatIsWrongIsRefusedWithACode(t *testing.T) {
 		{"DeleteAgent", "UNKNOWN_AGENT", &registryv1.DeleteAgentRequest{Name: "nothing-like-it"}},
 		{"CreateApplication", "EXISTS", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}}},
 		{"CreateApplication", "BAD_NAME", &registryv1.CreateApplicationRequest{}},
+		{"CreateApplication", "BAD_METADATA", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}}}},
+		{"ChangeApplication", "BAD_METADATA", &registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}}}},
+		{"ChangeApplication", "UNKNOWN_APPLICATION", &registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "manta"}}},
+		{"ChangeApplication", "BAD_NAME", &registryv1.ChangeApplicationRequest{}},
+		{"CreateEnvironment", "BAD_METADATA", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}}}},
+		{"ChangeEnvironment", "BAD_METADATA", &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}}}},
+		{"ChangeEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "test"}}},
+		{"ChangeEnvironment", "BAD_NAME", &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Channel: "A b"}}},
+		{"ChangeAgent", "BAD_METADATA", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}}}},
 		{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
 		{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
 		{"CreateEnvironment", "EXISTS", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}}},
@@ -274,5 +284,26 @@ func TestAboutSaysWhoAnswers(t *testing.T) {
 	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), s.ops, ledger.Registry, about, &apiv1.AboutRequest{})
 	if err != nil || r.Service != "registry" {
 		t.Errorf("have %v, %v", r, err)
+	}
+}
+
+func TestWhatIsRecordedAboutAGroupIsReplaced(t *testing.T) {
+	s := furnished(t)
+	app := &applicationv1.Application{Name: "sdc", Description: "of data centres", Metadata: map[string]string{"level": "info"}}
+	env := &environmentv1.Environment{Name: "prod", Channel: "release", Metadata: map[string]string{"level": "warn"}}
+	for range 2 { // the second time it is as it should be
+		gotApp := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication", &registryv1.ChangeApplicationRequest{Application: app}).Application
+		gotEnv := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{Environment: env}).Environment
+		if gotApp.CreatedAt == nil || gotApp.Description != app.Description || gotApp.Metadata["level"] != "info" {
+			t.Errorf("the application is %v", gotApp)
+		}
+		if gotEnv.CreatedAt == nil || gotEnv.Channel != "release" || gotEnv.Metadata["level"] != "warn" {
+			t.Errorf("the environment is %v", gotEnv)
+		}
+	}
+	for noun, key := range map[ledger.Noun]string{ledger.Application: "sdc", ledger.Environment: "prod"} {
+		if diff := cmp.Diff([]string{"created", "changed"}, names(s.facts(noun, key))); diff != "" {
+			t.Errorf("%s: %s", noun, diff)
+		}
 	}
 }

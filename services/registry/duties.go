@@ -48,17 +48,23 @@ func (r *Registry) duties(ctx context.Context) {
 // success, or a reason to look again, which the next fact gives.
 func (r *Registry) duty(ctx context.Context, id string) error {
 	var units [][]ledger.Draft
+	var cell string
 	r.follower.Read(func() {
 		s, ok := r.view.Server(id)
 		if !ok {
 			return
 		}
+		cell = s.Cell
 		for _, u := range duty.Units(s, r.view.InstancesOf(id)) {
 			units = append(units, r.draftUnit(s, u))
 		}
 	})
 	for _, drafts := range units {
-		last, err := r.writer.Append(ctx, drafts...)
+		err := r.signDeaths(drafts, func(string) string { return cell })
+		var last uint64
+		if err == nil {
+			last, err = r.writer.Append(ctx, drafts...)
+		}
 		if err == nil {
 			err = r.follower.Wait(ctx, last)
 		}

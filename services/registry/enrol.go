@@ -26,7 +26,7 @@ func (r *Registry) enrol(ctx context.Context, subject string, q *registryv1.Enro
 	if r.Signer == nil {
 		return nil, fault.New(fault.Unavailable, "this registry has no signing keys, so it cannot enrol servers")
 	}
-	var jwt string
+	answer := &registryv1.EnrolResponse{TombstoneKey: r.Signer.TombstoneKey(), ImageKeys: r.ImageKeys}
 	first := false
 	err = r.write(ctx, func() ([]ledger.Draft, error) {
 		s, _ := r.view.Server(from.Server)
@@ -37,9 +37,10 @@ func (r *Registry) enrol(ctx context.Context, subject string, q *registryv1.Enro
 		}
 		// Signed before anything is recorded: a key that cannot be signed must not use up the token.
 		var err error
-		if jwt, err = r.Signer.Server(q.PublicKey, from.Server, from.Cell); err != nil {
+		if answer.UserJwt, err = r.Signer.Server(q.PublicKey, from.Server, from.Cell); err != nil {
 			return nil, fmt.Errorf("sign the server's credentials: %w", err)
 		}
+		answer.Ownership = s.GetOwnership() // as it was recorded with the invitation
 		if first = d.Fact != nil; !first {
 			return nil, nil
 		}
@@ -53,5 +54,5 @@ func (r *Registry) enrol(ctx context.Context, subject string, q *registryv1.Enro
 	if first {
 		r.Log.Info().Str(logs.Server, from.Server).Msg("server enrolled")
 	}
-	return &registryv1.EnrolResponse{UserJwt: jwt}, nil
+	return answer, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +17,8 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/server"
 )
 
 func (s *site) get(server string) *serverv1.Server {
@@ -51,9 +54,14 @@ func (s *site) instance(agent string) *instancev1.Instance {
 	return r.Instances[0].Instance
 }
 
-func (s *site) untilState(agent string, want instancev1.State) {
+// untilState gives the instance in that state: asked again, another registry may answer, which is behind.
+func (s *site) untilState(agent string, want instancev1.State) (i *instancev1.Instance) {
 	s.t.Helper()
-	bustest.Eventually(s.t, agent+" is "+want.String(), func() bool { return s.instance(agent).GetState() == want })
+	bustest.Eventually(s.t, agent+" is "+want.String(), func() bool {
+		i = s.instance(agent)
+		return i.GetState() == want
+	})
+	return i
 }
 
 // do records a task of the instance's present generation, from its start to its success.
@@ -120,6 +128,28 @@ func TestAServerThatDiesEndsInOneUnitWithItsLastInstances(t *testing.T) {
 	}
 }
 
+func TestADyingServerNamesWhatIsLeft(t *testing.T) {
+	s, id := installed(t, "web", "db")
+	if d := s.get(id).Duties; len(d) != 0 {
+		t.Errorf("alive it has the duties %v", d)
+	}
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
+	left := func(s *serverv1.Server) (agents []string) {
+		for _, d := range s.GetDuties() {
+			if d.Kind == serverv1.DutyKind_DUTY_KIND_AGENT {
+				agents = append(agents, d.Agent)
+			}
+		}
+		return agents
+	}
+	bustest.Eventually(t, "one agent is left", func() bool { return slices.Equal(left(s.get(id)), []string{"db"}) })
+	dying := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Life: serverv1.Life_LIFE_DYING}).Servers
+	if len(dying) != 1 || !slices.Equal(left(dying[0]), []string{"db"}) {
+		t.Errorf("the list shows %v", dying)
+	}
+}
+
 func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
@@ -159,8 +189,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 	s, _ := installed(t, "web")
 	s.registry()
 	s.accepted(topology.VerbRemove, remove("web", on("one")))
-	s.untilState("web", instancev1.State_STATE_REMOVING) // the other registry may answer, a moment behind
-	i := s.instance("web")
+	i := s.untilState("web", instancev1.State_STATE_REMOVING)
 	s.append(removal(i)...)
 	bustest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
 	want := []string{"wanted", "unwanted", "gone"}
@@ -173,7 +202,9 @@ func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.beat(id, "first")
-	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
+	bustest.Eventually(t, "it was online and is not any more", func() bool {
+		return slices.Equal(names(s.facts(ledger.Server, id)), []string{"invited", "enrolled", "online", "offline"})
+	})
 	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
 	s.beat(id, "second")
 	bustest.Eventually(t, "the new boot is known", func() bool { return s.get(id).BootId == "second" })
@@ -183,11 +214,25 @@ func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 	}
 }
 
+// hears says whether a registry heard a beat of a server.
+func (r *Registry) hears(id string) bool {
+	r.heardMu.Lock()
+	defer r.heardMu.Unlock()
+	_, heard := r.heard[id]
+	return heard
+}
+
 func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
-	s := start(t)
+	every := time.Minute
+	s := startBeating(t, every)
 	id := s.server("one")
-	s.registry()
-	s.beat(id, "boot")
+	other, _ := s.registry()
+	bustest.Eventually(t, "both hear it", func() bool {
+		s.beat(id, "boot") // who does not know the server yet passes over its beat
+		return s.r.hears(id) && other.hears(id)
+	})
+	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
+	s.skew.Add(int64(2 * server.Silence(every)))
 	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
 	if diff := cmp.Diff([]string{"invited", "enrolled", "online", "offline"}, names(s.facts(ledger.Server, id))); diff != "" {
 		t.Error(diff)

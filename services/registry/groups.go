@@ -2,13 +2,13 @@ package registry
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -33,10 +33,7 @@ func (r *Registry) listApplications(_ context.Context, _ bus.Caller, q *registry
 
 func (r *Registry) createApplication(ctx context.Context, c bus.Caller, q *registryv1.CreateApplicationRequest) (*registryv1.CreateApplicationResponse, error) {
 	a := q.GetApplication()
-	if err := checkGroup("application", a.GetName(), a.GetDescription()); err != nil {
-		return nil, err
-	}
-	if err := checkMetadata(a.Metadata); err != nil {
+	if err := checkApplication(a); err != nil {
 		return nil, err
 	}
 	resp := &registryv1.CreateApplicationResponse{}
@@ -46,6 +43,32 @@ func (r *Registry) createApplication(ctx context.Context, c bus.Caller, q *regis
 		}
 		f := r.asked(c, ledger.Application, a.Name, &applicationv1.Created{Application: a})
 		return []ledger.Draft{r.guarded(f)}, nil
+	})
+	r.follower.Read(func() {
+		have, _ := r.view.Application(a.Name)
+		resp.Application = proto.CloneOf(have)
+	})
+	return answer(resp, err)
+}
+
+// changeApplication replaces an application's record. It is safe to run twice: what is
+// as it should be writes nothing.
+func (r *Registry) changeApplication(ctx context.Context, c bus.Caller, q *registryv1.ChangeApplicationRequest) (*registryv1.ChangeApplicationResponse, error) {
+	a := q.GetApplication()
+	if err := checkApplication(a); err != nil {
+		return nil, err
+	}
+	next := proto.CloneOf(a)
+	resp := &registryv1.ChangeApplicationResponse{}
+	err := r.write(ctx, func() ([]ledger.Draft, error) {
+		have, ok := r.view.Application(a.Name)
+		if !ok {
+			return nil, r.unknownApplication(a.Name)
+		}
+		if next.CreatedAt = have.CreatedAt; proto.Equal(have, next) {
+			return nil, nil
+		}
+		return []ledger.Draft{r.guarded(r.asked(c, ledger.Application, a.Name, &applicationv1.Changed{Application: next}))}, nil
 	})
 	r.follower.Read(func() {
 		have, _ := r.view.Application(a.Name)
@@ -81,13 +104,8 @@ func (r *Registry) listEnvironments(_ context.Context, _ bus.Caller, q *registry
 
 func (r *Registry) createEnvironment(ctx context.Context, c bus.Caller, q *registryv1.CreateEnvironmentRequest) (*registryv1.CreateEnvironmentResponse, error) {
 	e := q.GetEnvironment()
-	if err := checkGroup("environment", e.GetName(), e.GetDescription()); err != nil {
+	if err := checkEnvironmentRecord(e); err != nil {
 		return nil, err
-	}
-	if e.Channel != "" {
-		if err := ident.CheckName("channel", e.Channel); err != nil {
-			return nil, badName(err)
-		}
 	}
 	resp := &registryv1.CreateEnvironmentResponse{}
 	err := r.write(ctx, func() ([]ledger.Draft, error) {
@@ -96,6 +114,31 @@ func (r *Registry) createEnvironment(ctx context.Context, c bus.Caller, q *regis
 		}
 		f := r.asked(c, ledger.Environment, e.Name, &environmentv1.Created{Environment: e})
 		return []ledger.Draft{r.guarded(f)}, nil
+	})
+	r.follower.Read(func() {
+		have, _ := r.view.Environment(e.Name)
+		resp.Environment = proto.CloneOf(have)
+	})
+	return answer(resp, err)
+}
+
+// changeEnvironment replaces an environment's record, as changeApplication does.
+func (r *Registry) changeEnvironment(ctx context.Context, c bus.Caller, q *registryv1.ChangeEnvironmentRequest) (*registryv1.ChangeEnvironmentResponse, error) {
+	e := q.GetEnvironment()
+	if err := checkEnvironmentRecord(e); err != nil {
+		return nil, err
+	}
+	next := proto.CloneOf(e)
+	resp := &registryv1.ChangeEnvironmentResponse{}
+	err := r.write(ctx, func() ([]ledger.Draft, error) {
+		have, ok := r.view.Environment(e.Name)
+		if !ok {
+			return nil, notFound(selector.UnknownEnvironment(r.view, e.Name))
+		}
+		if next.CreatedAt = have.CreatedAt; proto.Equal(have, next) {
+			return nil, nil
+		}
+		return []ledger.Draft{r.guarded(r.asked(c, ledger.Environment, e.Name, &environmentv1.Changed{Environment: next}))}, nil
 	})
 	r.follower.Read(func() {
 		have, _ := r.view.Environment(e.Name)
@@ -117,27 +160,28 @@ func (r *Registry) deleteEnvironment(ctx context.Context, c bus.Caller, q *regis
 	return answer(&registryv1.DeleteEnvironmentResponse{}, err)
 }
 
+func checkApplication(a *applicationv1.Application) error {
+	if err := checkGroup("application", a.GetName(), a.GetDescription()); err != nil {
+		return err
+	}
+	return metadata.Check(a.Metadata)
+}
+
+func checkEnvironmentRecord(e *environmentv1.Environment) error {
+	if err := checkGroup("environment", e.GetName(), e.GetDescription()); err != nil {
+		return err
+	}
+	if e.Channel != "" {
+		if err := ident.CheckName("channel", e.Channel); err != nil {
+			return badName(err)
+		}
+	}
+	return metadata.Check(e.Metadata)
+}
+
 func checkGroup(noun, name, description string) error {
 	if err := ident.CheckName(noun, name); err != nil {
 		return badName(err)
 	}
 	return checkDescription(description)
-}
-
-// The limits of an application's metadata.
-const (
-	maxMetadata      = 256
-	maxMetadataValue = 4096
-)
-
-func checkMetadata(m map[string]string) error {
-	if len(m) > maxMetadata {
-		return invalid("BAD_METADATA", fmt.Sprintf("%d values; %d are the most", len(m), maxMetadata))
-	}
-	for k, v := range m {
-		if !printable(k, 255) || k == "" || len(v) > maxMetadataValue {
-			return invalid("BAD_METADATA", fmt.Sprintf("value %q: want a printable name and %d bytes at most", k, maxMetadataValue))
-		}
-	}
-	return nil
 }

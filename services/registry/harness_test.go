@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
@@ -44,21 +45,34 @@ func (signer) Guest(id, _ string, _ time.Time) (string, []byte, error) {
 	return "guest jwt of " + id, []byte("SUGUEST"), nil
 }
 
+func (signer) TombstoneKey() string { return "tombstone key" }
+
+func (signer) Tombstone(id, cell string, at time.Time) (*serverv1.Tombstone, error) {
+	return &serverv1.Tombstone{ServerId: id, Cell: cell, SignedAt: timestamppb.New(at), Signature: []byte("signed")}, nil
+}
+
 // site is a bus with a registry on it, and everybody who talks to it.
 type site struct {
-	t    *testing.T
-	bus  *bustest.Bus
-	r    *Registry
-	ops  *bus.Conn
-	core *bus.Writer  // writes the facts of the other services
-	stop func()       // stops the first registry
-	skew atomic.Int64 // how far ahead the registries' clocks are, in nanoseconds
+	t     *testing.T
+	bus   *bustest.Bus
+	r     *Registry
+	ops   *bus.Conn
+	core  *bus.Writer   // writes the facts of the other services
+	stop  func()        // stops the first registry
+	beats time.Duration // how often servers are expected to beat
+	skew  atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
 }
 
 func start(t *testing.T) *site {
 	t.Helper()
+	return startBeating(t, 100*time.Millisecond)
+}
+
+// startBeating is start with servers that are expected to beat so often.
+func startBeating(t *testing.T, every time.Duration) *site {
+	t.Helper()
 	b := bustest.Start(t)
-	s := &site{t: t, bus: b, ops: b.Dial(t, "alice")}
+	s := &site{t: t, bus: b, ops: b.Dial(t, "alice"), beats: every}
 	s.core = b.Writer(t, b.Dial(t, "core"))
 	s.r, s.stop = s.registry()
 	return s
@@ -69,7 +83,7 @@ func (s *site) registry() (*Registry, func()) {
 	s.t.Helper()
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{}, JoinURL: "nats://bus:4222",
-		BeatInterval: 100 * time.Millisecond, Log: zerolog.Nop(),
+		BeatInterval: s.beats, ImageKeys: []string{"image key"}, Log: zerolog.Nop(),
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
 	})
 	if err != nil {
@@ -82,8 +96,9 @@ func (s *site) registry() (*Registry, func()) {
 		s.t.Fatal("the registry is not ready after 20 s")
 	}
 	bustest.Eventually(s.t, "the registry answers", func() bool {
-		_, err := ask[*registryv1.ListAgentsResponse](s, "ListAgents", &registryv1.ListAgentsRequest{})
-		return err == nil
+		// What it answers last, and refuses: methods come one after the other.
+		_, err := ask[*registryv1.DeleteEnvironmentResponse](s, "DeleteEnvironment", &registryv1.DeleteEnvironmentRequest{Name: "nobody-has-this-name"})
+		return fault.RefusalOf(err) != nil && fault.RefusalOf(err).GetCode() != "NO_ANSWER"
 	})
 	return r, stop
 }
@@ -261,13 +276,33 @@ func (s *site) reportOn(a topology.ServerAddress, kind string, r *reportv1.Repor
 
 func (s *site) beat(server, boot string) {
 	s.t.Helper()
+	if err := s.oneBeat(server, boot); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// beating beats until the test ends, more often than it is asked for.
+func (s *site) beating(server, boot string) {
+	bustest.Go(s.t, func(ctx context.Context) error {
+		for {
+			if err := s.oneBeat(server, boot); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+}
+
+func (s *site) oneBeat(server, boot string) error {
 	data, err := proto.Marshal(&reportv1.Beat{ServerId: server, BootId: boot})
 	if err != nil {
-		s.t.Fatal(err)
+		return err
 	}
-	if err := s.ops.Publish(topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: server}), data); err != nil {
-		s.t.Fatal(err)
-	}
+	return s.ops.Publish(topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: server}), data)
 }
 
 // facts gives the ledger's facts about a key.

@@ -94,7 +94,10 @@ func (r *Registry) decide(ctx context.Context, ask intent.Ask) (d intent.Decisio
 		if d = intent.Decide(r.view, ask); d.Refusal != nil {
 			return fault.Refuse(fault.Invalid, d.Refusal)
 		}
-		return nil
+		return r.signDeaths(d.Drafts, func(id string) string {
+			s, _ := r.view.Server(id)
+			return s.GetCell()
+		})
 	})
 	if d.Refusal != nil && fault.RefusalOf(err) == d.Refusal {
 		err = nil // a refusal is an outcome

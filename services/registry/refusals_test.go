@@ -60,7 +60,7 @@ func world(t *testing.T) (s *site, one, disabled, arm, oneshot string) {
 
 func TestEveryRefusalSaysWhyInTheLedger(t *testing.T) {
 	s, one, disabled, arm, oneshot := world(t)
-	s.beat(one, "boot")
+	s.beating(one, "boot")
 	s.untilPresence(one, serverv1.Presence_PRESENCE_ONLINE)
 	for _, c := range []struct {
 		code, nearest string

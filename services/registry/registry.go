@@ -13,7 +13,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/server"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -25,6 +27,10 @@ type Signer interface {
 	Server(publicKey, serverID, cell string) (jwt string, err error)
 	// Guest makes credentials that can do nothing but enrol.
 	Guest(serverID, cell string, expires time.Time) (jwt string, seed []byte, err error)
+	// TombstoneKey gives the public half of the key that signs tombstones, or nothing.
+	TombstoneKey() string
+	// Tombstone signs that a server is dead; nil without a key for it.
+	Tombstone(serverID, cell string, at time.Time) (*serverv1.Tombstone, error)
 }
 
 // DefaultBeatInterval is how often servers beat when nothing else is configured.
@@ -36,6 +42,7 @@ type Config struct {
 	Store        string           // a directory for snapshots; empty means none
 	Signer       Signer           // nil means that no server can be invited or enrolled here
 	JoinURL      string           // where invited servers find the bus; part of every token
+	ImageKeys    seal.Keys        // told to servers that enrol, which then take only images that one of them signed
 	BeatInterval time.Duration    // how often servers beat; 0 means DefaultBeatInterval
 	Log          zerolog.Logger   // what changed
 	Now          func() time.Time // nil means time.Now
@@ -56,6 +63,9 @@ type Registry struct {
 
 	reportsMu sync.Mutex
 	reports   map[series]place // the last report that was handled
+
+	againMu sync.Mutex
+	again   map[string]struct{} // ids of the servers whose last report is to be looked at again
 }
 
 // New makes a registry. Nothing happens until Run.
@@ -78,7 +88,7 @@ func New(c Config) (*Registry, error) {
 	r := &Registry{
 		Config: c, view: view.New(), writer: c.Conn.NewWriter(),
 		due: make(chan struct{}, 1), stir: make(chan struct{}, 1),
-		heard: map[string]server.Heard{}, reports: map[series]place{},
+		heard: map[string]server.Heard{}, reports: map[series]place{}, again: map[string]struct{}{},
 	}
 	r.follower = fold.New(c.Conn, r.view, fold.Options{
 		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log, OnFacts: r.onFacts,
@@ -95,8 +105,10 @@ func (r *Registry) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "intents", Run: r.whenReady(r.consume(topology.RegistryIntents, r.handleIntent))},
 		lifecycle.Part{Name: "agents reports", Run: r.whenReady(r.consume(topology.RegistryAgents, r.handleAgents))},
 		lifecycle.Part{Name: "sysinfo reports", Run: r.whenReady(r.consume(topology.RegistrySysinfo, r.handleSysinfo))},
+		lifecycle.Part{Name: "receipts", Run: r.whenReady(r.consume(topology.RegistryReceipt, r.handleReceipt))},
 		lifecycle.Part{Name: "presence", Run: r.whenReady(r.watchPresence)},
 		lifecycle.Part{Name: "duties", Run: r.whenReady(r.doDuties)},
+		lifecycle.Part{Name: "looks at last reports", Run: r.whenReady(r.lookAgain)},
 	)
 }
 
@@ -120,8 +132,9 @@ func (r *Registry) consume(from topology.Consumer, handle bus.Handler) func(cont
 }
 
 // onFacts hears what was just folded. Duties only follow from facts about tasks,
-// servers and instances; the rest need not wake anybody.
+// servers and instances; the rest need not wake anybody for them.
 func (r *Registry) onFacts(facts []ledger.Fact) {
+	r.rememberFound(facts)
 	for _, f := range facts {
 		switch f.Noun {
 		case ledger.Task, ledger.Server, ledger.Instance:

@@ -25,7 +25,10 @@ const unknownFor = 4
 // handleAgents records where what was found differs from what is known. It is safe to
 // run twice: what is recorded no longer differs.
 func (r *Registry) handleAgents(ctx context.Context, m bus.Message) error {
-	return r.handleLatest(ctx, m, r.observe)
+	if err := r.handleLatest(ctx, m, r.observe); err != nil {
+		return err
+	}
+	return r.handleLatest(ctx, m, r.findAgents)
 }
 
 // handleSysinfo records a sysinfo that differs, or that somebody asked for. It is safe
@@ -43,19 +46,22 @@ func (r *Registry) handleLatest(ctx context.Context, m bus.Message, handle func(
 		if err != nil || !recorded {
 			return err
 		}
-		latest, err := r.Conn.DirectGet(ctx, topology.Reports, m.Subject)
-		if fault.Is(err, fault.NotFound) {
-			return nil // too old to be kept
-		}
-		if err != nil {
+		latest, later, err := r.later(ctx, m)
+		if err != nil || !later {
 			return err
-		}
-		if latest.Sequence <= m.Sequence {
-			return nil
 		}
 		latest.Delivered = m.Delivered
 		m = latest
 	}
+}
+
+// later gives the last report on a report's subject, if that is a later one.
+func (r *Registry) later(ctx context.Context, m bus.Message) (bus.Message, bool, error) {
+	latest, err := r.Conn.DirectGet(ctx, topology.Reports, m.Subject)
+	if fault.Is(err, fault.NotFound) {
+		return m, false, nil // too old to be kept
+	}
+	return latest, err == nil && latest.Sequence > m.Sequence, err
 }
 
 func (r *Registry) observe(ctx context.Context, m bus.Message) (recorded bool, err error) {

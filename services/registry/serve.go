@@ -31,14 +31,14 @@ func (r *Registry) serve(ctx context.Context) error {
 		fold.Serve(s, r.follower, version.Version),
 		handle(s, "ListServers", r.listServers), handle(s, "GetServer", r.getServer),
 		handle(s, "InviteServer", r.inviteServer), handle(s, "ChangeServer", r.changeServer),
-		handle(s, "ForgetServer", r.forgetServer),
+		handle(s, "ForgetServer", r.forgetServer), handle(s, "RecordCleanUp", r.recordCleanUp),
 		handle(s, "ListInstances", r.listInstances), handle(s, "GetIntent", r.getIntent),
 		handle(s, "ListAgents", r.listAgents), handle(s, "CreateAgent", r.createAgent),
 		handle(s, "ChangeAgent", r.changeAgent), handle(s, "DeleteAgent", r.deleteAgent),
 		handle(s, "ListApplications", r.listApplications), handle(s, "CreateApplication", r.createApplication),
-		handle(s, "DeleteApplication", r.deleteApplication),
+		handle(s, "ChangeApplication", r.changeApplication), handle(s, "DeleteApplication", r.deleteApplication),
 		handle(s, "ListEnvironments", r.listEnvironments), handle(s, "CreateEnvironment", r.createEnvironment),
-		handle(s, "DeleteEnvironment", r.deleteEnvironment),
+		handle(s, "ChangeEnvironment", r.changeEnvironment), handle(s, "DeleteEnvironment", r.deleteEnvironment),
 	)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/server"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -25,8 +26,11 @@ func (r *Registry) listServers(ctx context.Context, _ bus.Caller, q *registryv1.
 	}
 	resp := &registryv1.ListServersResponse{}
 	err = r.look(ctx, func() error {
-		filter := view.ServerFilter{Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: q.Presence}
+		filter := view.ServerFilter{Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: q.Presence, Leaked: q.Leaked, Found: q.Found}
 		resp.Servers, resp.NextCursor = page(r.view.Servers(filter, q.Page.GetCursor()), limit)
+		for _, s := range resp.Servers {
+			s.Duties = duty.Left(s, r.view.InstancesOf(s.Id))
+		}
 		return r.checkEnvironment(q.Environment)
 	})
 	return answer(resp, err)
@@ -44,6 +48,7 @@ func (r *Registry) copyServer(ctx context.Context, reference string, to **server
 		s, err := r.find(reference)
 		if err == nil {
 			*to = proto.CloneOf(s)
+			(*to).Duties = duty.Left(s, r.view.InstancesOf(s.Id))
 		}
 		return err
 	})

@@ -4,7 +4,9 @@ package main
 import (
 	"context"
 	"flag"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
@@ -22,8 +24,9 @@ func main() {
 		View: func() fold.View { return view.New() },
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&signer, "signer", "", "`DIRECTORY` of the keys that admit servers; without it none can be invited or enrolled")
-			fs.StringVar(&c.JoinURL, "join-url", "nats://127.0.0.1:4222", "`URL` where invited servers find the bus")
-			fs.DurationVar(&c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat")
+			config.Checked(fs, &c.JoinURL, "join-url", "nats://127.0.0.1:4222", "`URL` where invited servers find the bus", config.BusURL)
+			fs.Var(&c.ImageKeys, "image-key", "public `KEY` of which a server that enrols takes images only when one signed them; may be repeated")
+			config.Checked(fs, &c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat", config.Lasting(time.Millisecond))
 		},
 		Run: func(ctx context.Context, e process.Env) error {
 			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log

@@ -3,9 +3,11 @@ package duty
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -59,4 +61,31 @@ func line(u Unit) (out string) {
 		out += fmt.Sprintf("%s %s ", id, c.Body.ProtoReflect().Descriptor().Name())
 	}
 	return out
+}
+
+func TestADeathSaysWhatItWaitsFor(t *testing.T) {
+	const dying, dead, manual = serverv1.Life_LIFE_DYING, serverv1.Life_LIFE_DEAD, serverv1.Ownership_OWNERSHIP_MANUAL
+	const online, offline = serverv1.Presence_PRESENCE_ONLINE, serverv1.Presence_PRESENCE_OFFLINE
+	leaving := &instancev1.Instance{Agent: "l", TaskState: taskv1.State_STATE_FAILED, TaskId: "t", Reason: "busy"}
+	removed := &instancev1.Instance{Agent: "r", TaskState: taskv1.State_STATE_SUCCEEDED}
+	for _, c := range []struct {
+		name   string
+		server *serverv1.Server
+		want   []string
+	}{
+		{"alive", &serverv1.Server{Life: serverv1.Life_LIFE_ALIVE, Presence: offline}, nil},
+		{"dying", &serverv1.Server{Life: dying, Presence: online}, []string{"AGENT l t busy"}},
+		{"dying and away", &serverv1.Server{Life: dying, Presence: offline, Reason: "no beat arrives"}, []string{"PRESENCE   no beat arrives", "AGENT l t busy"}},
+		{"dead, nothing heard of its executor", &serverv1.Server{Life: dead, Ownership: manual}, []string{"RECEIPT   "}},
+		{"dead, with the machine", &serverv1.Server{Life: dead, Ownership: serverv1.Ownership_OWNERSHIP_PROVISIONED}, nil},
+		{"dead and uninstalled", &serverv1.Server{Life: dead, Ownership: manual, UninstalledAt: timestamppb.Now()}, nil},
+	} {
+		var have []string
+		for _, d := range Left(c.server, slices.Values([]*instancev1.Instance{leaving, removed})) {
+			have = append(have, fmt.Sprint(strings.TrimPrefix(d.Kind.String(), "DUTY_KIND_"), " ", d.Agent, " ", d.TaskId, " ", d.Reason))
+		}
+		if diff := cmp.Diff(c.want, have); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
 }

@@ -44,6 +44,7 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) (*instanc
 		return i, false
 	}
 	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
+	i.Configuration = b.Configuration
 	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
 	settle(i, f.At, "")
 	return i, true
@@ -54,6 +55,7 @@ func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) (*ins
 		return i, false
 	}
 	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
+	i.Configuration = nil // whoever wants it again says anew how
 	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
 	settle(i, f.At, "")
 	return i, true
@@ -64,6 +66,7 @@ func observe(i *instancev1.Instance, f ledger.Fact, b *instancev1.Observed) (*in
 		return i, false
 	}
 	see(i, f.At, b.Image, b.Health)
+	i.ObservedConfigurationDigest = b.ConfigurationDigest
 	settle(i, f.At, b.Reason)
 	return i, true
 }
@@ -83,7 +86,8 @@ func adopt(i *instancev1.Instance, f ledger.Fact, b *instancev1.Adopted) (*insta
 // instance or generation says nothing about this one.
 //
 // A task that succeeded or was undone proved what is there, so that is what is observed
-// from then on: reports only tell what differs.
+// from then on: reports only tell what differs. An undone one brought back the
+// configuration that was observed before.
 func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	if i == nil || t.InstanceId != i.Id || t.Generation != i.Generation {
 		return
@@ -92,6 +96,7 @@ func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	switch t.State {
 	case taskv1.State_STATE_SUCCEEDED:
 		prove(i, t.To, at)
+		i.ObservedConfigurationDigest = i.Configuration.GetDigest()
 	case taskv1.State_STATE_UNDONE:
 		prove(i, t.From, at)
 	}

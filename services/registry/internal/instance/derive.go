@@ -19,8 +19,10 @@ import (
 //	yes    | open or none    | otherwise          | pending
 //	yes    | succeeded       | the wanted, bad    | failed
 //	yes    | succeeded       | something else     | drifted
+//
+// The wanted is the image with the configuration.
 func Derive(i *instancev1.Instance) instancev1.State {
-	switch found := SameImage(i.Wanted, i.Observed); {
+	switch found := SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest); {
 	case i.Wanted == nil && badEnd(i.TaskState):
 		return instancev1.State_STATE_FAILED
 	case i.Wanted == nil:

@@ -98,6 +98,12 @@ func wanted(generation uint64, image *imagev1.Ref) *instancev1.Wanted {
 	return &instancev1.Wanted{InstanceId: "i", Generation: generation, Image: image, IntentId: "intent"}
 }
 
+func configured(generation uint64, digest byte) *instancev1.Wanted {
+	w := wanted(generation, one)
+	w.Configuration = &instancev1.Configuration{Digest: []byte{digest}}
+	return w
+}
+
 func task(generation uint64, s taskv1.State, from, to *imagev1.Ref) *taskv1.Task {
 	return &taskv1.Task{Id: "t", InstanceId: "i", Generation: generation, State: s, From: from, To: to, Reason: reasonOf(s)}
 }
@@ -124,6 +130,11 @@ func TestAnInstanceGoesThroughItsLife(t *testing.T) {
 		{"it came back", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Health: absent}, &instancev1.Observed{InstanceId: "i", Image: one, Health: good}}, converged},
 		{"it crashes", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: bad, Reason: "exit 1"}}, failed},
 		{"unwanted", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Unwanted{InstanceId: "i", Generation: 2}}, removing},
+		{"configured", []proto.Message{configured(1, 7), task(1, succeeded, nil, one)}, converged},
+		{"configured anew", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), configured(2, 8)}, pending},
+		{"and that succeeded", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), configured(2, 8), task(2, succeeded, one, one)}, converged},
+		{"and that was undone", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), configured(2, 8), task(2, undone, one, one)}, failed},
+		{"found with another configuration", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: good, ConfigurationDigest: []byte{9}}}, drifted},
 		{"adopted", []proto.Message{&instancev1.Adopted{InstanceId: "i", Image: one}}, converged},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,6 +179,7 @@ func TestAFactThatDoesNotFitChangesNothing(t *testing.T) {
 func TestOnlyDifferencesAreTold(t *testing.T) {
 	settled := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one))
 	fresh := after(t, wanted(1, one))
+	tuned := after(t, configured(1, 7), task(1, taskv1.State_STATE_SUCCEEDED, nil, one))
 	broken := after(t, wanted(1, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: bad, Reason: "exit 1"})
 	for _, c := range []struct {
 		name  string
@@ -177,6 +189,9 @@ func TestOnlyDifferencesAreTold(t *testing.T) {
 	}{
 		{"as it should be", settled, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, 0},
 		{"an agent that nobody wants", settled, []*reportv1.Found{{Agent: "web", Image: one, Health: good}, {Agent: "cron", Image: two, Health: good}}, 0},
+		{"with its configuration", tuned, []*reportv1.Found{{Agent: "web", Image: one, Health: good, ConfigurationDigest: []byte{7}}}, 0},
+		{"with another configuration", tuned, []*reportv1.Found{{Agent: "web", Image: one, Health: good, ConfigurationDigest: []byte{8}}}, good},
+		{"without its configuration", tuned, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, good},
 		{"gone", settled, nil, absent},
 		{"not there yet", fresh, nil, 0},
 		{"arrived", fresh, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, good},

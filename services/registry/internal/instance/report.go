@@ -1,12 +1,14 @@
 package instance
 
 import (
+	"bytes"
 	"iter"
 
 	"google.golang.org/protobuf/proto"
 
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // Difference is what a report says about an instance that is not recorded yet.
@@ -15,12 +17,14 @@ type Difference struct {
 	Observed *instancev1.Observed
 }
 
-// Differences compares a server's instances with a report of everything found on it. An
-// agent that was found and is no instance is nobody's business here.
+// Differences compares a server's instances with a report of everything found on it. What
+// was found and no instance explains is nobody's business here.
 func Differences(instances iter.Seq[*instancev1.Instance], report *reportv1.AgentsReport) []Difference {
 	found := make(map[string]*reportv1.Found, len(report.GetAgents()))
 	for _, f := range report.GetAgents() {
-		found[f.GetAgent()] = f
+		if f.GetTrace() == serverv1.Trace_TRACE_UNSPECIFIED {
+			found[f.GetAgent()] = f
+		}
 	}
 	var out []Difference
 	for i := range instances {
@@ -39,6 +43,7 @@ func observation(i *instancev1.Instance, f *reportv1.Found, generation uint64) *
 		return o
 	}
 	o.Image, o.Health, o.Reason = proto.CloneOf(f.Image), f.Health, f.Reason
+	o.ConfigurationDigest = f.ConfigurationDigest
 	if o.Health == instancev1.Health_HEALTH_GOOD {
 		o.Reason = ""
 	}
@@ -49,5 +54,6 @@ func differs(i *instancev1.Instance, o *instancev1.Observed) bool {
 	if o.Health == instancev1.Health_HEALTH_ABSENT {
 		return i.Observed != nil // one that was never there is not news
 	}
-	return i.Health != o.Health || !SameImage(i.Observed, o.Image) || o.Reason != "" && o.Reason != i.Reason
+	return i.Health != o.Health || !SameImage(i.Observed, o.Image) || o.Reason != "" && o.Reason != i.Reason ||
+		!bytes.Equal(i.ObservedConfigurationDigest, o.ConfigurationDigest)
 }

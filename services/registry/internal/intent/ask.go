@@ -8,6 +8,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -22,6 +23,7 @@ type Reader interface {
 	image.Reader
 	Agent(name string) (*agentv1.Agent, bool)
 	AgentNames() iter.Seq[string]
+	Application(name string) (*applicationv1.Application, bool)
 	Environment(name string) (*environmentv1.Environment, bool)
 	Instance(server, agent string) (*instancev1.Instance, bool)
 	InstancesOf(server string) iter.Seq[*instancev1.Instance]
@@ -75,6 +77,8 @@ func (o *outcome) decide() *apiv1.Refusal {
 		return o.refresh(ask.Refresh)
 	case *intentv1.Intent_Decommission:
 		return o.decommission(ask.Decommission)
+	case *intentv1.Intent_Configure:
+		return o.configure(ask.Configure)
 	}
 	return &apiv1.Refusal{Code: "MALFORMED", Message: "the intent asks for nothing"}
 }
@@ -106,6 +110,8 @@ func verbOf(i *intentv1.Intent) string {
 		return topology.VerbRefresh
 	case *intentv1.Intent_Decommission:
 		return topology.VerbDecommission
+	case *intentv1.Intent_Configure:
+		return topology.VerbConfigure
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	choose := o.chooser(agent, q.Image)
+	choose, merge := o.chooser(agent, q.Image), o.merger(agent)
 	other := 0
 	for _, s := range targets {
 		chosen, refusal := choose(s)
@@ -51,14 +51,19 @@ func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
 			return refusal
 		}
 		have, _ := o.reader.Instance(s.Id, agent.Name)
+		merged, refusal := merge(s, have.GetConfiguration().GetOwn())
+		if refusal != nil {
+			return refusal
+		}
+		next := want{s.Id, agent.Name, chosen, merged}
 		switch {
 		case have.GetWanted() == nil:
 			if refusal := o.needs(agent, s); refusal != nil {
 				return refusal
 			}
-			o.bring(s.Id, agent.Name, have, chosen)
+			o.bring(have, next)
 		case image.Same(have.Wanted, chosen):
-			o.keep(s.Id, agent.Name, have, chosen)
+			o.keep(have, next)
 		default:
 			other++
 		}
@@ -70,7 +75,8 @@ func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
 	return nil
 }
 
-// upgrade wants another image on every selected server that has the agent.
+// upgrade wants another image on every selected server that has the agent, and its
+// metadata as it is now.
 func (o *outcome) upgrade(q *intentv1.Upgrade) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
@@ -80,7 +86,7 @@ func (o *outcome) upgrade(q *intentv1.Upgrade) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	choose := o.chooser(agent, q.Image)
+	choose, merge := o.chooser(agent, q.Image), o.merger(agent)
 	for _, s := range targets {
 		have, _ := o.reader.Instance(s.Id, agent.Name)
 		if have.GetWanted() == nil {
@@ -91,32 +97,48 @@ func (o *outcome) upgrade(q *intentv1.Upgrade) *apiv1.Refusal {
 		if refusal != nil {
 			return refusal
 		}
-		if image.Same(have.Wanted, chosen) {
-			o.keep(s.Id, agent.Name, have, chosen)
-			continue
+		merged, refusal := merge(s, have.GetConfiguration().GetOwn())
+		if refusal != nil {
+			return refusal
 		}
-		o.bring(s.Id, agent.Name, have, chosen)
+		o.bringOrKeep(have, want{s.Id, agent.Name, chosen, merged})
 	}
 	if int(o.passed) == len(targets) {
-		return noInstances(agent.Name, len(targets), "garrison install "+agent.Name)
+		return noInstances(agent.Name, len(targets), "garrison install "+agent.Name+" --on SELECTOR")
 	}
 	return nil
 }
 
+// want is what an intent wants of an agent on a server.
+type want struct {
+	server, agent string
+	image         *imagev1.Ref
+	configuration *instancev1.Configuration // nil means none
+}
+
 // bring changes what is wanted on a server.
-func (o *outcome) bring(server, agent string, have *instancev1.Instance, ref *imagev1.Ref) {
-	o.want(server, agent, have, ref)
-	o.changed = append(o.changed, server)
+func (o *outcome) bring(have *instancev1.Instance, w want) {
+	o.want(have, w)
+	o.changed = append(o.changed, w.server)
+}
+
+// bringOrKeep changes what is wanted of an instance unless it is the same.
+func (o *outcome) bringOrKeep(have *instancev1.Instance, w want) {
+	if image.Same(have.Wanted, w.image) && sameConfiguration(have.Configuration, w.configuration) {
+		o.keep(have, w)
+		return
+	}
+	o.bring(have, w)
 }
 
 // keep counts a server on which the same is wanted already. When the last change failed,
 // asking again means trying again: otherwise nothing but a new version would.
-func (o *outcome) keep(server, agent string, have *instancev1.Instance, ref *imagev1.Ref) {
+func (o *outcome) keep(have *instancev1.Instance, w want) {
 	switch {
 	case o.mine(have):
-		o.changed = append(o.changed, server) // made before the intent was cut off
+		o.changed = append(o.changed, w.server) // made before the intent was cut off
 	case have.State == instancev1.State_STATE_FAILED:
-		o.bring(server, agent, have, ref)
+		o.bring(have, w)
 	default:
 		o.already++
 	}
@@ -161,7 +183,7 @@ func (o *outcome) needs(agent *agentv1.Agent, s *serverv1.Server) *apiv1.Refusal
 func alreadyInstalled(agent string, n int) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: "ALREADY_INSTALLED", Message: fmt.Sprintf("agent %q is on all selected servers; %d want another image", agent, n),
-		Try: "garrison up " + agent,
+		Try: "garrison up " + agent + " --on SELECTOR",
 	}
 }
 

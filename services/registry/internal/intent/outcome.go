@@ -10,7 +10,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
@@ -45,14 +44,16 @@ func (o *outcome) change(noun ledger.Noun, key string, body proto.Message, turn 
 	o.changes = append(o.changes, ledger.OnKey(o.fact(noun, key, body, turn), o.reader.Sequence(noun, key)))
 }
 
-// want makes the agent wanted on the server at the image.
-func (o *outcome) want(server, agent string, have *instancev1.Instance, ref *imagev1.Ref) {
+// want makes the agent wanted on the server at the image, with the configuration.
+func (o *outcome) want(have *instancev1.Instance, w want) {
 	id := have.GetId()
 	if have == nil {
-		id = ident.From("instance", o.ask.ID, server, agent)
+		id = ident.From("instance", o.ask.ID, w.server, w.agent)
 	}
-	w := &instancev1.Wanted{InstanceId: id, Generation: have.GetGeneration() + 1, Image: ref, IntentId: o.ask.ID}
-	o.change(ledger.Instance, ledger.Key(server, agent), w, w.Generation)
+	body := &instancev1.Wanted{
+		InstanceId: id, Generation: have.GetGeneration() + 1, Image: w.image, IntentId: o.ask.ID, Configuration: w.configuration,
+	}
+	o.change(ledger.Instance, ledger.Key(w.server, w.agent), body, body.Generation)
 }
 
 func (o *outcome) unwant(i *instancev1.Instance) {
@@ -82,6 +83,8 @@ func agentOf(i *intentv1.Intent) string {
 		return ask.Upgrade.GetAgent()
 	case *intentv1.Intent_Remove:
 		return ask.Remove.GetAgent()
+	case *intentv1.Intent_Configure:
+		return ask.Configure.GetAgent()
 	}
 	return ""
 }

@@ -43,10 +43,19 @@ func record(s *serverv1.Server, f ledger.Fact) {
 		if b.BootId != "" {
 			s.BootId = b.BootId
 		}
+	case *serverv1.AgentsFound:
+		find(s, b, f.At)
 	case *serverv1.Dying:
 		s.IntentId = b.IntentId
 	case *serverv1.Dead:
 		bury(s, b)
+	case *serverv1.Uninstalled:
+		s.UninstalledAt, s.LeftPaths = timestamppb.New(f.At), b.Left
+		if b.Via != "" {
+			s.CleanUp = &serverv1.CleanUp{At: b.EndedAt, Actor: f.Actor, Via: b.Via}
+		}
+	case *serverv1.CleanUpFailed:
+		s.CleanUp = &serverv1.CleanUp{At: b.EndedAt, Actor: f.Actor, Via: b.Via, Code: b.Code, Reason: b.Reason}
 	default:
 		recordPresence(s, f)
 	}
@@ -74,6 +83,8 @@ func recordPresence(s *serverv1.Server, f ledger.Fact) {
 func bury(s *serverv1.Server, b *serverv1.Dead) {
 	s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED
 	s.TokenSha256, s.TokenExpiresAt, s.PublicKey = nil, nil, ""
+	s.Found, s.FoundMore, s.FoundAt = nil, 0, nil // nobody looks any more
+	s.Tombstone = b.Tombstone
 	if b.IntentId != "" {
 		s.IntentId = b.IntentId
 	}

@@ -20,14 +20,14 @@ var Life = fsm.Table[string, string]{
 	unknown: {"invited": invited},
 	invited: {"changed": invited, "enrolled": alive, "forgotten": forgotten},
 	alive: {
-		"changed": alive, "sysinfo-seen": alive, "online": alive, "offline": alive,
+		"changed": alive, "sysinfo-seen": alive, "agents-found": alive, "online": alive, "offline": alive,
 		"quarantined": alive, "released": alive, "dying": dying, "dead": dead,
 	},
 	dying: {
-		"changed": dying, "sysinfo-seen": dying, "online": dying, "offline": dying,
+		"changed": dying, "sysinfo-seen": dying, "agents-found": dying, "online": dying, "offline": dying,
 		"quarantined": dying, "released": dying, "dead": dead,
 	},
-	dead:      {"forgotten": forgotten},
+	dead:      {"uninstalled": dead, "clean-up-failed": dead, "forgotten": forgotten},
 	forgotten: {},
 }
 
@@ -56,6 +56,13 @@ var lives = map[string]serverv1.Life{
 // Managed says whether a server is under management: its beats and reports count.
 func Managed(s *serverv1.Server) bool {
 	return s.GetLife() == serverv1.Life_LIFE_ALIVE || s.GetLife() == serverv1.Life_LIFE_DYING
+}
+
+// Leaked says whether something of Garrison may be left on a dead server's machine: a
+// person made it, so nobody takes it away, and neither did its executor say that it removes
+// itself, nor an operator have it cleaned.
+func Leaked(s *serverv1.Server) bool {
+	return s.GetLife() == serverv1.Life_LIFE_DEAD && s.GetOwnership() == serverv1.Ownership_OWNERSHIP_MANUAL && s.GetUninstalledAt() == nil
 }
 
 // Living says whether a server is not dead, so that its name is taken.

@@ -62,7 +62,7 @@ func reason(f ledger.Fact) string {
 	case *taskv1.Undone:
 		return because("the last change was undone", b.Outcome)
 	case *taskv1.Cancelled:
-		return "the last change was cancelled: " + b.Reason
+		return because("the last change was cancelled", &taskv1.Outcome{Code: b.Code, Reason: b.Reason})
 	case *taskv1.Expired:
 		return "the last change was not done before its deadline"
 	}

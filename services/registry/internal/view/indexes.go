@@ -11,6 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
 	"github.com/garrison-fleet/garrison/services/registry/internal/index"
+	"github.com/garrison-fleet/garrison/services/registry/internal/server"
 )
 
 // indexes is what can be made again from the tables.
@@ -26,6 +27,8 @@ type indexes struct {
 const (
 	groupAll         = "all"
 	groupLiving      = "living"
+	groupLeaked      = "leaked"
+	groupFound       = "found"
 	groupLife        = "life:"
 	groupPresence    = "presence:"
 	groupName        = "name:"
@@ -45,6 +48,12 @@ func serverGroups(s *serverv1.Server) []string {
 	groups := []string{
 		groupAll, groupLife + s.Life.String(), groupPresence + s.Presence.String(),
 		groupName + s.Name, groupEnvironment + s.Environment,
+	}
+	if server.Leaked(s) {
+		groups = append(groups, groupLeaked)
+	}
+	if len(s.Found) > 0 || s.FoundMore > 0 {
+		groups = append(groups, groupFound)
 	}
 	if s.Life != serverv1.Life_LIFE_DEAD {
 		groups = append(groups, groupLiving)

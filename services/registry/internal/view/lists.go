@@ -23,12 +23,20 @@ type ServerFilter struct {
 	Labels      map[string]string
 	Life        serverv1.Life // unspecified means all but dead ones
 	Presence    serverv1.Presence
+	Leaked      bool // dead ones that may have something left on them
+	Found       bool // ones with agents that no instance explains
 }
 
 func (q ServerFilter) groups() []string {
 	groups := []string{groupLiving}
 	if q.Life != serverv1.Life_LIFE_UNSPECIFIED {
 		groups[0] = groupLife + q.Life.String()
+	}
+	if q.Leaked {
+		groups[0] = groupLeaked
+	}
+	if q.Found {
+		groups = append(groups, groupFound)
 	}
 	if q.Environment != "" {
 		groups = append(groups, groupEnvironment+q.Environment)

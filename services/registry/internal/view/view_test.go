@@ -32,6 +32,7 @@ var (
 	environments = rapid.SampledFrom([]string{"", "prod", "test"})
 	racks        = rapid.SampledFrom([]string{"a", "b"})
 	ids          = rapid.SampledFrom([]string{"x", "y"})
+	digests      = rapid.SampledFrom([]string{"", "d1", "d2"})
 	generations  = rapid.Uint64Range(0, 4)
 	healths      = rapid.SampledFrom([]instancev1.Health{1, 2, 3})
 )
@@ -67,14 +68,23 @@ func fill(t *rapid.T, like proto.Message) proto.Message {
 	case *serverv1.Changed:
 		b.Environment, b.Labels = environments.Draw(t, "env"), map[string]string{"rack": racks.Draw(t, "rack")}
 		return b
+	case *serverv1.AgentsFound:
+		for _, a := range rapid.SliceOfNDistinct(agents, 0, 2, rapid.ID).Draw(t, "found") {
+			b.Agents = append(b.Agents, &serverv1.FoundAgent{Agent: a, Trace: serverv1.Trace_TRACE_LINK, Digest: []byte(digests.Draw(t, "digest"))})
+		}
+		return b
 	case *instancev1.Wanted:
 		b.InstanceId, b.Generation, b.Image, b.IntentId = ids.Draw(t, "id"), generations.Draw(t, "generation"), ref(t), "intent"
+		if d := digests.Draw(t, "digest"); d != "" {
+			b.Configuration = &instancev1.Configuration{Own: map[string]string{"a": d, "b": ""}, Metadata: map[string]string{"c": d}, Digest: []byte(d)}
+		}
 		return b
 	case *instancev1.Unwanted:
 		b.InstanceId, b.Generation = ids.Draw(t, "id"), generations.Draw(t, "generation")
 		return b
 	case *instancev1.Observed:
 		b.InstanceId, b.Image, b.Health = ids.Draw(t, "id"), ref(t), healths.Draw(t, "health")
+		b.ConfigurationDigest = []byte(digests.Draw(t, "digest"))
 		return b
 	case *instancev1.Adopted:
 		b.InstanceId, b.Image = ids.Draw(t, "id"), ref(t)

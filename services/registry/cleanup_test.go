@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+const via = "ssh root@gone"
+
+// cleanUp asks to record how a try ended, seconds after some time.
+func cleanUp(server string, seconds int64, refusal *apiv1.Refusal) *registryv1.RecordCleanUpRequest {
+	return &registryv1.RecordCleanUpRequest{Server: server, Via: via, Outcome: &reportv1.CleanUpOutcome{
+		ServerId: server, At: &timestamppb.Timestamp{Seconds: 1_700_000_000 + seconds}, Removed: 7, Left: 2, Refusal: refusal,
+	}}
+}
+
+func TestACleanUpIsRecordedWithWhoDidIt(t *testing.T) {
+	s := start(t)
+	id, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
+	s.accepted(topology.VerbDecommission, decommission("gone", true))
+
+	unreachable := &apiv1.Refusal{Code: "SSH_FAILED", Message: "no\nroute " + strings.Repeat("x", 2000)}
+	x := must[*registryv1.RecordCleanUpResponse](s, "RecordCleanUp", cleanUp(id, 1, unreachable)).Server
+	if c := x.CleanUp; c.GetCode() != "SSH_FAILED" || c.GetVia() != via || c.GetActor() == "" || !strings.HasPrefix(c.GetReason(), "no route x") || len(c.GetReason()) > maxReason {
+		t.Errorf("after a failure: %v", c)
+	}
+	if got := s.leaked(); x.UninstalledAt != nil || len(got) != 1 {
+		t.Errorf("after a failure %v are leaked, and %v", got, x.UninstalledAt)
+	}
+
+	for range 2 { // an answer may be lost, and asked for again
+		x = must[*registryv1.RecordCleanUpResponse](s, "RecordCleanUp", cleanUp(id, 2, nil)).Server
+	}
+	if c := x.CleanUp; c.GetCode() != "" || x.UninstalledAt == nil || x.LeftPaths != 2 || len(s.leaked()) != 0 {
+		t.Errorf("clean, and it says %v; leaked %v", x, s.leaked())
+	}
+	facts := s.facts(ledger.Server, id)
+	if got := names(facts); strings.Join(got[len(got)-3:], " ") != "dead clean-up-failed uninstalled" {
+		t.Errorf("facts %v", got)
+	}
+	last := facts[len(facts)-1]
+	if b, ok := last.Body.(*serverv1.Uninstalled); !ok || b.Removed != 7 || b.Left != 2 || b.Via != via || last.Actor != x.CleanUp.Actor || last.Actor == ledger.Registry {
+		t.Errorf("the fact of %s says %v", last.Actor, last.Body)
+	}
+}
+
+func TestADeadServerShowsItsTombstone(t *testing.T) {
+	s := start(t)
+	id, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
+	if x := s.get(id); x.Tombstone != nil {
+		t.Errorf("alive, with %v", x.Tombstone)
+	}
+	s.accepted(topology.VerbDecommission, decommission("gone", true))
+	if x := s.get(id); x.Tombstone.GetServerId() != id || string(x.Tombstone.GetSignature()) != "signed" {
+		t.Errorf("dead, with %v", x.Tombstone)
+	}
+}
+
+func TestACleanUpThatCannotBeTrueIsRefused(t *testing.T) {
+	s := start(t)
+	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
+	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
+	s.accepted(topology.VerbDecommission, decommission("gone", true))
+	for name, c := range map[string]struct {
+		code   string
+		change func(*registryv1.RecordCleanUpRequest)
+	}{
+		"of one that lives":    {"NOT_DEAD", func(q *registryv1.RecordCleanUpRequest) { q.Server, q.Outcome.ServerId = alive, alive }},
+		"of another":           {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.ServerId = alive }},
+		"of nobody":            {"UNKNOWN_SERVER", func(q *registryv1.RecordCleanUpRequest) { q.Server = "nobody" }},
+		"without an end":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome = nil }},
+		"without a time":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.At = nil }},
+		"without a way":        {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = "" }},
+		"with a way too long":  {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = strings.Repeat("x", maxVia+1) }},
+		"that was a dry run":   {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.DryRun = true }},
+		"refused with no code": {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.Refusal = &apiv1.Refusal{Message: "no"} }},
+	} {
+		q := cleanUp(gone, 1, nil)
+		c.change(q)
+		if got := s.code("RecordCleanUp", q); got != c.code {
+			t.Errorf("%s: code %s; want %s", name, got, c.code)
+		}
+	}
+	if got := s.leaked(); len(got) != 1 || got[0] != "gone" {
+		t.Errorf("leaked: %v", got)
+	}
+}

@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+func stray(agent string, pid uint32) *reportv1.Found {
+	return &reportv1.Found{Agent: agent, Trace: serverv1.Trace_TRACE_PROCESS, Path: "images/7", Pid: pid}
+}
+
+func agentsOf(id string, sequence uint64, found ...*reportv1.Found) *reportv1.Report {
+	return &reportv1.Report{
+		ServerId: id, BootId: "boot", Sequence: sequence,
+		Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: found}},
+	}
+}
+
+// lists gives what was recorded as found on a server, one list after the other.
+func (s *site) lists(id string) (out []*serverv1.AgentsFound) {
+	for _, f := range s.facts(ledger.Server, id) {
+		if b, ok := f.Body.(*serverv1.AgentsFound); ok {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func (s *site) foundServers() int {
+	return len(must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Found: true}).Servers)
+}
+
+func TestWhatIsFoundIsOneFactWhenItComesAndOneWhenItGoes(t *testing.T) {
+	s, id := installed(t, "web")
+	s.server("other")
+	mine := &reportv1.Found{Agent: "web", InstanceId: s.instance("web").Id, Image: s.instance("web").Wanted, Health: instancev1.Health_HEALTH_GOOD}
+	s.report(topology.ReportAgents, agentsOf(id, 1, mine))
+	for n := range uint32(5) {
+		s.report(topology.ReportAgents, agentsOf(id, uint64(n)+2, mine, stray("web", 100+n)))
+	}
+	bustest.Eventually(t, "it is listed", func() bool { return s.foundServers() == 1 && len(s.get(id).Found) == 1 })
+	if f := s.get(id).Found[0]; f.Agent != "web" || f.Trace != serverv1.Trace_TRACE_PROCESS || f.Since == nil {
+		t.Errorf("found %v", f)
+	}
+	if i := s.instance("web"); i.State != instancev1.State_STATE_CONVERGED {
+		t.Errorf("the instance beside it is %v", i)
+	}
+	s.report(topology.ReportAgents, agentsOf(id, 9, mine))
+	bustest.Eventually(t, "nothing is listed", func() bool { return s.foundServers() == 0 })
+	if l := s.lists(id); len(l) != 2 || len(l[0].Agents) != 1 || len(l[1].Agents) != 0 {
+		t.Errorf("recorded %v; want one list with it and one without", l)
+	}
+}
+
+// handle has a registry handle a report that nobody else hears.
+func (s *site) handle(r *Registry, stored uint64, report *reportv1.Report) error {
+	s.t.Helper()
+	data, err := proto.Marshal(report)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: report.ServerId}, topology.ReportAgents)
+	return r.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 2})
+}
+
+func TestAnInstanceThatNobodyKnowsIsFound(t *testing.T) {
+	s, id := installed(t, "web")
+	other := &reportv1.Found{Agent: "cron", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
+	s.report(topology.ReportAgents, agentsOf(id, 1, other))
+	bustest.Eventually(t, "it is found", func() bool {
+		f := s.get(id).Found
+		return len(f) == 1 && f[0].Agent == "cron" && f[0].Trace == serverv1.Trace_TRACE_INSTANCE && f[0].Path == other.InstanceId
+	})
+}
+
+// A report of before a removal may be handled after the instance is gone; what the server
+// said since then stands.
+func TestAnInstanceThatIsGoneSinceTheReportIsNotFound(t *testing.T) {
+	s, id := installed(t, "web")
+	gone := &reportv1.Found{Agent: "web", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
+	slow, _ := s.registry()
+	s.report(topology.ReportAgents, agentsOf(id, 6))
+	if err := s.handle(slow, 0, agentsOf(id, 5, gone)); err != nil {
+		t.Fatal(err)
+	}
+	if l := s.lists(id); len(l) != 0 {
+		t.Errorf("recorded %v", l)
+	}
+}
+
+// A replica whose view is behind must not take for a stranger what was installed since.
+func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotFound(t *testing.T) {
+	s, id := installed(t, "web")
+	slow, _ := s.registry()
+	have := []*reportv1.Found{{Agent: "web", InstanceId: s.instance("web").Id, Image: s.instance("web").Wanted, Health: instancev1.Health_HEALTH_GOOD}}
+	for n := range uint64(20) {
+		agent := fmt.Sprintf("agent-%d", n)
+		wanted := fact(ledger.Instance, ledger.Key(id, agent), &instancev1.Wanted{InstanceId: ident.From(agent), Generation: 1})
+		report := agentsOf(id, 5+n, append(have, &reportv1.Found{Agent: agent, InstanceId: ident.From(agent), Health: instancev1.Health_HEALTH_GOOD})...)
+		report.GetAgents().DocumentGeneration = s.appendUnheard(wanted)
+		if err := s.handle(slow, n+1, report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l := s.lists(id); len(l) != 0 {
+		t.Errorf("recorded %v", l)
+	}
+}
+
+func TestALyingServerDelaysNobody(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	report := agentsOf(id, 1, stray("cron", 1))
+	report.GetAgents().DocumentGeneration = 1 << 60
+	s.report(topology.ReportAgents, report)
+	bustest.Eventually(t, "it is recorded all the same", func() bool { return len(s.lists(id)) == 1 })
+}
+
+func TestADeadServerHasNothingFound(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.report(topology.ReportAgents, agentsOf(id, 1, stray("cron", 1)))
+	bustest.Eventually(t, "it is found", func() bool { return s.foundServers() == 1 })
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	bustest.Eventually(t, "it is dead", func() bool { return s.get(id).Life == serverv1.Life_LIFE_DEAD })
+	if f := s.get(id).Found; len(f) != 0 || s.foundServers() != 0 {
+		t.Errorf("a dead server has %v", f)
+	}
+	if names := names(s.facts(ledger.Server, id)); slices.Index(names, "agents-found") < 0 {
+		t.Errorf("facts %v", names)
+	}
+}

@@ -1,0 +1,180 @@
+package intent_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+)
+
+type values = map[string]string
+
+// layered is a fleet whose agent, application and environment have values. The first
+// server is in the environment.
+func layered(n int) *world {
+	w := fleet(n)
+	w.apply(ledger.Application, "app", &applicationv1.Created{Application: &applicationv1.Application{Metadata: values{"a": "app", "b": "app", "c": "app"}}})
+	w.apply(ledger.Environment, "prod", &environmentv1.Created{Environment: &environmentv1.Environment{Metadata: values{"c": "env", "d": "env"}}})
+	w.agentValues(values{"b": "agent"})
+	w.apply(ledger.Server, ident.From("server", "0"), &serverv1.Changed{Environment: "prod"})
+	return w
+}
+
+func (w *world) agentValues(m values) {
+	w.apply(ledger.Agent, "web", &agentv1.Changed{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Application: "app", Metadata: m}})
+}
+
+// decide decides an intent as a new one, and folds what it changes.
+func (w *world) decide(verb string, i *intentv1.Intent) intent.Decision {
+	d := intent.Decide(w, intent.Ask{ID: ident.From("ask", fmt.Sprint(w.last)), Actor: "alice", Verb: verb, At: time.Unix(99, 0), Intent: i})
+	for _, draft := range d.Drafts {
+		w.apply(draft.Noun, draft.Key, draft.Body)
+	}
+	return d
+}
+
+func configure(set values, unset ...string) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: &intentv1.Configure{
+		Agent: "web", On: &intentv1.Selector{All: true}, Set: set, Unset: unset,
+	}}}
+}
+
+func upgradeAll() *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web", On: &intentv1.Selector{All: true}}}}
+}
+
+func (w *world) on(n int) *instancev1.Instance {
+	i, _ := w.Instance(ident.From("server", fmt.Sprint(n)), "web")
+	return i
+}
+
+func counted(d intent.Decision) [3]uint32 {
+	a, _ := d.Drafts[len(d.Drafts)-1].Body.(*intentv1.Accepted)
+	return [3]uint32{a.GetChanged(), a.GetAlready(), a.GetPassedOver()}
+}
+
+func TestAnInstallMergesWhatWinsOverWhat(t *testing.T) {
+	w := layered(2)
+	w.decide("install", installAll().Intent)
+	for n, want := range []values{{"a": "app", "b": "agent", "c": "env", "d": "env"}, {"a": "app", "b": "agent", "c": "app"}} {
+		c := w.on(n).GetConfiguration()
+		if diff := cmp.Diff(&instancev1.Configuration{Metadata: want, Digest: metadata.Digest(want)}, c, protocmp.Transform()); diff != "" {
+			t.Errorf("server %d: %s", n, diff)
+		}
+	}
+}
+
+// A change of a layer waits for an intent that names the instance; what an intent sets
+// stays the instance's own, whatever the layers become.
+func TestMetadataComesWithAnIntentAndNeverByItself(t *testing.T) {
+	w := layered(2)
+	w.decide("install", installAll().Intent)
+	w.agentValues(values{"b": "changed"})
+	if got := w.on(0).Configuration.Metadata["b"]; got != "agent" {
+		t.Fatalf("b became %q without an intent", got)
+	}
+	for _, c := range []struct {
+		name, verb string
+		intent     *intentv1.Intent
+		counts     [3]uint32
+		key, value string
+		generation uint64
+	}{
+		{"an install changes none that is there", "install", installAll().Intent, [3]uint32{0, 2, 0}, "b", "agent", 1},
+		{"a configure merges anew", "configure", configure(nil), [3]uint32{2, 0, 0}, "b", "changed", 2},
+		{"once", "configure", configure(nil), [3]uint32{0, 2, 0}, "b", "changed", 2},
+		{"own values win", "configure", configure(values{"c": "own"}), [3]uint32{2, 0, 0}, "c", "own", 3},
+		{"the same again", "configure", configure(values{"c": "own"}), [3]uint32{0, 2, 0}, "c", "own", 3},
+		{"own ones count where they change nothing", "configure", configure(values{"b": "changed"}), [3]uint32{2, 0, 0}, "b", "changed", 4},
+		{"an upgrade to the same image keeps them", "upgrade", upgradeAll(), [3]uint32{0, 2, 0}, "c", "own", 4},
+		{"they are taken away", "configure", configure(nil, "c"), [3]uint32{2, 0, 0}, "c", "env", 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := w.decide(c.verb, c.intent)
+			i := w.on(0)
+			if counted(d) != c.counts || i.Configuration.Metadata[c.key] != c.value || i.Generation != c.generation {
+				t.Errorf("refusal %v, counts %v, generation %d, %v; want %v, %d and %s=%s", d.Refusal, counted(d), i.Generation, i.Configuration, c.counts, c.generation, c.key, c.value)
+			}
+			if i.Wanted.GetVersion() != "1.0.0" {
+				t.Errorf("it is wanted at %v", i.Wanted)
+			}
+		})
+	}
+	w.agentValues(values{"b": "later"})
+	w.decide("upgrade", upgradeAll())
+	if got := w.on(1).Configuration.Metadata["b"]; got != "changed" { // its own since
+		t.Errorf("b is %q, want its own value", got)
+	}
+}
+
+func TestAnUpgradeBringsChangedMetadata(t *testing.T) {
+	w := layered(1)
+	w.decide("install", installAll().Intent)
+	w.agentValues(values{"b": "changed"})
+	if got := counted(w.decide("upgrade", upgradeAll())); got != [3]uint32{1, 0, 0} || w.on(0).Configuration.Metadata["b"] != "changed" {
+		t.Errorf("counts %v, %v", got, w.on(0).Configuration)
+	}
+}
+
+func TestAConfigurationThatFailedIsTriedAgain(t *testing.T) {
+	w := layered(1)
+	w.decide("install", installAll().Intent)
+	i := w.on(0)
+	w.apply(ledger.Task, "t", &taskv1.Queued{ServerId: i.ServerId, Agent: "web", InstanceId: i.Id, Generation: 1, To: i.Wanted})
+	w.apply(ledger.Task, "t", &taskv1.Assigned{})
+	w.apply(ledger.Task, "t", &taskv1.Undone{})
+	if w.on(0).State != instancev1.State_STATE_FAILED {
+		t.Fatalf("it is %s", w.on(0).State)
+	}
+	if got := counted(w.decide("configure", configure(nil))); got != [3]uint32{1, 0, 0} || w.on(0).Generation != 2 {
+		t.Errorf("counts %v, generation %d", got, w.on(0).Generation)
+	}
+}
+
+func TestServersWithoutTheAgentArePassedOver(t *testing.T) {
+	w := layered(2)
+	if d := w.decide("configure", configure(nil)); d.Refusal.GetCode() != "NO_INSTANCES" {
+		t.Errorf("refusal %v", d.Refusal)
+	}
+	w.decide("install", installAll().Intent)
+	w.apply(ledger.Instance, ledger.Key(w.on(1).ServerId, "web"), &instancev1.Unwanted{InstanceId: w.on(1).Id, Generation: 2})
+	if got := counted(w.decide("configure", configure(values{"x": "y"}))); got != [3]uint32{1, 0, 1} {
+		t.Errorf("counts %v", got)
+	}
+}
+
+func TestAConfigureThatIsWrongIsRefused(t *testing.T) {
+	w := layered(1)
+	w.decide("install", installAll().Intent)
+	large := values{}
+	for n := range metadata.MaxBytes/metadata.MaxValue - 1 {
+		large[fmt.Sprintf("k%d", n)] = strings.Repeat("x", metadata.MaxValue)
+	}
+	w.agentValues(large)
+	for name, i := range map[string]*intentv1.Intent{
+		"a bad name":            configure(values{"log-level": "x"}),
+		"a bad name to unset":   configure(nil, "log level"),
+		"both":                  configure(values{"a": "x"}, "a"),
+		"too large when merged": configure(values{"z": strings.Repeat("x", metadata.MaxValue)}),
+	} {
+		if d := w.decide("configure", i); d.Refusal.GetCode() != metadata.CodeBad || len(d.Drafts) != 1 {
+			t.Errorf("%s: %v", name, d.Refusal)
+		}
+	}
+}

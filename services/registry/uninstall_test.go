@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// owned invites a server of an ownership, and gives what it is told when it enrols.
+func (s *site) owned(name string, o serverv1.Ownership) (id string, told *registryv1.EnrolResponse) {
+	s.t.Helper()
+	token := s.tokenOf(must[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: name, Ownership: o}))
+	told, err := s.enrol(token, "key of "+name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	again, err := s.enrol(token, "key of "+name)
+	if err != nil || !proto.Equal(told, again) {
+		s.t.Errorf("%s joins again and is told %v, %v; was told %v", name, again, err, told)
+	}
+	return token.ServerID, told
+}
+
+func TestOwnershipIsSaidOnceHoweverAServerComes(t *testing.T) {
+	s := start(t)
+	for _, c := range []struct {
+		name        string
+		asked, want serverv1.Ownership
+	}{
+		{"by-default", serverv1.Ownership_OWNERSHIP_UNSPECIFIED, serverv1.Ownership_OWNERSHIP_MANUAL},
+		{"by-hand", serverv1.Ownership_OWNERSHIP_MANUAL, serverv1.Ownership_OWNERSHIP_MANUAL},
+		{"by-machine", serverv1.Ownership_OWNERSHIP_PROVISIONED, serverv1.Ownership_OWNERSHIP_PROVISIONED},
+	} {
+		id, told := s.owned(c.name, c.asked)
+		if told.Ownership != c.want || told.TombstoneKey != "tombstone key" || !slices.Equal(told.ImageKeys, []string{"image key"}) {
+			t.Errorf("%s is told %v", c.name, told)
+		}
+		other := serverv1.Ownership_OWNERSHIP_MANUAL + serverv1.Ownership_OWNERSHIP_PROVISIONED - c.want
+		if _, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: c.name, Ownership: other}); codeOf(err) != "EXISTS" {
+			t.Errorf("%s is invited again as %v: %v", c.name, other, err)
+		}
+		must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: id, SetLabels: map[string]string{"ownership": "other"}})
+		// Also a fact that no registry would write changes nothing.
+		s.append(fact(ledger.Server, id, &serverv1.Invited{Name: c.name, Cell: "main", Ownership: other}))
+		if got := s.get(id).Ownership; got != c.want {
+			t.Errorf("%s became %v", c.name, got)
+		}
+	}
+}
+
+// A request has no field for it, so there is nothing to authorise: this fails when one is added.
+func TestNoRequestButTheInvitationNamesAnOwnership(t *testing.T) {
+	for i := range methods.Len() {
+		input := methods.Get(i).Input()
+		for n := range input.Fields().Len() {
+			f := input.Fields().Get(n)
+			if f.Enum() != nil && f.Enum().FullName() == serverv1.Ownership(0).Descriptor().FullName() && input.Name() != "InviteServerRequest" {
+				t.Errorf("%s can be asked with an ownership", input.FullName())
+			}
+		}
+	}
+}
+
+func TestADeathCarriesItsProofInTheSameFact(t *testing.T) {
+	s, id := installed(t, "web")
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
+	s.untilLife(id, serverv1.Life_LIFE_DEAD)
+	empty, lost := s.server("empty"), s.server("lost")
+	s.accepted(topology.VerbDecommission, decommission("empty", false))
+	s.accepted(topology.VerbDecommission, decommission("lost", true))
+	for _, id := range []string{id, empty, lost} {
+		facts := s.facts(ledger.Server, id)
+		for _, f := range facts[:len(facts)-1] {
+			if f.Name() == "dead" {
+				t.Errorf("%s is not the last fact about %s", f.Name(), id)
+			}
+		}
+		dead, ok := facts[len(facts)-1].Body.(*serverv1.Dead)
+		if p := dead.GetTombstone(); !ok || p.GetServerId() != id || p.GetCell() != "main" || string(p.GetSignature()) != "signed" {
+			t.Errorf("%s ends with %v", id, facts[len(facts)-1].Body)
+		}
+	}
+}
+
+// sayReceipt reports as a server that something was removed; without an agent, itself.
+func (s *site) sayReceipt(server, agent string, sequence uint64) {
+	s.t.Helper()
+	data, err := proto.Marshal(&reportv1.Report{
+		ServerId: server, BootId: "boot", Sequence: sequence,
+		Body: &reportv1.Report_Receipt{Receipt: &reportv1.ReceiptReport{Agent: agent, Removed: []*reportv1.Removed{
+			{Path: "executor"}, {Path: "cache"}, {Path: "notes.txt", LeftBecause: "not Garrison's"},
+		}}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: server}, topology.ReportReceipt)
+	if _, err := s.ops.PublishDurable(context.Background(), bus.Durable{Subject: subject, Data: data}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) leaked() (names []string) {
+	s.t.Helper()
+	for _, x := range must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Leaked: true}).Servers {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+func TestADeadServerIsLeakedUntilItSaysThatItRemovesItself(t *testing.T) {
+	s := start(t)
+	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
+	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
+	s.owned("taken", serverv1.Ownership_OWNERSHIP_PROVISIONED)
+	for _, name := range []string{"gone", "taken"} {
+		s.accepted(topology.VerbDecommission, decommission(name, false))
+	}
+	if got := s.leaked(); len(got) != 1 || got[0] != "gone" {
+		t.Fatalf("leaked: %v; want the dead one that a person made", got)
+	}
+	s.sayReceipt(alive, "", 1) // not believed: it is alive
+	s.sayReceipt(gone, "web", 1)
+	s.sayReceipt(gone, "", 2)
+	s.sayReceipt(gone, "", 3)
+	bustest.Eventually(t, "nothing is leaked", func() bool { return len(s.leaked()) == 0 })
+	if x := s.get(gone); x.UninstalledAt == nil || x.LeftPaths != 1 {
+		t.Errorf("it says %v", x)
+	}
+	if got := names(s.facts(ledger.Server, gone)); got[len(got)-1] != "uninstalled" || got[len(got)-2] != "dead" {
+		t.Errorf("facts %v", got)
+	}
+	if x := s.get(alive); x.UninstalledAt != nil || x.Life != serverv1.Life_LIFE_ALIVE {
+		t.Errorf("the living one became %v", x)
+	}
+}
+
+func TestARegistryWithoutKeysRecordsNoDeath(t *testing.T) {
+	r := &Registry{}
+	death := []ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Dead{})}
+	if err := r.signDeaths(death, func(string) string { return "main" }); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("it says %v", err)
+	}
+	if err := r.signDeaths([]ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Online{})}, nil); err != nil {
+		t.Error(err)
+	}
+}
