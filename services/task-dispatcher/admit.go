@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -49,13 +50,18 @@ func (d *Dispatcher) admit(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// assign records an admission, many facts side by side, and waits until the view holds them.
+// assign records an admission, many facts side by side, and waits until the view holds
+// them. A task for which its server's document has no room ends instead.
 func (d *Dispatcher) assign(ctx context.Context, claim uint64, tasks []view.Admission) error {
 	until := timestamppb.New(d.Now().Add(d.TaskDeadline))
 	drafts := make([]ledger.Draft, len(tasks))
 	for n, t := range tasks {
-		f := d.fact(t.ID, &taskv1.Assigned{Deadline: until}, origin{request: t.Intent, cause: ledger.CausedByFact(t.Cause)})
-		drafts[n] = under(claim, f)
+		var body proto.Message = &taskv1.Assigned{Deadline: until}
+		if t.Refused != nil {
+			body = t.Refused
+			d.Log.Warn().Str(logs.Task, t.ID).Str(logs.Code, t.Refused.Code).Str(logs.Reason, t.Refused.Reason).Msg("task refused")
+		}
+		drafts[n] = under(claim, d.fact(t.ID, body, origin{request: t.Intent, cause: ledger.CausedByFact(t.Cause)}))
 	}
 	return d.recordUnder(ctx, claim, drafts)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
 )
@@ -178,10 +179,11 @@ func TestATombstoneIsWrittenWhenAServerIsDead(t *testing.T) {
 	w.say(ledger.Server, s, &serverv1.Dying{})
 	w.unwant(s, "shipper", 2)
 	w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_SUCCEEDED)
-	w.say(ledger.Server, s, &serverv1.Dead{})
+	proof := &serverv1.Tombstone{ServerId: s, Cell: "main", Signature: []byte("signed")}
+	w.say(ledger.Server, s, &serverv1.Dead{Tombstone: proof})
 	bustest.Eventually(t, "a tombstone", func() bool {
 		doc := w.document(s)
-		return doc.GetLife() == serverv1.Life_LIFE_DEAD && len(doc.Entries)+len(doc.Removals)+len(doc.Requests) == 0
+		return doc.GetLife() == serverv1.Life_LIFE_DEAD && proto.Equal(doc.Tombstone, proof) && len(doc.Entries)+len(doc.Removals)+len(doc.Requests) == 0
 	})
 }
 
@@ -241,4 +243,21 @@ func same(t testing.TB, w *world, d *Dispatcher, server string) {
 		have, err := proto.MarshalOptions{Deterministic: true}.Marshal(w.document(server))
 		return err == nil && string(have) == string(want)
 	})
+}
+
+// A bus on a single server acknowledges documents before they are on its disk.
+func TestADocumentThatTheBusForgotIsWrittenAgain(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	s, other := serverID(1), serverID(2)
+	w.enrol(s, other)
+	w.want(other, "shipper", 1, w.image("shipper", "1.0.0"))
+	w.awaitTask(d, other, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	w.bus.Forget(t, topology.Desired, func() {
+		w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
+		bustest.Eventually(t, "the entry", func() bool { return len(w.document(s).GetEntries()) == 1 })
+	})
+	bustest.Eventually(t, "the entry again", func() bool { return len(w.document(s).GetEntries()) == 1 })
+	same(t, w, d, s)
+	same(t, w, d, other)
 }

@@ -80,6 +80,7 @@ type seen struct {
 	sequence uint64
 	known    bool
 	trusted  bool
+	dead     bool
 }
 
 // decided says whether a view that lags behind would not say otherwise later.
@@ -90,6 +91,7 @@ func (d *Dispatcher) lookAt(r *reportv1.Report) seen {
 	d.fold.Read(func() {
 		s.task, s.sequence, s.known = d.view.Task(r.GetTask().TaskId)
 		server, _ := d.view.Server(r.ServerId)
+		s.dead = server.GetLife() == serverv1.Life_LIFE_DEAD
 		s.trusted = server.GetStanding() == serverv1.Standing_STANDING_ENROLLED
 	})
 	return s
@@ -114,6 +116,10 @@ func (d *Dispatcher) settleReport(ctx context.Context, m bus.Message, r *reportv
 	}
 	if look.task.ServerId != r.ServerId {
 		return fault.New(fault.Invalid, "server %s reports on task %s, which is server %s's", r.ServerId, said.TaskId, look.task.ServerId)
+	}
+	if look.dead {
+		d.Log.Debug().Str(logs.Task, said.TaskId).Str(logs.Server, r.ServerId).Msg("report of a server that is dead")
+		return nil // its duties are over, whatever it says
 	}
 	if !look.trusted {
 		return fault.New(fault.Invalid, "server %s is quarantined; its report on task %s is not believed", r.ServerId, said.TaskId)

@@ -110,3 +110,22 @@ func TestAQuarantinedServerIsNotBelieved(t *testing.T) {
 		return len(q) == 1 && strings.Contains(q[0], "quarantined")
 	})
 }
+
+func TestAReportOfADeadServerChangesNothing(t *testing.T) {
+	w, d, server, open := assigned(t)
+	w.say(ledger.Server, server, &serverv1.Dead{Lost: true})
+	bustest.Eventually(t, "the dispatcher knows", func() bool {
+		var life serverv1.Life
+		d.fold.Read(func() { s, _ := d.view.Server(server); life = s.GetLife() })
+		return life == serverv1.Life_LIFE_DEAD
+	})
+	w.report(server, open.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	address := topology.ServerAddress{Cell: "main", Server: server}
+	w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"}) // behind it: once it is in quarantine, both were handled
+	bustest.Eventually(t, "the last report is handled", func() bool { return len(w.quarantined()) == 1 })
+	var got *taskv1.Task
+	d.fold.Read(func() { got, _, _ = d.view.Task(open.Id) })
+	if got.GetState() == taskv1.State_STATE_SUCCEEDED {
+		t.Errorf("a dead server's word made it %v", got)
+	}
+}

@@ -47,6 +47,12 @@ func (p *places) set(server string, at uint64) {
 	p.at[server] = at
 }
 
+func (p *places) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.at)
+}
+
 // publish keeps every server's document as the view says. At the start every server is
 // in the queue, and what is there is compared before anything is written.
 func (d *Dispatcher) publish(ctx context.Context) error {
@@ -55,6 +61,7 @@ func (d *Dispatcher) publish(ctx context.Context) error {
 	}
 	known := &places{at: map[string]uint64{}}
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { d.lookAgain(ctx, known); return nil })
 	for range publishers {
 		g.Go(func() error {
 			for {
@@ -68,6 +75,29 @@ func (d *Dispatcher) publish(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+// lookAgain compares every document each time the bus is back: one that runs on a single
+// server acknowledges documents before they are on its disk (topology.Streams), and the
+// last ones are gone when it is killed. Whoever believed the acknowledgement would never
+// write them again.
+func (d *Dispatcher) lookAgain(ctx context.Context, known *places) {
+	back := make(chan struct{}, 1)
+	d.Conn.OnBack(func() {
+		select {
+		case back <- struct{}{}:
+		default: // the look that is due is for this one too
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-back:
+			known.forget()
+			d.fold.Read(d.view.ReviewDocuments)
+		}
+	}
 }
 
 // publishOne writes one document. When it cannot, it asks for another look later. While

@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"flag"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
 
@@ -17,10 +19,11 @@ func main() {
 	process.Main(process.Spec{
 		Name: ledger.Dispatcher, View: dispatcher.NewView, Layout: dispatcher.Layout, Nouns: dispatcher.Nouns,
 		Flags: func(fs *flag.FlagSet) {
-			fs.IntVar(&c.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks are under way at once, at most")
-			fs.DurationVar(&c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline, "how long a task may wait for its turn")
-			fs.DurationVar(&c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may be under way")
-			fs.DurationVar(&c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter, "how long another dispatcher may do nothing while there is something to admit")
+			lasting := config.Lasting(time.Millisecond)
+			config.Checked(fs, &c.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks are under way at once, at most", config.From(1))
+			config.Checked(fs, &c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline, "how long a task may wait for its turn", lasting)
+			config.Checked(fs, &c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may be under way", lasting)
+			config.Checked(fs, &c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter, "how long another dispatcher may do nothing while there is something to admit", lasting)
 		},
 		Run: func(ctx context.Context, e process.Env) error {
 			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log

@@ -30,6 +30,7 @@ func Project(r Rows) *desiredv1.Document {
 		Life: r.Server.Life, Labels: r.Server.Labels,
 	}
 	if r.Server.Life == serverv1.Life_LIFE_DEAD {
+		d.Tombstone = r.Server.Tombstone
 		return d
 	}
 	tasks := map[string]*taskv1.Task{}
@@ -58,6 +59,7 @@ func entry(i *dispatcherv1.InstanceRecord, m *imagev1.Manifest, t *taskv1.Task) 
 		Agent: i.Agent, InstanceId: i.InstanceId, Generation: i.PlacedGeneration, Image: m,
 		Tier: i.Tier, Dependencies: i.Dependencies,
 		TaskId: t.GetId(), Verb: t.GetVerb(), Deadline: t.GetDeadline(),
+		Metadata: i.PlacedConfiguration.GetMetadata(), ConfigurationDigest: i.PlacedConfiguration.GetDigest(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -46,6 +47,16 @@ func TestADocumentSaysWhatWasAdmittedAndNothingElse(t *testing.T) {
 			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Placed: placed, PlacedGeneration: 2}, nil,
 			&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
 				Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"),
+			}}}},
+		{"with a configuration", serverv1.Life_LIFE_ALIVE,
+			&dispatcherv1.InstanceRecord{
+				Agent: "a", InstanceId: "x", Placed: placed, PlacedGeneration: 2,
+				Configuration:       &instancev1.Configuration{Metadata: map[string]string{"k": "wanted"}, Digest: []byte{1}},
+				PlacedConfiguration: &instancev1.Configuration{Metadata: map[string]string{"k": "placed"}, Digest: []byte{2}},
+				BeforeConfiguration: &instancev1.Configuration{Metadata: map[string]string{"k": "before"}, Digest: []byte{3}},
+			}, nil,
+			&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
+				Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"), Metadata: map[string]string{"k": "placed"}, ConfigurationDigest: []byte{2},
 			}}}},
 		{"a removal is under way", serverv1.Life_LIFE_DYING,
 			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Removing: true, OpenTaskId: "t"},

@@ -3,8 +3,11 @@ package task
 import (
 	"strconv"
 
+	"google.golang.org/protobuf/proto"
+
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -51,28 +54,31 @@ func TriedAgain(how Fact, verb taskv1.Verb) bool {
 
 // ForInstance gives the fact that opens the task of an instance, and the task's id. The deadline is the caller's.
 func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32) (id string, q *taskv1.Queued) {
+	from, configuration := From(i, i.Generation)
 	q = &taskv1.Queued{
 		ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.InstanceId, Generation: i.Generation, Attempt: attempt,
-		From: From(i, i.Generation), IntentId: i.IntentId,
+		From: from, IntentId: i.IntentId,
 	}
 	switch {
 	case i.Unwanted:
 		q.Verb = taskv1.Verb_VERB_REMOVE
 	case q.From == nil:
 		q.Verb, q.To = taskv1.Verb_VERB_INSTALL, i.Wanted
+	case q.From.Id == i.Wanted.GetId() && (i.Reconfigured || !proto.Equal(configuration, i.Configuration)):
+		q.Verb, q.To = taskv1.Verb_VERB_CONFIGURE, i.Wanted
 	default:
 		q.Verb, q.To = taskv1.Verb_VERB_UPGRADE, i.Wanted
 	}
 	return InstanceID(i.InstanceId, i.Generation, attempt), q
 }
 
-// From gives the image to which a change to a generation goes back when it is undone:
-// the one placed now, unless an earlier try at the same generation left that open.
-func From(i *dispatcherv1.InstanceRecord, generation uint64) *imagev1.Ref {
+// From gives the image and the configuration to which a change to a generation goes back
+// when it is undone: those placed now, unless an earlier try at the same generation left that open.
+func From(i *dispatcherv1.InstanceRecord, generation uint64) (*imagev1.Ref, *instancev1.Configuration) {
 	if i.Unsettled && i.PlacedGeneration == generation {
-		return i.Before
+		return i.Before, i.BeforeConfiguration
 	}
-	return i.Placed
+	return i.Placed, i.PlacedConfiguration
 }
 
 // ForRefresh gives the fact that opens a refresh task on a server, and the task's id.

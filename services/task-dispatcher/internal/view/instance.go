@@ -3,6 +3,8 @@ package view
 import (
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -42,7 +44,8 @@ func (v *View) wanted(f ledger.Fact, i, fresh *dispatcherv1.InstanceRecord, b *i
 		return false
 	}
 	v.changeInstance(i, func() {
-		i.Generation, i.Wanted, i.Unwanted = b.Generation, b.Image, false
+		i.Reconfigured = i.Wanted.GetId() == b.Image.GetId() && !proto.Equal(i.Configuration, b.Configuration)
+		i.Generation, i.Wanted, i.Configuration, i.Unwanted = b.Generation, b.Image, b.Configuration, false
 		i.IntentId, i.DecidedSequence = b.IntentId, f.Sequence
 	})
 	v.reviewTasks(i.ServerId)
@@ -54,7 +57,7 @@ func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instan
 		return false
 	}
 	v.changeInstance(i, func() {
-		i.Generation, i.Wanted, i.Unwanted = b.Generation, nil, true
+		i.Generation, i.Wanted, i.Configuration, i.Unwanted, i.Reconfigured = b.Generation, nil, nil, true, false
 		i.IntentId, i.DecidedSequence = b.IntentId, f.Sequence
 	})
 	v.reviewTasks(i.ServerId)
@@ -97,12 +100,13 @@ func (v *View) changeInstance(i *dispatcherv1.InstanceRecord, change func()) {
 // admitted places what a task brings about.
 func (v *View) admitted(i *dispatcherv1.InstanceRecord, id string, t *dispatcherv1.TaskRecord) {
 	v.changeInstance(i, func() {
-		before, generation := task.From(i, t.Task.Generation), i.PlacedGeneration
+		before, configuration := task.From(i, t.Task.Generation)
+		generation := i.PlacedGeneration
 		if i.Unsettled && i.PlacedGeneration == t.Task.Generation {
 			generation = i.BeforeGeneration
 		}
-		i.Before, i.BeforeGeneration = before, generation
-		i.Placed, i.PlacedGeneration = t.Task.To, t.Task.Generation
+		i.Before, i.BeforeConfiguration, i.BeforeGeneration = before, configuration, generation
+		i.Placed, i.PlacedConfiguration, i.PlacedGeneration = t.Task.To, t.Configuration, t.Task.Generation
 		i.Removing = t.Task.To == nil
 		i.OpenTaskId, i.Unsettled = id, true
 		a, _ := v.agents.Get(i.Agent)
@@ -120,15 +124,21 @@ func (v *View) settled(i *dispatcherv1.InstanceRecord, how task.Fact) {
 		case task.HasSucceeded:
 			i.Removing = false
 		case task.WasUndone:
-			i.Placed, i.PlacedGeneration, i.Removing = i.Before, i.BeforeGeneration, false
+			goBack(i)
+			i.Removing = false
 		case task.HasFailed:
 			if i.Removing {
 				return // a removal that failed stays asked for
 			}
-			i.Placed, i.PlacedGeneration = i.Before, i.BeforeGeneration
+			goBack(i)
 		}
-		i.Before, i.BeforeGeneration, i.Unsettled = nil, 0, false
+		i.Before, i.BeforeConfiguration, i.BeforeGeneration, i.Unsettled = nil, nil, 0, false
 	})
+}
+
+// goBack lets the entry stand again as it did before the change.
+func goBack(i *dispatcherv1.InstanceRecord) {
+	i.Placed, i.PlacedConfiguration, i.PlacedGeneration = i.Before, i.BeforeConfiguration, i.BeforeGeneration
 }
 
 func (v *View) indexInstance(i *dispatcherv1.InstanceRecord) {

@@ -127,15 +127,19 @@ func (v *View) NextDeadline() (time.Time, bool) {
 // Admission is a task that may go.
 type Admission struct {
 	ID, Intent string
-	Cause      uint64 // the sequence of the last fact on its key
+	Cause      uint64            // the sequence of the last fact on its key
+	Refused    *taskv1.Cancelled // how it ends instead when its server's document has no room for it, or nil
 }
 
 // Admissions gives the tasks that may go now under a limit, at most most.
 func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
 	ids := admission.Limit(func(yield func(uint64, string) bool) { v.ready.Scan(yield) }, v.underWay, concurrency, most)
+	room := v.newRoom()
 	for _, id := range ids {
 		r, _ := v.tasks.Get(id)
-		tasks = append(tasks, Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)})
+		a := Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)}
+		a.Refused = room.take(r)
+		tasks = append(tasks, a)
 	}
 	return tasks
 }

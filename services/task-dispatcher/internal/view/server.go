@@ -20,12 +20,25 @@ func (v *View) applyServer(f ledger.Fact) bool {
 	if _, ok := f.Body.(*serverv1.Forgotten); ok {
 		return v.forgotten(id, s)
 	}
-	if s.Life == serverv1.Life_LIFE_DEAD || !v.changeServer(f, s) {
+	if s.Life == serverv1.Life_LIFE_DEAD {
+		return fitsTheDead(f)
+	}
+	if !v.changeServer(f, s) {
 		return false
 	}
 	v.reviewInstances(id)
 	v.reviewTasks(id)
 	return true
+}
+
+// fitsTheDead says whether a fact may follow the death of a server; what its executor
+// says of its own end changes nothing here.
+func fitsTheDead(f ledger.Fact) bool {
+	switch f.Body.(type) {
+	case *serverv1.Uninstalled, *serverv1.CleanUpFailed:
+		return true
+	}
+	return false
 }
 
 func (v *View) invited(f ledger.Fact, b *serverv1.Invited) bool {
@@ -63,7 +76,7 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) bool {
 		v.dropRefreshes(f.Key) // only removals are sent to it from now on
 		v.documentChanged(f.Key, f.Sequence)
 	case *serverv1.Dead:
-		s.Life = serverv1.Life_LIFE_DEAD
+		s.Life, s.Tombstone = serverv1.Life_LIFE_DEAD, b.Tombstone
 		s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED
 		v.dropRefreshes(f.Key)
 		v.documentChanged(f.Key, f.Sequence)

@@ -110,7 +110,7 @@ func (s *story) instanceStep() {
 	ref := &imagev1.Ref{Id: s.image()}
 	switch s.number("fact", 7) {
 	case 0, 1, 2, 3:
-		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: ref})
+		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: ref, Configuration: s.configuration()})
 	case 4:
 		s.tell(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation})
 	case 5:
@@ -120,6 +120,15 @@ func (s *story) instanceStep() {
 	case 7:
 		s.tell(ledger.Instance, key, &instancev1.Adopted{InstanceId: id, Image: ref})
 	}
+}
+
+// configuration is none, or one that says at which fact it was made.
+func (s *story) configuration() *instancev1.Configuration {
+	if s.number("configured", 2) == 0 {
+		return nil
+	}
+	of := fmt.Sprint(len(s.facts))
+	return &instancev1.Configuration{Metadata: map[string]string{"of": of}, Digest: []byte(of)}
 }
 
 func (s *story) libraryStep() {

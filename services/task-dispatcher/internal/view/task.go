@@ -46,6 +46,10 @@ func (v *View) queued(f ledger.Fact, q *taskv1.Queued) {
 		Attempt: q.Attempt, From: q.From, To: q.To, IntentId: q.IntentId, State: taskv1.State_STATE_QUEUED,
 		Since: at, QueuedAt: at, Deadline: q.Deadline,
 	}}
+	// A task whose instance has moved on is outdated, and never assigned.
+	if i, ok := v.instanceFor(r.Task); ok && i.Generation == q.Generation {
+		r.Configuration = i.Configuration
+	}
 	v.tasks.Put(f.Key, r, f.Sequence)
 	v.indexTask(f.Key, r)
 	if q.Verb == taskv1.Verb_VERB_REFRESH {
@@ -85,6 +89,9 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord, what task.Fact, 
 	}
 	v.indexTask(f.Key, r)
 	v.moveInstance(f, r, what, before)
+	if task.Ended(next) {
+		r.Configuration = nil // it is of no use any more, and thousands of ended tasks are kept
+	}
 	if what != task.WasStarted && (task.UnderWay(before) || task.UnderWay(next)) {
 		v.documentChanged(r.Task.ServerId, f.Sequence)
 	}
@@ -120,7 +127,10 @@ func said(body proto.Message, before taskv1.State) (reason string, outcome *task
 	case *taskv1.Undone:
 		return b.Outcome.GetReason(), b.Outcome
 	case *taskv1.Cancelled:
-		return b.Reason, nil
+		if b.Code != "" {
+			outcome = &taskv1.Outcome{Code: b.Code, Reason: b.Reason}
+		}
+		return b.Reason, outcome
 	case *taskv1.Expired:
 		return fmt.Sprintf("its deadline passed while it was %s", task.StateOf(before)), nil
 	case *taskv1.Superseded:

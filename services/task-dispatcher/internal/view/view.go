@@ -12,7 +12,7 @@ import (
 )
 
 // Layout is the version of the tables; a snapshot of another one is not read.
-const Layout = 2
+const Layout = 3
 
 // KeepEnded is how many ended tasks stay in the view.
 const KeepEnded = 10_000
@@ -129,6 +129,11 @@ func (v *View) Loaded() {
 	for server := range v.openOf { // also of servers that were forgotten meanwhile
 		v.reviewTasks(server)
 	}
+	v.ReviewDocuments()
+}
+
+// ReviewDocuments says of every document that it may have changed.
+func (v *View) ReviewDocuments() {
 	for id, s := range v.servers.All() {
 		if s.DocumentGeneration > 0 {
 			v.onDocument(id)

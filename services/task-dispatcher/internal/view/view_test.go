@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 
@@ -149,4 +151,16 @@ func TestNothingStaysQueuedOnceServersAreThereAndTasksSucceed(t *testing.T) {
 			t.Fatalf("tasks stay to be opened: %s", fmt.Sprint(left))
 		}
 	})
+}
+
+// A misfit is a sign of trouble, so what every decommissioning ends with must be none.
+func TestWhatAnExecutorSaysOfItsOwnEndFitsADeadServer(t *testing.T) {
+	s := newTale(t)
+	s.tell(ledger.Server, "s", &serverv1.Dying{})
+	s.tell(ledger.Server, "s", &serverv1.Dead{})
+	s.tell(ledger.Server, "s", &serverv1.Uninstalled{})
+	if s.Apply(ledger.Fact{Noun: ledger.Server, Key: "s", Body: &serverv1.Online{}, Sequence: s.last + 1}) {
+		t.Error("a dead server comes online")
+	}
+	s.tell(ledger.Server, "s", &serverv1.Forgotten{})
 }
