@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
+	"github.com/garrison-fleet/garrison/services/executor/internal/uninstall"
 )
 
 // Config says how an executor runs. Only Root must be set.
@@ -33,18 +35,35 @@ type Config struct {
 	PollInterval time.Duration // between two reads of the document without a bell; 0 means 60 s
 	BeatInterval time.Duration // between two beats; 0 means 5 s
 	StopAgents   bool          // end the agents with the executor
+	Supervisor   string        // what runs agents' processes: SupervisorAuto, and so on; "" means direct
+	Comes        bool          // something starts it again with its token, as it does a container: an uninstall leaves a word for it
 	Policy       *supervise.Policy
+	Args         []string      // of this process, when it is an executor and nothing else; without them it cannot replace itself
+	SteadyAfter  time.Duration // so long after a start the program of an image counts as one that stays up; 0 means a minute
+	Keep         *Keep         // nil means DefaultKeep
 	Log          zerolog.Logger
 	FailPoint    func(point string) // for tests: told between the steps of a change
 }
+
+// Keep says which replaced versions stay on the disk.
+type Keep = engine.Keep
+
+// DefaultKeep keeps one version of each agent, and 2 GiB at most.
+var DefaultKeep = engine.DefaultKeep
+
+// DefaultBeatInterval is how often an executor says that it lives.
+const DefaultBeatInterval = 5 * time.Second
 
 // Server is a server's place in subjects.
 type Server = topology.ServerAddress
 
 // Executor is one server's executor.
 type Executor struct {
-	cfg  Config
-	root layout.Root
+	cfg     Config
+	root    layout.Root
+	manager *manager // nil when none wants to hear of this process
+	self    *self    // nil when it cannot replace itself
+	jury    *jury    // nil when it is not on trial
 }
 
 // New gives an executor; Run opens what it needs.
@@ -53,43 +72,101 @@ func New(cfg Config) *Executor {
 		cfg.PollInterval = time.Minute
 	}
 	if cfg.BeatInterval == 0 {
-		cfg.BeatInterval = 5 * time.Second
+		cfg.BeatInterval = DefaultBeatInterval
 	}
 	if cfg.Policy == nil {
 		cfg.Policy = &supervise.DefaultPolicy
 	}
-	return &Executor{cfg: cfg}
+	if cfg.Keep == nil {
+		cfg.Keep = &DefaultKeep
+	}
+	if cfg.SteadyAfter == 0 {
+		cfg.SteadyAfter = time.Minute
+	}
+	if cfg.FailPoint == nil {
+		cfg.FailPoint = func(string) {}
+	}
+	return &Executor{cfg: cfg, manager: managerOf(cfg)}
 }
 
-// Run works until ctx is done, which is no error, or the server was decommissioned, which
-// is none either. An error is NotFound when nobody joined here.
+// Run works until ctx is done, which is no error, or it has removed itself, which is none
+// either. An error is NotFound when nobody joined here. When an image brought a program
+// of the executor, this process becomes that program.
 func (x *Executor) Run(ctx context.Context) error {
+	x.manager.up()
 	var err error
 	if x.root, err = layout.New(x.cfg.Root); err != nil {
 		return err
 	}
-	who, err := x.who()
-	if err != nil {
-		if gone, ok := decommissioned(x.root); ok && fault.Is(err, fault.NotFound) {
-			x.cfg.Log.Info().Str(logs.Server, gone).Msg("decommissioned")
-			return nil
-		}
+	if done, err := x.finishUninstall(); done || err != nil {
 		return err
 	}
-	if err := os.MkdirAll(x.root.Home(), 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", x.root.Home(), err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := x.begin(ctx, cancel); err != nil {
+		return err
 	}
-	j, err := journal.Open(x.root.Journal())
+	for {
+		err := x.work(ctx)
+		again, err := x.follow(ctx, err)
+		if !again {
+			return x.self.ended(ctx, err)
+		}
+	}
+}
+
+// work is an executor's life until it ends, or another program is to take its place.
+func (x *Executor) work(ctx context.Context) error {
+	who, err := x.who()
+	for err != nil {
+		if fault.Is(err, fault.NotFound) && notThere(x.root.Journal()) {
+			return x.nobodyHere(err)
+		}
+		if err := x.unidentified(ctx, err); err != nil || ctx.Err() != nil {
+			return err
+		}
+		who, err = x.who()
+	}
+	x.manager.expect(startWithin) // it may have watched while there was no identity
+	j, err := x.openJournal()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = j.Close() }()
-	conn, err := x.dial(who)
+	if err := layout.SweepTemporary(x.root.Home()); err != nil { // nobody else writes there: the journal is ours
+		x.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
+	}
+	conn, err := x.dial(who, true)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if err := x.noteServer(j, who.ServerID); err != nil {
+		return err
+	}
 	return x.run(ctx, who, j, conn)
+}
+
+// nobodyHere ends a start in a root without an identity. An executor of an earlier version
+// left a status that says why.
+func (x *Executor) nobodyHere(err error) error {
+	if gone, ok := decommissioned(x.root); ok {
+		x.cfg.Log.Info().Str(logs.Server, gone).Msg("decommissioned")
+		return nil
+	}
+	uninstall.Sweep(x.root)
+	return err
+}
+
+// noteServer is where the journal keeps whose it is, for a start without an identity.
+const noteServer = "server"
+
+func (x *Executor) noteServer(j *journal.Journal, id string) error {
+	was := ""
+	if err := j.Read(func(tx *journal.Tx) error { was = tx.Note(noteServer); return nil }); err != nil || was == id {
+		return err
+	}
+	return j.Update(func(tx *journal.Tx) error { return tx.SetNote(noteServer, id) })
 }
 
 func (x *Executor) who() (identity.Identity, error) {
@@ -99,9 +176,9 @@ func (x *Executor) who() (identity.Identity, error) {
 	return identity.Read(x.root)
 }
 
-// dial connects in the background: the executor works with the bus away.
-func (x *Executor) dial(who identity.Identity) (*bus.Conn, error) {
-	o := bus.Options{URL: who.URL, InProcess: x.cfg.InProcess, Name: who.ServerID, Log: x.cfg.Log, Persist: true, MaxBackoff: time.Minute}
+// dial connects, in the background when it is to persist: the executor works with the bus away.
+func (x *Executor) dial(who identity.Identity, persist bool) (*bus.Conn, error) {
+	o := bus.Options{URL: who.URL, InProcess: x.cfg.InProcess, Name: who.ServerID, Log: x.cfg.Log, Persist: persist, MaxBackoff: time.Minute}
 	if x.cfg.URL != "" {
 		o.URL = x.cfg.URL
 	}
@@ -113,25 +190,35 @@ func (x *Executor) dial(who identity.Identity) (*bus.Conn, error) {
 
 func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Journal, conn *bus.Conn) error {
 	log := x.cfg.Log.With().Str(logs.Server, who.ServerID).Logger()
-	d := &door{journal: j}
+	c, done, err := x.engineConfig(who, j, conn, log)
+	if err != nil {
+		return err
+	}
+	defer done()
+	d, g := &door{journal: j}, x.newJudge(who, conn.Access, log)
 	l := link.New(link.Config{
 		Conn: conn, Address: who.Address(), BootID: sysinfo.BootID(), Version: version.Version, Root: x.root,
-		Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Log: log,
+		Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Read: g.heard, Log: log,
 	})
-	e := engine.New(engine.Config{
-		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Journal: j, Fetcher: l, Sysinfo: sysinfo.Read,
-		Progress: l.Progress, Policy: *x.cfg.Policy, CheckEvery: checkEvery, StopAgents: x.cfg.StopAgents,
-		Log: log, FailPoint: x.cfg.FailPoint,
-	})
+	c.Fetcher, c.Progress, c.Believe, c.Left = l, l.Progress, g.believe, g.left
+	e := engine.New(c)
 	d.engine = e
 	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor runs")
-	s := &teller{root: x.root, engine: e, conn: conn, who: who, every: x.cfg.BeatInterval, log: log}
-	err := lifecycle.Run(ctx,
-		lifecycle.Part{Name: "engine", Run: e.Run},
-		lifecycle.Part{Name: "link", Run: l.Run},
-		lifecycle.Part{Name: "status", Run: s.run})
-	if errors.Is(err, engine.ErrDead) {
-		return x.bury(who, j, l)
+	s := &teller{root: x.root, engine: e, standing: g.look, who: who, every: x.cfg.BeatInterval, note: x.self.Why, log: log}
+	parts := []lifecycle.Part{{Name: "engine", Run: e.Run}, {Name: "link", Run: l.Run}, {Name: "judge", Run: g.run}, {Name: "status", Run: s.run}}
+	switch {
+	case x.jury != nil:
+		parts = append(parts, lifecycle.Part{Name: "trial", Run: func(ctx context.Context) error { return x.jury.convince(ctx, e, conn, who.Address()) }})
+	case x.self != nil:
+		parts = append(parts, lifecycle.Part{Name: "steady", Run: x.self.steady})
+	}
+	parts = append(parts, x.manager.watched(e.Ready(), livesBy(e, j))...)
+	err = lifecycle.Run(ctx, parts...)
+	if x.jury != nil || givesPlace(err) {
+		return err // it runs on, as another program
+	}
+	if errors.Is(err, errUninstall) {
+		return x.uninstall(ctx, uninstaller{who: who, tombstone: g.tombstone, journal: j, link: l, teller: s})
 	}
 	s.end(x.cfg.StopAgents)
 	return err
@@ -140,19 +227,29 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 // checkEvery is how often the agents' health is looked at.
 const checkEvery = 15 * time.Second
 
-// bury takes away what only a living server needs. The status that says so is written
-// first: without it a start after a crash would find no identity and not know why.
-func (x *Executor) bury(who identity.Identity, j *journal.Journal, l *link.Link) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := l.Flush(ctx); err != nil {
-		x.cfg.Log.Warn().Err(err).Msg("last reports lost") // the control plane has what it needs
+// openJournal opens the journal, and makes its directory when it is not there.
+func (x *Executor) openJournal() (*journal.Journal, error) {
+	if err := os.MkdirAll(x.root.Home(), 0o700); err != nil {
+		return nil, fmt.Errorf("make %s: %w", x.root.Home(), err)
 	}
-	err := writeStatus(x.root, Status{ServerID: who.ServerID, Cell: who.Cell, State: StateDecommissioned, At: time.Now(), Version: version.Version})
+	return journal.Open(x.root.Journal())
+}
+
+// engineConfig gives what an engine needs wherever it runs: whether or not it is known
+// which server this is, the same is kept and the same program does the work. conn is nil
+// without a bus. done lets the supervisor go, and touches nothing that runs.
+func (x *Executor) engineConfig(who identity.Identity, j *journal.Journal, conn *bus.Conn, log zerolog.Logger) (c engine.Config, done func(), err error) {
+	supervisor, err := x.supervisor(j, log)
 	if err != nil {
-		return err
+		return c, nil, err
 	}
-	err = errors.Join(identity.Remove(x.root), j.Close(), os.Remove(x.root.Journal()))
-	x.cfg.Log.Info().Str(logs.Server, who.ServerID).Msg("decommissioned")
-	return err
+	done = func() {}
+	if s, ok := supervisor.(io.Closer); ok {
+		done = func() { _ = s.Close() }
+	}
+	return engine.Config{
+		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Version: version.Version, Journal: j, Sysinfo: sysinfo.Read,
+		Supervisor: supervisor, CheckEvery: checkEvery, StopAgents: x.cfg.StopAgents, Keep: *x.cfg.Keep,
+		Trust: x.trust, Self: x.self.with(j, conn), Trial: x.jury != nil, Log: log, FailPoint: x.cfg.FailPoint,
+	}, done, nil
 }

@@ -16,7 +16,6 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -117,36 +116,6 @@ func TestAnImageOnTheBusComesToTheServerAndIsReported(t *testing.T) {
 		is, err := executor.ReadStatus(s.root)
 		return err == nil && is.Fresh(time.Now()) == nil && is.Applied == 1 && len(is.Agents) == 1 && is.Agents[0].Health == "good"
 	})
-}
-
-func TestAServerThatIsDeadKeepsNothingButAWord(t *testing.T) {
-	s := newSite(t)
-	done := make(chan error, 1)
-	go func() { done <- s.executor().Run(context.Background()) }()
-	s.desire(&desiredv1.Document{Generation: 1, Entries: []*desiredv1.Entry{{
-		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: s.image("1.0.0"), TaskId: "t", Verb: taskv1.Verb_VERB_INSTALL,
-	}}})
-	bustest.Eventually(t, "the task's end", func() bool { return s.reported("t") == taskv1.State_STATE_SUCCEEDED })
-	s.desire(&desiredv1.Document{Generation: 2, Life: serverv1.Life_LIFE_DEAD})
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it still runs")
-	}
-	left, _ := filepath.Glob(s.root + "/*/*")
-	if len(left) != 1 || filepath.Base(left[0]) != "status.json" {
-		t.Errorf("left: %v", left)
-	}
-	if is, err := executor.ReadStatus(s.root); err != nil || is.State != executor.StateDecommissioned {
-		t.Errorf("status %v, %v", is, err)
-	}
-	again := executor.New(executor.Config{Root: s.root, Log: zerolog.Nop()})
-	if err := again.Run(context.Background()); err != nil {
-		t.Errorf("started again it ends with %v", err)
-	}
 }
 
 func TestAnExecutorThatWasStoppedSaysSo(t *testing.T) {

@@ -3,8 +3,10 @@ module github.com/garrison-fleet/garrison/services/executor
 go 1.26.0
 
 require (
+	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/garrison-fleet/garrison/pkg v0.0.0
 	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/godbus/dbus/v5 v5.2.4
 	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.3
 	github.com/rs/zerolog v1.35.1

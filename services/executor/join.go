@@ -1,11 +1,13 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,11 +17,14 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
+	"github.com/garrison-fleet/garrison/services/executor/internal/uninstall"
 )
 
 // Invitation is what a server needs to join.
@@ -28,12 +33,17 @@ type Invitation struct {
 	Token     string        // as the operator got it
 	URL       string        // where the bus is; empty means as the token says
 	InProcess bus.InProcess // an embedded server instead of URL, or nil
+	ImageKeys seal.Keys     // of which one must have signed an image; none means as the registry says
 	Log       zerolog.Logger
 }
 
+// ErrDamaged says that the root has an identity that cannot be read. Run keeps its agents
+// until it can.
+var ErrDamaged = identity.ErrDamaged
+
 // Join makes a key, asks the registry for credentials and keeps them under Root. It may
 // be repeated: with the same key the registry gives the same answer. A token that is
-// refused leaves no key behind. A root that belongs to another server is refused with a
+// refused leaves neither key nor directory behind. A root that belongs to another server is refused with a
 // Conflict. It gives the server's id.
 func Join(ctx context.Context, i Invitation) (serverID string, err error) {
 	root, err := layout.New(i.Root)
@@ -44,9 +54,16 @@ func Join(ctx context.Context, i Invitation) (serverID string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if gone, ok := decommissioned(root); ok && gone == token.ServerID {
+		return gone, nil // Run says so, and ends
+	} else if ok {
+		if err := clear(root); err != nil {
+			return "", err
+		}
+	}
 	is, err := identity.Read(root)
-	if err == nil && is.ServerID == token.ServerID {
-		return is.ServerID, nil // it joined before
+	if err == nil && is.ServerID == token.ServerID { // it joined before
+		return is.ServerID, i.pinAgain(root)
 	}
 	if err == nil {
 		return "", fault.Refuse(fault.Conflict, &apiv1.Refusal{
@@ -58,14 +75,45 @@ func Join(ctx context.Context, i Invitation) (serverID string, err error) {
 	if !fault.Is(err, fault.NotFound) {
 		return "", err
 	}
-	if gone, ok := decommissioned(root); ok && gone == token.ServerID {
-		return gone, nil // Run says so, and ends
-	}
 	return token.ServerID, enrol(ctx, i, root, token)
 }
 
+// pinAgain keeps keys of images that somebody named for a server that joined before. Where
+// there is a file of keys it counts, and what it lacks is said: it is its administrator's.
+func (i Invitation) pinAgain(root layout.Root) error {
+	if err := identity.PinImageKeys(root, i.ImageKeys); err != nil {
+		return err
+	}
+	have, err := identity.ImageKeys(root)
+	if err != nil {
+		return nil // no image is taken, and each says why
+	}
+	for _, key := range i.ImageKeys {
+		if !slices.Contains(have, key) {
+			i.Log.Warn().Str("key", key).Str(logs.Path, root.ImageKeys()).Msg("key of images is not in the file, which counts")
+		}
+	}
+	return nil
+}
+
+// clear finishes the uninstall of a server that was here before.
+func clear(root layout.Root) error {
+	if server, err := uninstall.Marked(root); server == "" || err != nil {
+		return nil // only its status is there, and is written over
+	}
+	_, err := uninstall.Finish(root, uninstall.Options{})
+	return err
+}
+
+// enrol makes nothing on the disk before the bus has let the token in.
 func enrol(ctx context.Context, i Invitation, root layout.Root, token trust.Token) error {
-	fresh := notThere(root.Key())
+	is := identity.Identity{ServerID: token.ServerID, Cell: token.Cell, URL: cmp.Or(i.URL, token.URL)}
+	conn, err := i.connect(ctx, token, is.URL)
+	if err != nil {
+		return notLetIn(err, token, is.URL, time.Now())
+	}
+	defer conn.Close()
+	fresh, made := notThere(root.Key()), missing(filepath.Dir(root.Home()))
 	if err := os.MkdirAll(filepath.Dir(root.Home()), 0o755); err != nil {
 		return err
 	}
@@ -73,39 +121,64 @@ func enrol(ctx context.Context, i Invitation, root layout.Root, token trust.Toke
 	if err != nil {
 		return err
 	}
-	err = ask(ctx, i, root, token, key)
+	is.PublicKey = key.Public
+	answer, err := ask(ctx, conn, is, token.Secret)
+	if err == nil {
+		err = i.keep(root, is, answer)
+	}
 	// A key that was refused was never admitted: an answer that was lost gives no refusal.
 	if fresh && fault.Is(err, fault.Denied) {
 		_ = identity.Remove(root)
-		_ = os.Remove(root.Home()) // only when it is empty
+		for _, dir := range append([]string{root.Home()}, made...) {
+			_ = os.Remove(dir) // only when it is empty
+		}
 	}
 	return err
 }
 
-// ask presents the token and the key to the registry, and keeps what it answers.
-func ask(ctx context.Context, i Invitation, root layout.Root, token trust.Token, key identity.Key) error {
-	is := identity.Identity{ServerID: token.ServerID, Cell: token.Cell, URL: token.URL, PublicKey: key.Public}
-	if i.URL != "" {
-		is.URL = i.URL
+// missing gives the directories that must be made for one to be there, that one first.
+func missing(dir string) (out []string) {
+	for ; notThere(dir); dir = filepath.Dir(dir) {
+		out = append(out, dir)
 	}
+	return out
+}
+
+// connect connects as the token's guest.
+func (i Invitation) connect(ctx context.Context, token trust.Token, url string) (*bus.Conn, error) {
 	conn, err := bus.Dial(bus.Options{
-		URL: is.URL, InProcess: i.InProcess, Name: token.ServerID, API: topology.NodesAPI, Log: i.Log,
+		URL: url, InProcess: i.InProcess, Name: token.ServerID, API: topology.NodesAPI, Log: i.Log,
 		Credentials: func() (string, []byte, error) { return token.JWT, []byte(token.Seed), nil },
 	})
 	if err != nil {
-		return notLetIn(err, token, is.URL, time.Now())
+		return nil, err
 	}
-	defer conn.Close()
 	if err := conn.WaitConnected(ctx); err != nil {
-		return notLetIn(err, token, is.URL, time.Now())
+		conn.Close()
+		return nil, err
 	}
-	answer, err := bus.Ask[*registryv1.EnrolResponse](ctx, conn, topology.EnrolSubject(is.Address()), &registryv1.EnrolRequest{
-		ServerId: token.ServerID, Secret: token.Secret, PublicKey: key.Public, Sysinfo: sysinfo.Read(ctx),
+	return conn, nil
+}
+
+// ask presents the token's secret and the key to the registry.
+func ask(ctx context.Context, conn *bus.Conn, is identity.Identity, secret string) (*registryv1.EnrolResponse, error) {
+	return bus.Ask[*registryv1.EnrolResponse](ctx, conn, topology.EnrolSubject(is.Address()), &registryv1.EnrolRequest{
+		ServerId: is.ServerID, Secret: secret, PublicKey: is.PublicKey, Sysinfo: sysinfo.Read(ctx),
 	})
-	if err != nil {
+}
+
+// keep keeps what the registry answered. The keys of images come first: nothing runs
+// before there is an identity.
+func (i Invitation) keep(root layout.Root, is identity.Identity, answer *registryv1.EnrolResponse) error {
+	keys := i.ImageKeys
+	if len(keys) == 0 {
+		keys = answer.GetImageKeys()
+	}
+	if err := identity.PinImageKeys(root, keys); err != nil {
 		return err
 	}
 	is.JWT = answer.GetUserJwt()
+	is.Ownership, is.TombstoneKey = identity.Told(answer.GetOwnership()), answer.GetTombstoneKey()
 	return is.Write(root)
 }
 

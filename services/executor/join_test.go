@@ -4,7 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -14,6 +17,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor"
 )
@@ -48,13 +53,13 @@ func (r *registry) answer(_ context.Context, _ string, q *registryv1.EnrolReques
 	return &registryv1.EnrolResponse{UserJwt: "jwt of " + q.GetServerId()}, nil
 }
 
-func (r *registry) join(root, server string) (string, error) {
+func (r *registry) join(root, server string, imageKeys ...string) (string, error) {
 	_, seed, err := trust.NewUserKey()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	token := trust.Token{URL: "nats://nowhere", ServerID: server, Cell: "main", Secret: "s", JWT: "guest", Seed: string(seed)}
-	return executor.Join(context.Background(), executor.Invitation{Root: root, Token: token.String(), InProcess: r.b, Log: zerolog.Nop()})
+	return executor.Join(context.Background(), executor.Invitation{Root: root, Token: token.String(), InProcess: r.b, ImageKeys: imageKeys, Log: zerolog.Nop()})
 }
 
 func TestAJoinKeepsKeyAndIdentityForTheOwnerOnly(t *testing.T) {
@@ -86,14 +91,74 @@ func TestAJoinWhoseAnswerWasLostIsRepeatedWithTheSameKey(t *testing.T) {
 }
 
 func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
-	r, root := newRegistry(t), t.TempDir()
+	r, dir := newRegistry(t), t.TempDir()
 	r.keys = []string{"another"}
-	_, err := r.join(root, here.Server)
-	if got := fault.RefusalOf(err).GetCode(); got != "USED_TOKEN" {
+	for name, root := range map[string]string{"was there": dir, "was made": filepath.Join(dir, "opt", "garrison")} {
+		_, err := r.join(root, here.Server)
+		if got := fault.RefusalOf(err).GetCode(); got != "USED_TOKEN" {
+			t.Errorf("a root that %s: got %v", name, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("a root that %s: left behind: %v, %v", name, left, err)
+		}
+	}
+}
+
+func TestABusThatIsAwayLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	token := trust.Token{URL: "nats://127.0.0.1:1", ServerID: here.Server, Cell: "main", Secret: "s", JWT: "guest"}
+	_, err := executor.Join(t.Context(), executor.Invitation{Root: filepath.Join(dir, "root"), Token: token.String(), Log: zerolog.Nop()})
+	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A key that is named must not be passed over: not by a first join, nor by one of a server
+// that joined before and has none. A file of keys that is there counts.
+func TestAJoinKeepsTheKeysOfImagesThatItIsTold(t *testing.T) {
+	r, root, server := newRegistry(t), t.TempDir(), ident.New()
+	var keys []string
+	for range 2 {
+		public, _, err := seal.NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, public)
+	}
+	for n, c := range []struct {
+		named []string
+		want  []string
+	}{{nil, nil}, {keys[:1], keys[:1]}, {keys[1:], keys[:1]}} {
+		if _, err := r.join(root, server, c.named...); err != nil {
+			t.Fatal(err)
+		}
+		data, _ := os.ReadFile(filepath.Join(root, "executor", "image-keys"))
+		for _, key := range keys {
+			if strings.Contains(string(data), key) != slices.Contains(c.want, key) {
+				t.Errorf("join %d: the file says %q", n, data)
+			}
+		}
+	}
+}
+
+func TestAServerThatJoinedAndNeverRanSaysSo(t *testing.T) {
+	r, root := newRegistry(t), t.TempDir()
+	if _, err := executor.ReadStatus(root); !fault.Is(err, fault.NotFound) {
+		t.Errorf("before: %v", err)
+	}
+	if _, err := r.join(root, here.Server); err != nil {
+		t.Fatal(err)
+	}
+	s, err := executor.ReadStatus(root)
+	if err != nil || s.State != executor.StateJoined || s.ServerID != here.Server || s.Cell != "main" || s.Fresh(time.Now()) == nil {
+		t.Errorf("status %+v, %v", s, err)
+	}
+	var out strings.Builder
+	if err := s.Print(&out, time.Now()); err != nil || !strings.Contains(out.String(), "joined; it has not run yet") {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
 

@@ -10,16 +10,29 @@ import (
 
 // Print writes the status for a person.
 func (s Status) Print(out io.Writer, now time.Time) error {
+	if s.State == StateJoined {
+		_, err := fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  joined; it has not run yet\n", s.ServerID, s.Cell)
+		return err
+	}
 	state, bus := s.State, "away"
-	if s.Fresh(now) == nil && s.Connected {
+	if s.Connected {
 		bus = "connected"
 	}
-	if s.Fresh(now) != nil && s.State == StateRunning {
-		state = "not running"
+	if s.lives() && (now.Sub(s.At) > freshFor || s.gone()) {
+		state, bus = "not running", "away"
 	}
 	fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  %s, version %s, said %s ago\n", s.ServerID, s.Cell, state, s.Version, now.Sub(s.At).Round(time.Second))
 	if s.State == StateDecommissioned {
 		return nil
+	}
+	if s.Note != "" {
+		fmt.Fprintf(out, "note      %s\n", s.Note)
+	}
+	if s.Code != "" && s.lives() {
+		fmt.Fprintf(out, "because   %s since %s: %s\n", s.Code, s.Since.Local().Format(time.DateTime), s.Reason)
+	}
+	if !s.NextTry.IsZero() && s.lives() {
+		fmt.Fprintf(out, "next try  %s\n", s.NextTry.Local().Format(time.DateTime))
 	}
 	fmt.Fprintf(out, "bus       %s, document %d, %d reports wait\n\n", bus, s.Applied, s.Outbox)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

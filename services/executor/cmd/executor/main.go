@@ -18,17 +18,21 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor"
 )
 
 const usage = `usage: executor COMMAND [flags]
 
-  join     use an invitation: executor join --token TOKEN --root DIR
-  run      do what the server's document says, until stopped
-  status   show what the executor in a root last told; works with the bus away
-  health   end with 0 when the executor in a root runs
-  version  print the version
+  join       use an invitation: executor join --token-file FILE --root DIR
+  run        do what the server's document says, until stopped
+  status     show what the executor in a root last told; works with the bus away
+  health     end with 0 when the executor in a root runs and is not quarantined
+  rehearse   look at a copy of the journal and at the bus, as the executor does before it replaces itself
+  uninstall  remove the executor when its server is dead and a person made the machine; --dry-run shows the decision;
+             --tombstone FILE is for when no executor runs any more
+  version    print the version
 
 Every flag can be set by the environment: GARRISON_ROOT for --root, and so on.
 `
@@ -63,10 +67,15 @@ func line(err error) string {
 
 type flags struct {
 	*flag.FlagSet
-	root, token, url, level, output string
-	stopAgents                      bool
-	tokenFile                       string
-	beat                            time.Duration
+	root, url, level, output string
+	supervisor               string
+	journal                  string
+	stopAgents               bool
+	invitation               invitation
+	beat                     time.Duration
+	keep                     executor.Keep
+	imageKeys                seal.Keys
+	clean                    cleanFlags
 }
 
 func command(ctx context.Context, args []string) error {
@@ -75,49 +84,83 @@ func command(ctx context.Context, args []string) error {
 		return config.ErrUsage
 	}
 	f := &flags{FlagSet: flag.NewFlagSet("executor "+args[0], flag.ContinueOnError)}
-	f.StringVar(&f.root, "root", "/var/lib/garrison", "the directory of everything that it keeps")
+	config.Checked(f.FlagSet, &f.root, "root", "/var/lib/garrison", "the `DIRECTORY` of everything that it keeps", config.Text)
 	switch args[0] {
 	case "join":
-		f.joinFlags()
-		return f.then(args, func() error { return f.join(ctx, os.Stdout) })
+		f.joinFlags("the invitation, which everybody on this machine can see while this runs; - reads it from the standard input", fromWordOrInput)
+		return f.then(args, func() error {
+			if f.invitation.given == "" {
+				return config.Missing(f.FlagSet, "token-file")
+			}
+			return f.join(ctx, os.Stdout)
+		})
 	case "run":
-		f.joinFlags()
-		f.BoolVar(&f.stopAgents, "stop-agents", false, "end the agents with the executor")
-		f.DurationVar(&f.beat, "beat-interval", 0, "how often it says that it lives; 0 means 5s")
+		f.joinFlags("the invitation, which everybody on this machine can see while this runs", fromWord)
+		f.runFlags()
 		return f.then(args, func() error { return f.run(ctx) })
+	case "rehearse":
+		config.Checked(f.FlagSet, &f.journal, "journal", "", "a copy of the journal, a `FILE`", config.File)
+		f.busFlags("info", "as it was joined")
+		return f.then(args, func() error {
+			if f.journal == "" {
+				return config.Missing(f.FlagSet, "journal")
+			}
+			return f.rehearse(ctx, os.Stdout)
+		})
+	case "uninstall":
+		dryRun := f.Bool("dry-run", false, "print the decision, every fact that it is made from, and every path that would go; change nothing")
+		f.busFlags("warn", "as it was joined")
+		f.cleanFlags()
+		return f.then(args, func() error {
+			switch {
+			case f.clean.tombstone != "":
+				return f.cleanUp(ctx, *dryRun, os.Stdin, os.Stdout)
+			case f.output == "json":
+				return config.Missing(f.FlagSet, "tombstone")
+			}
+			return f.uninstall(ctx, *dryRun)
+		})
 	case "status":
-		f.StringVar(&f.output, "o", "text", "text or json")
-		return f.then(args, func() error { return f.status(os.Stdout, os.Stderr) })
+		config.Checked(f.FlagSet, &f.output, "o", "text", "text or json", config.OneOf("text", "json"))
+		return f.then(args, func() error { return f.status(os.Stdout) })
 	case "health":
 		return f.then(args, f.health)
 	case "version", "--version":
-		fmt.Println(version.Version)
-		return nil
+		return f.then(args, func() error { _, err := fmt.Println(version.Version); return err })
 	case "help", "-h", "--help":
-		fmt.Print(usage)
-		return nil
+		return f.then(args, func() error { _, err := fmt.Print(usage); return err })
 	}
 	fmt.Fprintf(os.Stderr, "executor: no command %q\n%s", args[0], usage)
 	return config.ErrUsage
 }
 
-func (f *flags) joinFlags() {
-	f.StringVar(&f.token, "token", "", "the invitation, from: garrison server enroll NAME")
-	f.StringVar(&f.tokenFile, "token-file", "", "a file with the invitation, instead of --token")
-	f.StringVar(&f.url, "bus", "", "where the bus is; empty means as the token says")
-	f.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+func (f *flags) busFlags(level, elsewhere string) {
+	config.Checked(f.FlagSet, &f.url, "bus", "", "where the bus is, a `URL`; without it "+elsewhere, config.BusURL)
+	config.Checked(f.FlagSet, &f.level, "log-level", level, "debug, info, warn or error", config.Level)
+}
+
+func (f *flags) joinFlags(usage string, open func(string) (func() (io.ReadCloser, error), error)) {
+	f.Var(invitationFlag{&f.invitation, "token-file", fromFile}, "token-file", "the `FILE` with the invitation that garrison server enroll NAME wrote")
+	f.Var(invitationFlag{&f.invitation, "token", open}, "token", usage)
+	f.Var(&f.imageKeys, "image-key", "public `KEY` of which an image must be signed by one; may be repeated; without it those that the registry tells at the join")
+	f.busFlags("info", "as the token says")
+}
+
+// shortestBeat is how often an executor may say that it lives.
+const shortestBeat = 10 * time.Millisecond
+
+func (f *flags) runFlags() {
+	config.Checked(f.FlagSet, &f.supervisor, "supervisor", executor.SupervisorAuto, "what runs the agents: systemd, direct (the executor itself), or auto, which is systemd where it runs the server",
+		config.OneOf(executor.SupervisorAuto, executor.SupervisorSystemd, executor.SupervisorDirect))
+	f.BoolVar(&f.stopAgents, "stop-agents", false, "end the agents with the executor")
+	config.Checked(f.FlagSet, &f.keep.Versions, "keep-versions", executor.DefaultKeep.Versions, "how many replaced versions of each agent stay on the disk", config.From(0))
+	config.Checked(f.FlagSet, &f.keep.Bytes, "keep-bytes", executor.DefaultKeep.Bytes, "how many bytes replaced versions may take, all agents together", config.From[uint64](0))
+	config.Checked(f.FlagSet, &f.beat, "beat-interval", executor.DefaultBeatInterval, "how often it says that it lives", config.Lasting(shortestBeat))
 }
 
 func (f *flags) then(args []string, do func() error) error {
 	if err := config.Parse(f.FlagSet, args[1:], os.Getenv, os.Stderr); err != nil {
 		return err
-	}
-	if f.tokenFile != "" {
-		token, err := os.ReadFile(f.tokenFile)
-		if err != nil {
-			return fmt.Errorf("read the invitation: %w", err)
-		}
-		f.token = string(token)
 	}
 	return do()
 }
@@ -129,9 +172,17 @@ func (f *flags) join(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	token, err := f.invitation.token(ctx)
+	if fault.Is(err, fault.Invalid) { // what was given is no token, as a flag's value may be none
+		fmt.Fprintf(f.Output(), "%s: --%s: %v\n", f.Name(), f.invitation.given, err)
+		return config.ErrUsage
+	}
+	if err != nil {
+		return fmt.Errorf("read the invitation: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
-	id, err := executor.Join(ctx, executor.Invitation{Root: f.root, Token: f.token, URL: f.url, Log: log})
+	id, err := executor.Join(ctx, executor.Invitation{Root: f.root, Token: token, URL: f.url, ImageKeys: f.imageKeys, Log: log})
 	if err != nil {
 		return err
 	}
@@ -148,16 +199,37 @@ func (f *flags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.token != "" {
-		if err := f.join(ctx, io.Discard); err != nil {
+	comes := f.invitation.given != ""
+	if comes {
+		if err := f.join(ctx, io.Discard); err != nil && !errors.Is(err, executor.ErrDamaged) {
 			return err
 		}
 	}
-	err = executor.New(executor.Config{Root: f.root, URL: f.url, StopAgents: f.stopAgents, BeatInterval: f.beat, Log: log}).Run(ctx)
+	err = executor.New(executor.Config{Root: f.root, URL: f.url, StopAgents: f.stopAgents, Comes: comes, Supervisor: f.supervisor, BeatInterval: f.beat, Keep: &f.keep, Args: os.Args, Log: log}).Run(ctx)
 	if fault.Is(err, fault.NotFound) {
-		return fmt.Errorf("%w; join first: executor join --token TOKEN --root %s", err, f.root)
+		return fmt.Errorf("%w; join first: executor join --token-file FILE --root %s", err, f.root)
 	}
 	return err
+}
+
+func (f *flags) rehearse(ctx context.Context, out io.Writer) error {
+	log, err := f.logger()
+	if err != nil {
+		return err
+	}
+	r, err := executor.Rehearse(ctx, executor.Config{Root: f.root, URL: f.url, Log: log}, f.journal)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+func (f *flags) uninstall(ctx context.Context, dryRun bool) error {
+	log, err := f.logger()
+	if err != nil {
+		return err
+	}
+	return executor.Uninstall(ctx, executor.Config{Root: f.root, URL: f.url, Log: log}, dryRun, os.Stdout)
 }
 
 func (f *flags) health() error {
@@ -168,11 +240,7 @@ func (f *flags) health() error {
 	return s.Fresh(time.Now())
 }
 
-func (f *flags) status(out, stderr io.Writer) error {
-	if f.output != "text" && f.output != "json" {
-		fmt.Fprintf(stderr, "executor status: -o %q is not a format (want text or json)\n", f.output)
-		return config.ErrUsage
-	}
+func (f *flags) status(out io.Writer) error {
 	s, err := executor.ReadStatus(f.root)
 	if err != nil {
 		return err

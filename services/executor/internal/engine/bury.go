@@ -9,6 +9,7 @@ import (
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -18,21 +19,76 @@ import (
 // dead says whether the document says that the server is dead.
 func (e *Engine) dead() bool { return e.document.GetLife() == serverv1.Life_LIFE_DEAD }
 
-// bury makes sure that no instance is left, and deletes what only agents needed. It
-// waits for changes that are under way, and is called again after each.
-func (e *Engine) bury(ctx context.Context) error {
-	if len(e.busy) > 0 {
-		return nil
+// CodeServerDead says that a change was given up because its server is dead.
+const CodeServerDead = "SERVER_DEAD"
+
+var errServerDead = refuse(CodeServerDead, "the server is dead")
+
+// hearDeath ends the server's life when a document says so that will be followed: whatever
+// is being brought or brought back is given up then, and not proven for as long as it
+// might take. Death is for ever, so it may be heard before the document is taken.
+func (e *Engine) hearDeath(d *desiredv1.Document) {
+	if d.GetLife() != serverv1.Life_LIFE_DEAD || e.cfg.Trial {
+		return
 	}
+	older := true // also when that cannot be read: whoever takes the document finds out
+	_ = e.cfg.Journal.Read(func(tx *journal.Tx) error {
+		older = d.GetGeneration() < tx.Applied()
+		return nil
+	})
+	if !older && e.cfg.Believe(d) {
+		e.die()
+	}
+}
+
+// whileWanted gives a context that is done as well when the server is dead, unless the
+// change then goes on: a removal, and an executor that was proven already.
+func (c *change) whileWanted(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if c.rec.Verb == taskv1.Verb_VERB_REMOVE || c.rec.Proven {
+		return ctx, func() { cancel(nil) }
+	}
+	if c.life.Err() != nil {
+		cancel(errServerDead)
+	}
+	stop := context.AfterFunc(c.life, func() { cancel(errServerDead) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+func died(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errServerDead) }
+
+// unlessDead gives an error, or the server's death where that is behind it. That the journal
+// cannot be written is another matter.
+func unlessDead(ctx context.Context, err error) error {
+	if err != nil && died(ctx) && !errors.Is(err, errJournal) {
+		return errServerDead
+	}
+	return err
+}
+
+// bury makes sure that no instance is left, and deletes what only agents needed. It is
+// called again after each change, and says each time what is left.
+func (e *Engine) bury(ctx context.Context) error {
 	var instances []*journal.Instance
+	var open []*journal.Change
 	err := e.cfg.Journal.Read(func(tx *journal.Tx) (err error) {
-		instances, err = tx.Instances()
+		if instances, err = tx.Instances(); err != nil {
+			return err
+		}
+		open, err = tx.Changes()
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	begun := 0
+	if len(e.busy) > 0 || len(open) > 0 {
+		e.cfg.Left(len(instances), max(len(open), len(e.busy)))
+		return nil
+	}
+	trash, err := e.emptyTrash()
+	if err != nil {
+		return err
+	}
 	for _, i := range instances {
 		a := plan.Action{Removal: &desiredv1.Removal{Agent: i.Agent, InstanceId: i.ID}}
 		if at, ok := e.tried[changeID(a)]; ok && time.Since(at) < restAfter || len(e.busy) >= Parallel {
@@ -41,18 +97,17 @@ func (e *Engine) bury(ctx context.Context) error {
 		if err := e.begin(ctx, a); err != nil {
 			return err
 		}
-		begun++
 	}
-	if begun > 0 || len(instances) > 0 {
-		return nil // it is looked at again when one has ended, or on the timer
+	if len(instances) == 0 {
+		for _, dir := range []string{e.cfg.Root.Cache(), e.cfg.Root.Images(), e.cfg.Root.Agents()} {
+			err = errors.Join(err, removeIfOurs(dir))
+		}
+		if err != nil {
+			e.cfg.Log.Warn().Err(err).Msg("not everything was removed")
+		}
 	}
-	for _, dir := range []string{e.cfg.Root.Cache(), e.cfg.Root.Images(), e.cfg.Root.Agents()} {
-		err = errors.Join(err, removeIfOurs(dir))
-	}
-	if err != nil {
-		e.cfg.Log.Warn().Err(err).Msg("not everything was removed")
-	}
-	return ErrDead
+	e.cfg.Left(len(instances)+trash, len(e.busy))
+	return nil
 }
 
 // removeIfOurs deletes a directory of digests; what somebody else put there stays.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/probe"
+	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -29,19 +31,24 @@ type hook struct {
 // anything was switched; then sweep and the report, in every case.
 var (
 	bring = []hook{
-		{taskv1.Step_STEP_CHECK, (*change).check},   // everything that can be known before
-		{taskv1.Step_STEP_FETCH, (*change).fetch},   // the chunks
-		{taskv1.Step_STEP_VERIFY, (*change).verify}, // the whole
-		{taskv1.Step_STEP_STAGE, (*change).stage},   // unpacked and sealed
-		{taskv1.Step_STEP_SWITCH, (*change).swap},   // from here on something differs
-		{taskv1.Step_STEP_PROVE, (*change).prove},   // it works and stays up
-		{taskv1.Step_STEP_COMMIT, (*change).commit}, // the inventory says so
+		{taskv1.Step_STEP_CHECK, (*change).check},         // everything that can be known before
+		{taskv1.Step_STEP_RESERVE, (*change).reserve},     // the space
+		{taskv1.Step_STEP_FETCH, (*change).fetch},         // the chunks
+		{taskv1.Step_STEP_VERIFY, (*change).verify},       // the whole
+		{taskv1.Step_STEP_STAGE, (*change).stage},         // unpacked and sealed
+		{taskv1.Step_STEP_REHEARSE, (*change).rehearse},   // the new version checks itself
+		{taskv1.Step_STEP_REHEARSE, (*change).lookBefore}, // how the old one is
+		{taskv1.Step_STEP_SWITCH, (*change).swap},         // from here on something differs
+		{taskv1.Step_STEP_PROVE, (*change).prove},         // it works and stays up
+		{taskv1.Step_STEP_COMMIT, (*change).commit},       // the inventory says so
 	}
 	take = []hook{ // a removal
 		{taskv1.Step_STEP_CHECK, (*change).checkRemoval},
 		{taskv1.Step_STEP_SWITCH, (*change).stopAll},
-		{taskv1.Step_STEP_COMMIT, (*change).removeAll},
+		{taskv1.Step_STEP_COMMIT, (*change).setAside}, // from here on it is not installed
+		empty,
 	}
+	empty = hook{taskv1.Step_STEP_COMMIT, (*change).deleteAside}
 	undo  = hook{taskv1.Step_STEP_UNDO, (*change).undo}
 	sweep = hook{taskv1.Step_STEP_SWEEP, (*change).sweep}
 )
@@ -56,11 +63,14 @@ const forwardWithin = 10 * time.Minute
 // change is a change that is being done.
 type change struct {
 	*Engine
-	rec     *journal.Change
-	log     zerolog.Logger
-	resumed bool            // a crash interrupted it
-	notify  *probe.Notify   // open while the new one is not ready
-	unit    *supervise.Unit // the new one's process; nil when nothing runs
+	rec      *journal.Change
+	log      zerolog.Logger
+	resumed  bool               // a crash interrupted it
+	notify   *probe.Notify      // open while the new one is not ready
+	space    *space.Reservation // room that is held for what is still to be written
+	unit     supervise.Unit     // the new one's process; nil when nothing runs
+	told     int                // the process that got a signal about its configuration; 0 when none did here
+	freeBlob func()             // lets others bring the same blob; nil before this one may
 }
 
 func (e *Engine) newRun(rec *journal.Change, resumed bool) *change {
@@ -68,20 +78,25 @@ func (e *Engine) newRun(rec *journal.Change, resumed bool) *change {
 	return &change{Engine: e, rec: rec, log: log, resumed: resumed}
 }
 
-// run does a change from its start.
-func (e *Engine) run(ctx context.Context, rec *journal.Change) {
+// run does a change from its start. An error is as in finishFrom.
+func (e *Engine) run(ctx context.Context, rec *journal.Change) error {
 	c := e.newRun(rec, false)
 	c.log.Info().Str("verb", rec.Verb.String()).Msg("change begun")
 	hooks := bring
 	if rec.Verb == taskv1.Verb_VERB_REMOVE {
 		hooks = take
 	}
-	c.finishFrom(ctx, hooks)
+	return c.finishFrom(ctx, hooks)
 }
 
-// finishFrom does the hooks and whatever follows, to the report.
-func (c *change) finishFrom(ctx context.Context, hooks []hook) {
+// finishFrom does the hooks and whatever follows, to the report. An error says that the
+// journal cannot be written: the change stays open, and another one of the same agent
+// must not take its place. Only the next start can resume it.
+func (c *change) finishFrom(ctx context.Context, hooks []hook) error {
+	c.endings.begun()
+	defer c.endings.gone()
 	defer c.closeNotify()
+	defer c.giveBackSpace()
 	err := c.forward(ctx, hooks)
 	if err == nil && c.rec.Failure != nil && c.switched() {
 		err = c.backward(ctx)
@@ -89,10 +104,11 @@ func (c *change) finishFrom(ctx context.Context, hooks []hook) {
 	if err == nil {
 		err = c.settle(ctx)
 	}
-	if err != nil && !errors.Is(err, errStopped) {
-		// Only the journal or the disk can bring it here; the change stays open, and the next start resumes it.
-		c.log.Error().Err(err).Msg("change left open")
+	if err == nil || errors.Is(err, errStopped) {
+		return nil
 	}
+	c.log.Error().Err(err).Msg("change left open")
+	return fmt.Errorf("change of %s left open: %w", c.rec.Agent, err)
 }
 
 // forward does hooks until one fails, which is kept in the record and is no error.
@@ -104,18 +120,25 @@ func (c *change) forward(ctx context.Context, hooks []hook) error {
 	if time.Until(limit) <= 0 {
 		limit = time.Now().Add(forwardWithin)
 	}
-	within, cancel := context.WithDeadline(ctx, limit)
+	alive, done := c.whileWanted(ctx)
+	defer done()
+	within, cancel := context.WithDeadline(alive, limit)
 	defer cancel()
 	for _, h := range hooks {
+		late := within.Err() != nil && !journal.Touches(c.rec.Step)
+		if err := unlessDead(within, within.Err()); ctx.Err() == nil && (late || died(within)) {
+			c.fail(c.rec.Step, err) // too late to begin what could only be undone, or for nobody
+			return nil
+		}
 		err := c.step(within, h)
 		if ctx.Err() != nil {
 			return errStopped
 		}
-		if errors.Is(err, errJournal) {
+		if errors.Is(err, errJournal) || errors.Is(err, errStopped) {
 			return err
 		}
 		if err != nil {
-			c.fail(h.step, err)
+			c.fail(h.step, unlessDead(within, err))
 			return nil
 		}
 	}
@@ -190,13 +213,29 @@ func (c *change) took(s taskv1.Step, d time.Duration) {
 
 // switched says whether anything but the cache and the images may differ from before.
 func (c *change) switched() bool {
-	return c.rec.Verb != taskv1.Verb_VERB_REMOVE && !c.rec.Committed && c.rec.Step >= taskv1.Step_STEP_SWITCH && c.rec.Step <= taskv1.Step_STEP_UNDO
+	return c.rec.Verb != taskv1.Verb_VERB_REMOVE && !c.rec.Committed && journal.Touches(c.rec.Step)
+}
+
+// fromSwitch gives what follows an interruption of a switch: the switch again, and the rest.
+func fromSwitch() []hook {
+	return bring[slices.IndexFunc(bring, func(h hook) bool { return h.step == taskv1.Step_STEP_SWITCH }):]
 }
 
 // maxTail is how much of an agent's output is reported when it went wrong.
 const maxTail = 4 << 10
 
 func (c *change) fail(step taskv1.Step, err error) {
+	f := failure(step, err)
+	if journal.Touches(step) && c.rec.Verb != taskv1.Verb_VERB_REMOVE {
+		f.What = c.whatFailed(f.Code)
+		f.LogTail = supervise.Tail(c.cfg.Root.Output(c.rec.Agent), c.rec.LogOffset, maxTail)
+	}
+	c.rec.Failure = f
+	c.log.Warn().Str(logs.Step, step.String()).Str(logs.Code, f.Code).Str(logs.Reason, f.Reason).Msg("change went wrong")
+}
+
+// failure says where and why a change went wrong, with a stable code.
+func failure(step taskv1.Step, err error) *journal.Failure {
 	f := &journal.Failure{Step: step, Code: "INTERNAL", Reason: oneLine(err)}
 	switch r := fault.RefusalOf(err); {
 	case r != nil:
@@ -206,11 +245,7 @@ func (c *change) fail(step taskv1.Step, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Code = codeTimedOut
 	}
-	if step >= taskv1.Step_STEP_SWITCH && c.rec.Verb != taskv1.Verb_VERB_REMOVE {
-		f.LogTail = supervise.Tail(c.cfg.Root.Output(c.rec.Agent), c.rec.LogOffset, maxTail)
-	}
-	c.rec.Failure = f
-	c.log.Warn().Str(logs.Step, step.String()).Str(logs.Code, f.Code).Str(logs.Reason, f.Reason).Msg("change went wrong")
+	return f
 }
 
 func oneLine(err error) string {

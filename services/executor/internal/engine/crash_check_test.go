@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
 )
 
 // stepOf gives the step in which an executor was that passed these points.
@@ -54,11 +55,16 @@ func (l *life) trueAtDeath(task, step string) error {
 			return err
 		}
 		begun, isStep := taskv1.Step_value["STEP_"+strings.ToUpper(step)]
-		if !isStep || len(changes) != 1 || changes[0].Step < taskv1.Step(begun) {
+		if !isStep || len(changes) != 1 || place(changes[0].Step) < place(taskv1.Step(begun)) {
 			return fmt.Errorf("it was in %q, which the journal does not know: %d open changes", step, len(changes))
 		}
 		return nil
 	})
+}
+
+// place says how far a step is in a change.
+func place(s taskv1.Step) int {
+	return tally.Place(strings.ToLower(strings.TrimPrefix(s.String(), "STEP_")))
 }
 
 // look gives the version that the journal says is there, and everything that is not as it must be.
@@ -85,7 +91,7 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 		complain("%d instances", len(instances))
 	}
 	if len(instances) == 1 {
-		version = instances[0].Image.GetVersion()
+		version = versionWith(instances[0])
 	}
 	bad = append(bad, l.endsOnce(s, o, task, ended)...)
 	if ended != nil && version != o.after(l.have) {
@@ -94,14 +100,18 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 	if ended == nil && version != l.have {
 		complain("the task did not end, but the inventory says %q", version)
 	}
-	bad = append(bad, l.leftovers()...)
+	waiting := l.waiting(o, ended != nil)
+	bad = append(bad, l.leftovers(waiting)...)
+	bad = append(bad, l.listening(s, o, version)...)
 	if version == "" {
-		if left, pids := l.left(), l.pids(); len(left)+len(pids) != 0 {
+		left := slices.DeleteFunc(l.left(), waiting)
+		if pids := l.pids(); len(left)+len(pids) != 0 {
 			complain("left: %v, processes %v", left, pids)
 		}
 		return version, bad
 	}
-	bad = append(bad, l.wholeOnDisk(s, instances[0])...)
+	bad = append(bad, l.wholeOnDisk(s, instances[0], waiting)...)
+	bad = append(bad, l.configuredOnDisk(instances[0])...)
 	return version, append(bad, l.oneProcess(s, instances[0])...)
 }
 
@@ -125,11 +135,21 @@ func (l *life) endsOnce(s *session, o operation, task string, ended *journal.End
 	return bad
 }
 
+// waiting tells what an interrupted change left for the next try: the chunks or the image
+// of the version that is to come, until the task has ended.
+func (l *life) waiting(o operation, ended bool) func(name string) bool {
+	digest := l.images[o.agent+o.version].GetBlob().GetDigest()
+	own := []string{l.root.Relative(l.root.CacheOf(digest)), l.root.Relative(l.root.Image(digest))}
+	return func(name string) bool {
+		return o.version != "" && !ended && slices.ContainsFunc(own, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+	}
+}
+
 // leftovers lists what must be nowhere: unfinished files, sockets and caches.
-func (l *life) leftovers() (bad []string) {
+func (l *life) leftovers(waiting func(name string) bool) (bad []string) {
 	_ = filepath.WalkDir(string(l.root), func(path string, d fs.DirEntry, err error) error {
 		name := l.root.Relative(path)
-		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) || strings.HasPrefix(name, "cache/") || d.Type() == fs.ModeSocket || strings.HasPrefix(filepath.Base(path), "notify-") {
+		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) || strings.HasPrefix(name, "cache/") && !waiting(name) || d.Type() == fs.ModeSocket || strings.HasPrefix(filepath.Base(path), "notify-") {
 			bad = append(bad, fmt.Sprintf("%s is left (%v)", name, err))
 		}
 		return nil
@@ -138,7 +158,7 @@ func (l *life) leftovers() (bad []string) {
 }
 
 // wholeOnDisk looks whether the link leads to the one image that is there, whole.
-func (l *life) wholeOnDisk(s *session, i *journal.Instance) (bad []string) {
+func (l *life) wholeOnDisk(s *session, i *journal.Instance, waiting func(name string) bool) (bad []string) {
 	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	digest := i.Image.Digest()
 	if got, want := hexOf(s.linked(i.Agent)), hexOf(digest); got != want {
@@ -153,10 +173,35 @@ func (l *life) wholeOnDisk(s *session, i *journal.Instance) (bad []string) {
 	if got, err := os.ReadFile(filepath.Join(l.root.Image(digest), "bin/agent")); !bytes.Equal(got, agentBinary) {
 		complain("the program has %d bytes, not its own %d: %v", len(got), len(agentBinary), err)
 	}
-	if entries, err := os.ReadDir(l.root.Images()); len(entries) != 1 {
-		complain("%d images: %v", len(entries), err)
+	images, err := filepath.Glob(l.root.Path("images", "*"))
+	want := append(l.keptOnDisk(s, i.Agent, complain), l.root.Image(digest))
+	slices.Sort(want)
+	images = slices.DeleteFunc(images, func(path string) bool { return !slices.Contains(want, path) && waiting(l.root.Relative(path)) })
+	if !slices.Equal(images, want) {
+		complain("images %v, want %v: %v", images, want, err)
 	}
 	return bad
+}
+
+// keptOnDisk gives the directories of the kept versions of the agent, which must be whole.
+func (l *life) keptOnDisk(s *session, agent string, complain func(string, ...any)) (dirs []string) {
+	err := s.j.Read(func(tx *journal.Tx) error {
+		kept, err := tx.Kept()
+		if len(kept) > 1 || len(kept[agent]) > crashKeep.Versions {
+			complain("kept: %v", kept)
+		}
+		for _, k := range kept[agent] {
+			if mark, err := s.images.Whole(k.Image.Digest()); err != nil || mark.Version != k.Image.GetVersion() {
+				complain("the kept image is %+v: %v", mark, err)
+			}
+			dirs = append(dirs, l.root.Image(k.Image.Digest()))
+		}
+		return err
+	})
+	if err != nil {
+		complain("journal: %v", err)
+	}
+	return dirs
 }
 
 // oneProcess looks whether exactly the process runs that the record says, from the image.
@@ -166,6 +211,12 @@ func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
 	if i.Image.GetKind() != agentv1.Kind_KIND_DAEMON {
 		if len(pids) != 0 {
 			complain("processes %v of an agent that has none", pids)
+		}
+		return bad
+	}
+	if bySystemd() { // which has no record but its own
+		if u := s.knownUnit(i.Agent, i.Image.GetId()); u == nil || !slices.Equal(pids, []int{u.Status().Pid}) {
+			complain("processes %v, not those of its unit", pids)
 		}
 		return bad
 	}
@@ -194,6 +245,8 @@ func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
 func (l *life) everything(s *session) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, "processes", l.pids())
+	inode, _ := s.sockets.Inode("cn-agent", l.at)
+	fmt.Fprintln(&out, "socket", inode)
 	_ = filepath.WalkDir(string(l.root), func(path string, d fs.DirEntry, err error) error {
 		name := l.root.Relative(path)
 		if err != nil || name == "executor" {
@@ -206,7 +259,7 @@ func (l *life) everything(s *session) string {
 		}
 		target, _ := os.Readlink(path)
 		fmt.Fprintln(&out, name, info.Mode(), target)
-		if info.Mode().IsRegular() && filepath.Base(path) != "output.log" {
+		if info.Mode().IsRegular() && filepath.Base(path) != "output.log" && filepath.Base(path) != "seen" {
 			fmt.Fprintln(&out, "  size", info.Size())
 		}
 		return nil

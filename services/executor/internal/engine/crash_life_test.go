@@ -24,15 +24,22 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
 )
 
 // life is one server on which the operations are done and interrupted one after another.
 type life struct {
 	*workbench
-	disk   *disk // nil when only the process is killed
+	disk   *powercut.Disk // nil when only the process is killed
+	stand  *stand         // the bus that chunks come from; nil when they come from the shelf
 	images map[string]*imagev1.Manifest
 	have   string // the version that is there, or ""
 	tmp    string
+	at     string   // the address of the sockets
+	inode  uint64   // of the socket that is open there, or 0
+	came   int      // how many chunks had come when it was killed
+	lost   []string // what the fetch after a kill did not find or fetched again
 }
 
 // kill says when an executor is killed: at a point, or so long after it began.
@@ -60,29 +67,48 @@ type result struct {
 	bad  []string
 }
 
+func (r result) outcome() tally.Outcome {
+	switch {
+	case len(r.bad) > 0:
+		return tally.Bad
+	case r.now == r.had:
+		return tally.Old
+	}
+	return tally.New
+}
+
 // rehearsal is what an operation is when nothing interrupts it.
 type rehearsal struct {
 	points []string
 	span   time.Duration
 }
 
-func newLife(t *testing.T, d *disk) *life {
+func newLife(t *testing.T, of []operation) *life {
 	t.Helper()
-	l := &life{workbench: newBench(t), disk: d, images: map[string]*imagev1.Manifest{}, tmp: t.TempDir()}
-	if d != nil {
-		l.root = layout.Root(filepath.Join(d.mount, "root"))
-		d.before = l.endAll
-	}
-	for _, o := range operations {
-		if o.version != "" {
-			l.images[o.agent+o.version] = l.image(o.agent, o.version, o.what, append(o.how, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 20 })...)
+	l := &life{workbench: newBench(t), images: map[string]*imagev1.Manifest{}, tmp: t.TempDir(), at: ownAddress(t)}
+	for _, o := range of {
+		if o.version == "" {
+			continue
 		}
+		how := append(slices.Clone(o.how), func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 20 })
+		if o.socket {
+			how = append(how, listens(l.at))
+		}
+		l.images[o.agent+o.version] = l.image(o.agent, plainOf(o.version), o.what, how...)
 	}
+	return l
+}
+
+// on puts a life on a disk whose power can be cut.
+func (l *life) on(d *powercut.Disk) *life {
+	l.disk, l.root = d, layout.Root(filepath.Join(d.Mount, "root"))
+	d.Before = l.endAll
 	return l
 }
 
 // endAll ends every agent of this life, as a power cut does.
 func (l *life) endAll() {
+	l.killAgents()
 	for {
 		pids := l.pids()
 		if len(pids) == 0 {
@@ -102,13 +128,13 @@ func (l *life) next(o operation) (task string) {
 	l.settleDocument()
 	l.doc.Entries = nil
 	if l.have != "" { // what was undone is not wanted any more
-		l.want(proto.Clone(l.images[o.agent+l.have]).(*imagev1.Manifest))
+		l.bring(o.agent, l.have)
 		l.settleDocument()
 	}
 	if o.version == "" {
 		return l.unwant(o.agent, instanceOf(o.agent))
 	}
-	return l.want(proto.Clone(l.images[o.agent+o.version]).(*imagev1.Manifest))
+	return l.bring(o.agent, o.version)
 }
 
 // rehearse does an operation without an interruption.
@@ -138,9 +164,10 @@ func (l *life) rehearse(o operation) rehearsal {
 
 // do does an operation, interrupts it, starts again without the bus, looks, starts once
 // more, gives the document back, and looks at the end.
-func (l *life) do(o operation, k kill) result {
-	res := result{step: "start", had: l.have, now: l.have}
+func (l *life) do(o operation, k kill) (res result) {
+	res = result{step: "start", had: l.have, now: l.have}
 	task := l.next(o)
+	defer l.connecting(o)(&res)
 	if k != (kill{}) {
 		var err error
 		if res.step, err = l.interrupt(k, task); err != nil {
@@ -152,8 +179,8 @@ func (l *life) do(o operation, k kill) result {
 	if res.bad = bad; len(bad) > 0 {
 		return res
 	}
-	res.bad = l.back(o, task, seen)
-	l.have = o.after(l.have)
+	res.bad = append(l.back(o, task, seen), l.lost...)
+	l.have, l.came, l.lost = o.after(l.have), 0, nil
 	return res
 }
 
@@ -203,6 +230,9 @@ func (l *life) interrupt(k kill, task string) (step string, err error) {
 	trace := filepath.Join(l.tmp, "trace")
 	_ = os.Remove(trace)
 	c := child{Root: l.root, Shelf: l.shelf, Document: l.write(), KillAt: k.point, Trace: trace}
+	if l.stand != nil {
+		c.Bus = &l.stand.login
+	}
 	if err := l.slay(c, k.after); err != nil {
 		return "start", err
 	}
@@ -210,7 +240,8 @@ func (l *life) interrupt(k kill, task string) (step string, err error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "start", err
 	}
-	step = stepOf(strings.Split(string(data), "\n"))
+	passed := strings.Split(string(data), "\n")
+	step, l.came = stepOf(passed), chunksOf(passed)
 	if err := l.trueAtDeath(task, step); err != nil || !k.again {
 		return step, err
 	}
@@ -246,7 +277,8 @@ func (l *life) slay(c child, after time.Duration) error {
 		return fmt.Errorf("the executor was to be killed at %q after %s, but ended with %v: %s", c.KillAt, after, cmd.ProcessState, said.String())
 	}
 	if l.disk != nil {
-		return l.disk.cut()
+		l.inode = 0 // nobody held it through the cut
+		return l.disk.Cut()
 	}
 	return nil
 }
@@ -268,14 +300,19 @@ func (l *life) open(failPoint func(string)) (*session, error) {
 		return nil, err
 	}
 	recovered := make(chan struct{})
-	e := New(testConfig(l.root, l.shelf, j, zerolog.Nop(), func(p string) {
+	cfg := testConfig(l.root, l.shelf, j, zerolog.Nop(), func(p string) {
 		if p == "recovered" {
 			close(recovered)
 		}
 		if failPoint != nil {
 			failPoint(p)
 		}
-	}))
+	})
+	cfg.Keep = crashKeep
+	if l.stand != nil {
+		cfg.Fetcher = again{newChunkwise(l.stand.conn, l.root, cfg.FailPoint), l}
+	}
+	e := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	go func() { failed <- e.Run(ctx) }()

@@ -13,6 +13,9 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
 )
 
 // How often each operation is interrupted; make crash says more. Without them it is a
@@ -20,9 +23,14 @@ import (
 const (
 	killsVariable = "GARRISON_KILLS"
 	cutsVariable  = "GARRISON_CUTS"
+	// withinVariable bounds each test's time, as in 20m; then it does as many as it can.
+	withinVariable = "GARRISON_WITHIN"
 	// firstVariable says that the first bad one is enough, as for a seeded bug.
 	firstVariable = "GARRISON_FIRST_BAD"
 )
+
+// diskSize is enough for an agent's versions and the room that a change reserves.
+const diskSize = 128 << 20
 
 // operation is one change in an agent's life.
 type operation struct {
@@ -30,25 +38,49 @@ type operation struct {
 	version, what string // what is brought, or nothing for a removal
 	how           []func(*imagev1.Manifest)
 	ends          taskv1.State
+	socket        bool // the version before, the one after, or both are handed a socket
 }
 
 // operations are a life: each starts from where the one before it ends.
 var operations = []operation{
-	{"install", "cn-agent", "1.0.0", "ready", nil, taskv1.State_STATE_SUCCEEDED},
-	{"upgrade, restart", "cn-agent", "2.0.0", "ready", nil, taskv1.State_STATE_SUCCEEDED},
-	{"upgrade, overlap", "cn-agent", "3.0.0", "ready", []func(*imagev1.Manifest){overlap}, taskv1.State_STATE_SUCCEEDED},
-	{"undo, restart", "cn-agent", "4.0.0", "crash", nil, taskv1.State_STATE_UNDONE},
-	{"undo, overlap", "cn-agent", "5.0.0", "crash", []func(*imagev1.Manifest){overlap}, taskv1.State_STATE_UNDONE},
-	{"remove", "cn-agent", "", "", nil, taskv1.State_STATE_SUCCEEDED},
-	{"undo of an install", "cn-agent", "0.9.0", "crash", nil, taskv1.State_STATE_UNDONE},
-	{"install files", "gz-tools", "1.0.0", "", []func(*imagev1.Manifest){kind(agentv1.Kind_KIND_FILES)}, taskv1.State_STATE_SUCCEEDED},
-	{"upgrade files", "gz-tools", "2.0.0", "", []func(*imagev1.Manifest){kind(agentv1.Kind_KIND_FILES)}, taskv1.State_STATE_SUCCEEDED},
-	{"remove files", "gz-tools", "", "", nil, taskv1.State_STATE_SUCCEEDED},
+	{"install", "cn-agent", "1.0.0", "ready", nil, good, false},
+	{"upgrade, restart", "cn-agent", "2.0.0", "ready", nil, good, false},
+	{"upgrade, overlap", "cn-agent", "3.0.0", "ready", beside, good, false},
+	{"undo, restart", "cn-agent", "4.0.0", "crash", nil, undone, false},
+	{"undo, overlap", "cn-agent", "5.0.0", "crash", beside, undone, false},
+	{"configure, first", "cn-agent", "6.0.0+info", "", told, good, false},
+	{"configure, signal", "cn-agent", "6.0.0+debug", "", told, good, false},
+	{"undo, signal", "cn-agent", "6.0.0+bad", "", told, undone, false},
+	{"upgrade, configured", "cn-agent", "7.0.0+info", "", anew, good, false},
+	{"configure, restart", "cn-agent", "7.0.0+debug", "", anew, good, false},
+	{"undo, configured", "cn-agent", "7.0.0+bad", "", anew, undone, false},
+	{"undo to configured", "cn-agent", "8.0.0", "crash", beside, undone, false},
+	{"remove", "cn-agent", "", "", nil, good, false},
+	{"undo of an install", "cn-agent", "0.9.0", "crash", nil, undone, false},
+	{"undo, rehearsal", "cn-agent", "0.9.1+wrong", "", anew, undone, false},
+	{"install, socket", "cn-agent", "1.1.0", "serve", beside, good, true},
+	{"upgrade, socket", "cn-agent", "2.1.0", "serve", beside, good, true},
+	{"upgrade, waiting", "cn-agent", "3.1.0", "serve", nil, good, true},
+	{"undo, socket", "cn-agent", "4.1.0", "crash", beside, undone, true},
+	{"remove, socket", "cn-agent", "", "", nil, good, true},
+	{"install files", "gz-tools", "1.0.0", "", onlyFiles, good, false},
+	{"upgrade files", "gz-tools", "2.0.0", "", onlyFiles, good, false},
+	{"remove files", "gz-tools", "", "", nil, good, false},
 }
+
+const (
+	good   = taskv1.State_STATE_SUCCEEDED
+	undone = taskv1.State_STATE_UNDONE
+)
+
+var (
+	beside    = []func(*imagev1.Manifest){overlap}
+	onlyFiles = []func(*imagev1.Manifest){kind(agentv1.Kind_KIND_FILES)}
+)
 
 // after says what is there when the operation has ended, if had was there before.
 func (o operation) after(had string) string {
-	if o.ends == taskv1.State_STATE_UNDONE {
+	if o.ends == undone {
 		return had
 	}
 	return o.version
@@ -56,35 +88,42 @@ func (o operation) after(had string) string {
 
 // usually says how often it is killed when nobody says it: half a minute is enough for every day.
 func (o operation) usually() int {
-	if o.agent != "cn-agent" {
+	if o.agent != "cn-agent" || o.socket || hasLevel(o.version) {
 		return 3
 	}
 	return 8
 }
 
 func TestAnExecutorKilledAtAnyInstantLeavesOneWholeVersionAndATrueJournal(t *testing.T) {
-	r := newRound(t, "SIGKILL", killsVariable)
-	r.run(t, 2*runtime.GOMAXPROCS(0), func(t *testing.T) *life { return newLife(t, nil) })
+	r := newRound(t, "SIGKILL", killsVariable, operations)
+	r.run(t, 2*runtime.GOMAXPROCS(0), func(t *testing.T) *life { return newLife(t, operations) })
 }
 
 func TestAMachineThatLosesPowerAtAnyInstantLeavesOneWholeVersionAndATrueJournal(t *testing.T) {
-	r := newRound(t, "power cut", cutsVariable)
-	if why := noDisks(t); why != "" {
+	r := newRound(t, "power cut", cutsVariable, operations)
+	r.skipWithoutDisks(t)
+	r.run(t, 2, func(t *testing.T) *life { return newLife(t, operations).on(powercut.New(t, diskSize)) })
+}
+
+func (r *round) skipWithoutDisks(t *testing.T) {
+	t.Helper()
+	if why := powercut.Unable(t); why != "" {
 		fmt.Printf("\n%s: SKIPPED: %s\n", r.title, why)
 		t.Skip(why)
 	}
 	if r.kills == 0 {
 		r.kills = 1
 	}
-	r.run(t, 2, func(t *testing.T) *life { return newLife(t, newDisk(t)) })
 }
 
 // round is what a test does: so many interruptions of each operation.
 type round struct {
 	title    string
-	kills    int // of each operation; 0 means as usual
+	of       []operation
+	kills    int       // of each operation; 0 means as usual
+	until    time.Time // no more are begun after it; zero means as many as kills says
 	firstBad bool
-	table    table
+	tally    *tally.Tally
 
 	mu     sync.Mutex
 	next   int
@@ -92,21 +131,33 @@ type round struct {
 	badSet bool
 }
 
-func newRound(t *testing.T, title, variable string) *round {
+func newRound(t *testing.T, title, variable string, of []operation) *round {
 	t.Helper()
-	r := &round{title: title, firstBad: os.Getenv(firstVariable) != "", dry: map[string]rehearsal{}}
+	r := &round{title: title, of: of, firstBad: os.Getenv(firstVariable) != "", dry: map[string]rehearsal{}}
+	var names []string
+	for _, o := range of {
+		names = append(names, o.name)
+	}
+	r.tally = tally.Begin(title, names...)
 	if v := os.Getenv(variable); v != "" {
 		var err error
 		if r.kills, err = strconv.Atoi(v); err != nil {
 			t.Fatalf("%s: %v", variable, err)
 		}
 	}
+	if v := os.Getenv(withinVariable); v != "" {
+		within, err := time.ParseDuration(v)
+		if err != nil {
+			t.Fatalf("%s: %v", withinVariable, err)
+		}
+		r.until = time.Now().Add(within)
+	}
 	return r
 }
 
 func (r *round) run(t *testing.T, lives int, begin func(*testing.T) *life) {
 	rehearsed := begin(t)
-	for _, o := range operations {
+	for _, o := range r.of {
 		r.dry[o.name] = rehearsed.rehearse(o)
 	}
 	began := time.Now()
@@ -118,8 +169,8 @@ func (r *round) run(t *testing.T, lives int, begin func(*testing.T) *life) {
 			})
 		}
 	})
-	if bad := r.table.print(os.Stdout, r.title, time.Since(began)); bad > 0 {
-		t.Errorf("%d of the interruptions left something bad", bad)
+	if bad, err := r.tally.Print(os.Stdout, time.Since(began)); bad > 0 || err != nil {
+		t.Errorf("%d of the interruptions left something bad (%v)", bad, err)
 	}
 }
 
@@ -129,12 +180,12 @@ func (r *round) live(t *testing.T, begin func(*testing.T) *life) {
 	for {
 		turn := r.turn()
 		any := false
-		for _, o := range operations {
+		for _, o := range r.of {
 			k, ok := r.kill(o, turn)
 			any = any || ok
 			res := l.do(o, k)
 			if ok || len(res.bad) > 0 {
-				r.table.add(o, res)
+				r.tally.Add(o.name, res.step, res.outcome())
 			}
 			if len(res.bad) > 0 {
 				t.Errorf("%s, %s, in %s: %v", o.name, k, res.step, res.bad)
@@ -177,7 +228,7 @@ func (r *round) kill(o operation, turn int) (kill, bool) {
 		most = o.usually()
 	}
 	switch {
-	case turn >= most:
+	case turn >= most, !r.until.IsZero() && time.Now().After(r.until):
 		return kill{}, false
 	case most < len(dry.points) && rand.IntN(3) > 0:
 		return kill{point: dry.points[rand.IntN(len(dry.points))]}, true

@@ -18,4 +18,12 @@
 //  6. At most Parallel changes are under way, one for an agent.
 //  7. An agent's sockets are open from before the switch until no version in the
 //     inventory names them: a change closes none that it does not replace.
+//  8. A new program of the executor itself takes its place only after it was proven in it;
+//     until then the old one is a step away, and so it is undone like any other change.
+//  9. An agent's configuration is rendered, whole and durable, before anything is touched,
+//     and its link goes with the image's, there and back. A process whose image stays is
+//     told of a change or started anew only when what it reads, or how it is run, differs.
+//  10. A removal moves everything that it deletes aside in one step. One that fails before it
+//     leaves the agent whole; after it the agent is gone, and what could not be deleted is in
+//     the journal and tried again.
 package engine

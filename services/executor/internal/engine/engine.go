@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -28,27 +28,33 @@ import (
 // Parallel is how many changes are under way at most.
 const Parallel = 4
 
-// ErrDead is what Run returns when a document said that the server is dead, and every agent is gone.
-var ErrDead = errors.New("the server is dead")
-
 // Fetcher brings every chunk of a blob into the cache, each one verified. It tries until
 // ctx is done or it is known that it cannot work.
 type Fetcher interface {
 	Fetch(ctx context.Context, b *imagev1.Blob, progress func(done uint64)) error
 }
 
-// Config is what an engine needs. Everything but Progress and FailPoint must be set.
+// Config is what an engine needs. Everything but LookEvery, LookRest, Progress, Self, Trial and FailPoint must be set.
 type Config struct {
 	Root       layout.Root
 	ServerID   string
 	BootID     string
+	Version    string // the executor's own
 	Journal    *journal.Journal
 	Fetcher    Fetcher
 	Sysinfo    func(context.Context) *serverv1.Sysinfo
 	Progress   func(*taskv1.Progress) // told while a task runs; must not block
-	Policy     supervise.Policy
-	CheckEvery time.Duration // how often the agents' health is looked at
-	StopAgents bool          // end the agents with the executor
+	Supervisor supervise.Supervisor
+	Keep       Keep                           // which replaced versions stay on the disk
+	CheckEvery time.Duration                  // how often the agents' health is looked at
+	LookEvery  time.Duration                  // how often it is looked whether the machine was changed; 0 means a minute
+	LookRest   time.Duration                  // how long after such a change the next one waits; 0 means ten minutes
+	StopAgents bool                           // end the agents with the executor
+	Self       Self                           // how the executor replaces itself; nil when it cannot
+	Trial      bool                           // this executor is on trial: it keeps agents running and changes nothing else
+	Trust      func(*imagev1.Manifest) error  // refuses an image that nobody vouches for; nil trusts all
+	Believe    func(*desiredv1.Document) bool // says whether a document that is not older may be followed; nil means yes
+	Left       func(instances, changes int)   // told what is left of the agents while the server is dead; may be nil
 	Log        zerolog.Logger
 	FailPoint  func(point string) // for tests: told between the steps of a change
 }
@@ -59,22 +65,45 @@ type Engine struct {
 	images  *imagedir.Images
 	sockets *sockets.Set
 
-	offers  chan *desiredv1.Document // the newest document that was not taken yet
-	ended   chan string              // agents whose change has ended
-	stirred chan struct{}            // an agent changed by itself
+	offers   chan *desiredv1.Document // the newest document that was not taken yet
+	ended    chan changeEnd           // changes that have ended
+	ready    chan struct{}            // closed when everything is taken over
+	gives    chan error               // why this process gives its place to another one
+	stirred  chan struct{}            // an agent changed by itself
+	checked  chan struct{}            // the agents' health was checked
+	machines chan machine             // what the machine is, when it was looked at
+	turns    chan struct{}            // who asks whether the loop turns
+
+	reserving sync.Mutex // held while a change looks for room
+	keeping   sync.Mutex // held while kept versions are given up
 
 	mu    sync.Mutex
-	units map[string]map[string]*supervise.Unit // by agent and image id
-	sick  map[string]string                     // why an agent's probe fails, by agent
-	steps map[string]taskv1.Step                // what is being done, by agent
+	units map[string]map[string]supervise.Unit // by agent and image id
+	sick  map[string]string                    // why an agent's probe fails, by agent
+	steps map[string]taskv1.Step               // what is being done, by agent
+
+	blobs   map[string]chan struct{} // closed when the change ends that brings a blob, by digest
+	settled map[string]time.Time     // when an agent's last change ended
+	said    *reportv1.AgentsReport   // what was last said to be there
+
+	endings endings
+
+	life context.Context // done once it is known that the server is dead
+	die  context.CancelFunc
 
 	// Owned by Run's goroutine.
 	document *desiredv1.Document
 	busy     map[string]bool
+	checking bool // the agents' health
+	reading  bool // what the machine is
 	tried    map[string]time.Time
-	said     *reportv1.AgentsReport
-	sysinfo  *serverv1.Sysinfo
-	changes  sync.WaitGroup
+
+	sysinfo   *serverv1.Sysinfo // what was last said that the machine is
+	changedAt time.Time         // when it last changed by itself
+
+	changes sync.WaitGroup
+	alone   string // the agent whose change is, or was last, the executor's own
+	leaving error  // a *HandOver or *Replace that was noticed
 }
 
 // New gives an engine.
@@ -85,19 +114,46 @@ func New(cfg Config) *Engine {
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) {}
 	}
+	if cfg.Trust == nil {
+		cfg.Trust = func(*imagev1.Manifest) error { return nil }
+	}
+	if cfg.Believe == nil {
+		cfg.Believe = func(*desiredv1.Document) bool { return true }
+	}
+	if cfg.Left == nil {
+		cfg.Left = func(int, int) {}
+	}
+	cfg.LookEvery, cfg.LookRest = cmp.Or(cfg.LookEvery, lookEvery), cmp.Or(cfg.LookRest, lookRest)
 	e := &Engine{
 		cfg: cfg, images: imagedir.New(cfg.Root),
-		offers: make(chan *desiredv1.Document, 1), ended: make(chan string, Parallel), stirred: make(chan struct{}, 1),
-		units: map[string]map[string]*supervise.Unit{}, sick: map[string]string{},
-		steps: map[string]taskv1.Step{},
-		busy:  map[string]bool{}, tried: map[string]time.Time{},
+		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel), stirred: make(chan struct{}, 1), checked: make(chan struct{}), machines: make(chan machine), turns: make(chan struct{}),
+		ready: make(chan struct{}), gives: make(chan error, 1),
+		units: map[string]map[string]supervise.Unit{}, sick: map[string]string{},
+		steps: map[string]taskv1.Step{}, settled: map[string]time.Time{}, blobs: map[string]chan struct{}{},
+		busy: map[string]bool{}, tried: map[string]time.Time{},
 	}
+	e.life, e.die = context.WithCancel(context.Background())
 	e.sockets = e.newSockets()
 	return e
 }
 
-// Offer hands over a document. It never blocks; an older one that waits is replaced.
+// Ready is closed when Run has recovered: the journal was read and the agents taken over.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Turn returns when Run's loop has come to its beginning again, or ctx is done.
+func (e *Engine) Turn(ctx context.Context) error {
+	select {
+	case e.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Offer hands over a document. It never blocks; an older one that waits is replaced. That
+// the server is dead is heard at once, also while Run still finishes what was interrupted.
 func (e *Engine) Offer(d *desiredv1.Document) {
+	e.hearDeath(d)
 	for {
 		select {
 		case e.offers <- d:
@@ -114,7 +170,9 @@ func (e *Engine) Offer(d *desiredv1.Document) {
 	}
 }
 
-// Run recovers and then converges until ctx is done, which is no error, or the server is dead.
+// Run recovers and then converges until ctx is done, which is no error, or another process
+// is to take this one's place: then it gives a *HandOver or a *Replace. Once the server is
+// dead and its agents are gone it only watches.
 func (e *Engine) Run(ctx context.Context) error {
 	for _, dir := range []string{e.cfg.Root.Agents(), e.cfg.Root.Images(), e.cfg.Root.Cache()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -125,9 +183,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.recover(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := e.sayStart(ctx); err != nil {
+	if e.givesPlace() {
+		return e.leaving
+	}
+	if err := e.sayAgents("", true); err != nil { // whatever was said before
 		return err
 	}
+	close(e.ready)
 	e.cfg.FailPoint("recovered")
 	err := e.loop(ctx)
 	e.changes.Wait()
@@ -137,27 +199,50 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) loop(ctx context.Context) error {
 	check := time.NewTicker(e.cfg.CheckEvery)
 	defer check.Stop()
-	info := time.NewTicker(sysinfoEvery)
+	info := time.NewTicker(e.cfg.LookEvery)
 	defer info.Stop()
+	looks, stop := context.WithCancel(ctx)
+	defer stop() // nobody waits for what is being looked at when this process gives its place
+	e.lookAtMachine(looks)
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case d := <-e.offers:
-			err = e.take(ctx, d)
-		case agent := <-e.ended:
-			delete(e.busy, agent)
-			err = e.converge(ctx)
+			if err = e.take(ctx, d); err == nil {
+				err = e.lookForRequests(looks)
+			}
+		case c := <-e.ended:
+			if err = c.err; err == nil {
+				delete(e.busy, c.agent)
+				err = e.converge(ctx)
+			}
+			if len(e.busy) == 0 { // once for all that ended together
+				e.lookAtMachine(looks)
+			}
+		case <-e.turns:
 		case <-e.stirred:
 			err = e.sayAgents("", false)
 		case <-check.C:
-			e.checkHealth(ctx)
-			err = errors.Join(e.sayAgents("", false), e.converge(ctx))
+			e.checkHealth(looks)
+			err = e.converge(ctx)
+		case <-e.checked:
+			e.checking = false
+			err = e.sayAgents("", false)
 		case <-info.C:
-			err = e.saySysinfo(ctx, "", false)
+			e.lookAtMachine(looks)
+		case m := <-e.machines:
+			e.reading = false
+			err = e.answer(looks, m)
 		}
-		if err == nil && e.dead() {
+		switch {
+		case err != nil || e.cfg.Trial:
+		case e.givesPlace():
+			if len(e.busy) == 0 {
+				return e.leaving
+			}
+		case e.dead():
 			err = e.bury(ctx)
 		}
 		if err != nil {
@@ -166,23 +251,31 @@ func (e *Engine) loop(ctx context.Context) error {
 	}
 }
 
-// take makes a document the one to converge to, unless it is older than one taken before.
+// take makes a document the one to converge to, unless it is older than one taken
+// before, or not to be believed.
 func (e *Engine) take(ctx context.Context, d *desiredv1.Document) error {
-	stale := false
+	if e.cfg.Trial {
+		return nil // whoever runs after the trial takes it
+	}
+	passed := false
 	err := e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		if stale = d.GetGeneration() < tx.Applied(); stale || d.GetGeneration() == tx.Applied() {
+		passed = d.GetGeneration() < tx.Applied() || !e.cfg.Believe(d)
+		if passed || d.GetGeneration() == tx.Applied() {
 			return nil
 		}
 		return tx.SetApplied(d.GetGeneration())
 	})
-	if err != nil || stale {
+	if err != nil || passed {
 		return err
 	}
 	if !proto.Equal(d, e.document) {
 		e.cfg.Log.Info().Uint64("generation", d.GetGeneration()).Int("count", len(d.GetEntries())).Msg("document taken")
 	}
 	e.document = d
-	if err := e.answerRequests(ctx); err != nil {
+	if err := e.sweepUnasked(); err != nil {
+		e.cfg.Log.Warn().Err(err).Msg("images not swept")
+	}
+	if _, err := e.emptyTrash(); err != nil {
 		return err
 	}
 	if err := e.repeatEnds(); err != nil {
@@ -193,7 +286,7 @@ func (e *Engine) take(ctx context.Context, d *desiredv1.Document) error {
 
 // converge begins the changes that may begin now.
 func (e *Engine) converge(ctx context.Context) error {
-	if e.document == nil || e.dead() {
+	if e.document == nil || e.dead() || e.cfg.Trial || e.givesPlace() {
 		return nil
 	}
 	s, err := e.situation()
@@ -201,7 +294,7 @@ func (e *Engine) converge(ctx context.Context) error {
 		return err
 	}
 	for _, a := range plan.Next(e.document, s) {
-		if len(e.busy) >= Parallel {
+		if len(e.busy) >= Parallel || !e.mayBegin(a) {
 			return nil
 		}
 		if err := e.begin(ctx, a); err != nil {
@@ -226,7 +319,7 @@ func (e *Engine) leave() {
 	for _, u := range e.allUnits() {
 		all.Go(func() {
 			u.Leave()
-			if !e.cfg.StopAgents {
+			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil {
 				return
 			}
 			if err := u.Stop(); err != nil {

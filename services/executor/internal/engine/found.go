@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"context"
 	"encoding/hex"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -16,7 +15,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -33,53 +32,87 @@ func (e *Engine) linked(agent string) []byte {
 	return digest
 }
 
-// intact says whether the link and the image of an instance are in place.
+// intact says whether the link and the image of an instance are in place. It does not
+// wait for what is being staged: nobody removes the image of an instance.
 func (e *Engine) intact(i *journal.Instance) bool {
-	return hexOf(e.linked(i.Agent)) == hexOf(i.Image.Digest()) && e.images.Sealed(i.Image.Digest())
+	_, err := e.images.Mark(i.Image.Digest())
+	return err == nil && hexOf(e.linked(i.Agent)) == hexOf(i.Image.Digest())
 }
 
 // found looks at every agent on the server, in the inventory or not, by name.
-func (e *Engine) found() ([]*reportv1.Found, error) {
-	var instances []*journal.Instance
-	open := map[string]bool{}
+func (e *Engine) found() (*reportv1.AgentsReport, error) { return e.foundWith(e.images.Whole) }
+
+// foundWith looks at images in a way of its own. What the inventory does not explain must
+// be unexplained before and after the look, and not be a change's that ended meanwhile.
+func (e *Engine) foundWith(whole wholeFunc) (*reportv1.AgentsReport, error) {
+	began := time.Now()
+	before, err := e.inventory()
+	if err != nil {
+		return nil, err
+	}
+	var agents []*reportv1.Found
+	for _, i := range before.instances {
+		agents = append(agents, e.look(i, before.open[i.Agent], whole))
+	}
+	traces := e.traces(whole)
+	after, err := e.inventory()
+	if err != nil {
+		return nil, err
+	}
+	traces = slices.DeleteFunc(traces, func(t trace) bool {
+		return before.explains(t) || after.explains(t) || e.settledSince(t.name, began)
+	})
+	r := listed(traces)
+	e.noteBeside(agents, r.Agents)
+	if agents, err = e.addTrash(agents); err != nil {
+		return nil, err
+	}
+	r.Agents = append(agents, r.Agents...)
+	slices.SortStableFunc(r.Agents, func(a, b *reportv1.Found) int { return strings.Compare(a.Agent, b.Agent) })
+	return r, nil
+}
+
+// settledSince says whether a change of an agent ended after a time.
+func (e *Engine) settledSince(agent string, began time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.settled[agent].After(began)
+}
+
+// inventory is what the journal says that is there, or comes and goes.
+type inventory struct {
+	instances []*journal.Instance
+	open      map[string]bool // agents that are being changed
+}
+
+func (e *Engine) inventory() (inventory, error) {
+	in := inventory{open: map[string]bool{}}
 	err := e.cfg.Journal.Read(func(tx *journal.Tx) (err error) {
-		if instances, err = tx.Instances(); err != nil {
+		if in.instances, err = tx.Instances(); err != nil {
 			return err
 		}
 		changes, err := tx.Changes()
 		for _, c := range changes {
-			open[c.Agent] = true
+			in.open[c.Agent] = true
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	var out []*reportv1.Found
-	known := map[string]bool{}
-	for _, i := range instances {
-		known[i.Agent] = true
-		out = append(out, e.look(i))
-	}
-	entries, _ := os.ReadDir(e.cfg.Root.Agents()) // a directory that is not there has no agents
-	for _, d := range entries {
-		if digest := e.linked(d.Name()); digest != nil && !known[d.Name()] && !open[d.Name()] && ident.CheckName("agent", d.Name()) == nil {
-			out = append(out, e.lookForeign(d.Name(), digest))
-		}
-	}
-	slices.SortFunc(out, func(a, b *reportv1.Found) int { return strings.Compare(a.Agent, b.Agent) })
-	return out, nil
+	return in, err
 }
 
-// look finds out how an agent of the inventory is.
-func (e *Engine) look(i *journal.Instance) *reportv1.Found {
+// wholeFunc says whether an image is whole.
+type wholeFunc func(digest []byte) (imagedir.Mark, error)
+
+// look finds out how an agent of the inventory is. While a change is open, its
+// configuration may be the next one's.
+func (e *Engine) look(i *journal.Instance, changing bool, whole wholeFunc) *reportv1.Found {
 	f := &reportv1.Found{Agent: i.Agent, InstanceId: i.ID, Health: instancev1.Health_HEALTH_BAD}
 	digest := e.linked(i.Agent)
 	if digest == nil {
 		f.Health, f.Reason = instancev1.Health_HEALTH_ABSENT, "its link is not there"
 		return f
 	}
-	mark, err := e.images.Whole(digest)
+	mark, err := whole(digest)
 	if mark.Digest != "" {
 		f.Image = &imagev1.Ref{Id: mark.ImageID, Version: mark.Version, Digest: digest}
 		if hexOf(i.Image.Digest()) == mark.Digest {
@@ -90,7 +123,15 @@ func (e *Engine) look(i *journal.Instance) *reportv1.Found {
 		f.Reason = oneLine(err)
 		return f
 	}
+	f.ConfigurationDigest = i.ConfigurationDigest
+	if why := e.misconfigured(i); why != nil && !changing {
+		f.Reason = oneLine(why)
+		return f
+	}
 	if i.Image.GetKind() == agentv1.Kind_KIND_DAEMON && !e.lookProcess(i, f) {
+		return f
+	}
+	if isSelf(i.Image) && !e.lookSelf(i, f) {
 		return f
 	}
 	f.Health = instancev1.Health_HEALTH_GOOD
@@ -113,6 +154,9 @@ func (e *Engine) lookProcess(i *journal.Instance, f *reportv1.Found) bool {
 		return false
 	}
 	f.Pid, f.StartedAt = uint32(s.Pid), timestamppb.New(s.StartedAt)
+	if !e.lookRunning(f, s.Pid) {
+		return false
+	}
 	e.mu.Lock()
 	f.Reason = e.sick[i.Agent]
 	e.mu.Unlock()
@@ -120,45 +164,4 @@ func (e *Engine) lookProcess(i *journal.Instance, f *reportv1.Found) bool {
 		f.Reason = "it keeps ending; it was just started again"
 	}
 	return f.Reason == ""
-}
-
-func (e *Engine) lookForeign(agent string, digest []byte) *reportv1.Found {
-	f := &reportv1.Found{Agent: agent, Health: instancev1.Health_HEALTH_BAD, Reason: "it is not in the inventory"}
-	if mark, err := e.images.Mark(digest); err == nil {
-		f.Image = &imagev1.Ref{Id: mark.ImageID, Version: mark.Version, Digest: digest}
-	}
-	return f
-}
-
-// checkHealth probes every agent that runs and can be probed.
-func (e *Engine) checkHealth(ctx context.Context) {
-	var instances []*journal.Instance
-	err := e.cfg.Journal.Read(func(tx *journal.Tx) (err error) {
-		instances, err = tx.Instances()
-		return err
-	})
-	if err != nil {
-		e.cfg.Log.Error().Err(err).Msg("health not checked")
-		return
-	}
-	sick := map[string]string{}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, i := range instances {
-		p, err := e.probeSpec(sideOf(i), nil)
-		if err != nil || i.Image.GetKind() != agentv1.Kind_KIND_DAEMON || e.busy[i.Agent] {
-			continue
-		}
-		all.Go(func() {
-			if err := p.Once(ctx); err != nil {
-				mu.Lock()
-				sick[i.Agent] = "its probe fails: " + oneLine(err)
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	e.mu.Lock()
-	e.sick = sick // changes that ended meanwhile are looked at again the next time
-	e.mu.Unlock()
 }

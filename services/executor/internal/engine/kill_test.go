@@ -50,10 +50,7 @@ func TestAgentsThatDiedWithTheMachineAreStartedWithTheBusAway(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range b.pids() {
-		p, _ := os.FindProcess(pid)
-		_ = p.Kill()
-	}
+	b.killAgents()
 	b.eventually("nothing runs", func() bool { return len(b.pids()) == 0 })
 	r = b.run()
 	r.eventually("it runs", func() bool { return r.the("cn-agent").GetPid() != 0 })

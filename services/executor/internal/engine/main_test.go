@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/garrison-fleet/garrison/services/executor/internal/systemd"
 )
 
 // agentBinary is the tiny agent, built once.
@@ -42,7 +45,17 @@ func TestMain(m *testing.M) {
 	os.Exit(withAgent(m.Run))
 }
 
-func withAgent(run func() int) int {
+// agentVariable names the agent's program where it cannot be built.
+const agentVariable = "GARRISON_TEST_AGENT"
+
+func withAgent(run func() int) (code int) {
+	var err error
+	if built := os.Getenv(agentVariable); built != "" {
+		if agentBinary, err = os.ReadFile(built); err != nil {
+			panic(err)
+		}
+		return run()
+	}
 	dir, err := os.MkdirTemp("", "agent-")
 	if err != nil {
 		panic(err)
@@ -65,6 +78,10 @@ type child struct {
 	Document    string // a file, or empty for a bus that is away
 	KillAt      string // the point at which it kills itself
 	Trace       string // a file to which the points are appended that it passes; it is there when it begins
+	Bus         *login // where its chunks come from, or nil for the shelf
+	StopAt      string // the point at which it stops itself, until it is told to go on
+	CutAt       string // the point from which its Fetcher waits for a bus that is away
+	HogAt       string // the point at which somebody takes all the room on its disk
 }
 
 // start starts an executor in a process of its own.
@@ -109,13 +126,32 @@ func beExecutor(spec string) error {
 	if err != nil {
 		return err
 	}
-	e := New(testConfig(c.Root, c.Shelf, j, zerolog.New(os.Stderr).Level(zerolog.ErrorLevel), func(point string) {
+	var cut atomic.Bool
+	cfg := testConfig(c.Root, c.Shelf, j, zerolog.New(os.Stderr).Level(zerolog.ErrorLevel), func(point string) {
 		fmt.Fprintln(trace, point)
-		if point == c.KillAt {
+		switch point {
+		case c.KillAt:
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
+		case c.StopAt:
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		case c.CutAt:
+			cut.Store(true)
+		case c.HogAt:
+			fillDisk(hogPath(c.Root))
 		}
-	}))
+	})
+	cfg.Fetcher = cuttable{cfg.Fetcher, &cut}
+	cfg.Keep = crashKeep
+	if c.Bus != nil {
+		conn, err := c.Bus.dial()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		cfg.Fetcher = newChunkwise(conn, c.Root, cfg.FailPoint)
+	}
+	e := New(cfg)
 	if c.Document != "" {
 		data, err := os.ReadFile(c.Document)
 		if err != nil {
@@ -138,15 +174,56 @@ func (c child) openTrace() (io.Writer, error) {
 	return os.OpenFile(c.Trace, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
+// crashKeep is what executors keep that are killed.
+var crashKeep = Keep{Versions: 1, Bytes: 1 << 30}
+
 var testPolicy = supervise.Policy{
 	First: 20 * time.Millisecond, Longest: 100 * time.Millisecond, Steady: time.Minute,
 	CrashLoop: 3, Resting: time.Minute, OutputBytes: 64 << 10,
+}
+
+// supervisorVariable set to systemd has every test use it. The machine must be run by it: make systemd-test.
+const supervisorVariable = "GARRISON_SUPERVISOR"
+
+func bySystemd() bool { return os.Getenv(supervisorVariable) == "systemd" }
+
+func testSupervisor(root layout.Root, p supervise.Policy) supervise.Supervisor {
+	if !bySystemd() {
+		return supervise.NewDirect(root, p)
+	}
+	return newSystemd(root, p)
+}
+
+var (
+	systemdsLock sync.Mutex
+	systemds     = map[any]*systemd.Supervisor{} // one connection to the bus for each root and policy: there are not many
+)
+
+func newSystemd(root layout.Root, p supervise.Policy) *systemd.Supervisor {
+	systemdsLock.Lock()
+	defer systemdsLock.Unlock()
+	key := struct {
+		layout.Root
+		supervise.Policy
+	}{root, p}
+	s := systemds[key]
+	if s == nil {
+		shim, err := os.Executable()
+		if err == nil {
+			s, err = systemd.New(root, p, shim)
+		}
+		if err != nil {
+			panic(err)
+		}
+		systemds[key] = s
+	}
+	return s
 }
 
 func testConfig(root, shelf layout.Root, j *journal.Journal, log zerolog.Logger, failPoint func(string)) Config {
 	return Config{
 		Root: root, ServerID: serverID, BootID: "boot", Journal: j, Fetcher: imagetest.Shelf{From: shelf, To: root},
 		Sysinfo:    func(context.Context) *serverv1.Sysinfo { return &serverv1.Sysinfo{Hostname: "here"} },
-		CheckEvery: time.Second, Policy: testPolicy, Log: log, FailPoint: failPoint,
+		CheckEvery: time.Second, Supervisor: testSupervisor(root, testPolicy), Log: log, FailPoint: failPoint,
 	}
 }

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
 )
 
 func impatient(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 200 }
@@ -63,6 +66,52 @@ func TestAnAgentsChildrenGoWithItHoweverItEnds(t *testing.T) {
 			now := b.pids()
 			return len(now) == 4 && !slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) })
 		})
+	})
+}
+
+// What parts from an agent as daemons do, by two sessions of its own, is the agent's still.
+func TestWhatLeftAnAgentsSessionGoesWithItHoweverItEnds(t *testing.T) {
+	daemon := func(t *testing.T) (*workbench, *running) {
+		b := newBench(t)
+		r := b.run()
+		outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "daemon", impatient))), taskv1.State_STATE_SUCCEEDED)
+		b.eventually("there are two", func() bool { return len(b.pids()) == 2 })
+		return b, r
+	}
+	t.Run("replaced", func(t *testing.T) {
+		b, r := daemon(t)
+		outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+		if now := r.good("cn-agent", "2.0.0"); !slices.Equal(b.pids(), []int{int(now.GetPid())}) {
+			t.Errorf("processes %v, want %d only", b.pids(), now.GetPid())
+		}
+	})
+	t.Run("removed", func(t *testing.T) {
+		b, r := daemon(t)
+		outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
+		if left, pids := b.left(), b.pids(); len(left)+len(pids) != 0 {
+			t.Errorf("left: %v, processes %v", left, pids)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		b, r := daemon(t)
+		before := b.pids()
+		p, _ := os.FindProcess(int(r.the("cn-agent").GetPid()))
+		_ = p.Kill()
+		b.eventually("there are two others", func() bool {
+			now := b.pids()
+			return len(now) == 2 && !slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) })
+		})
+	})
+	t.Run("removed by another executor", func(t *testing.T) {
+		b, r := daemon(t)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		r = b.run()
+		outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
+		if pids := b.pids(); len(pids) != 0 {
+			t.Errorf("processes %v are left", pids)
+		}
 	})
 }
 
@@ -132,10 +181,9 @@ func (b *workbench) smallDisk(size string) {
 	if err := unix.Mount("garrison", mount, "tmpfs", 0, "size="+size); err != nil {
 		b.t.Skipf("a tmpfs cannot be mounted here: %v", err)
 	}
-	d := &disk{mount: mount}
 	b.t.Cleanup(func() {
 		b.endAgents()
-		if err := d.unmount(); err != nil {
+		if err := powercut.Unmount(mount); err != nil {
 			b.t.Error(err)
 		}
 	})
@@ -151,7 +199,7 @@ type hog struct {
 }
 
 func (b *workbench) hog(at string) *hog {
-	return &hog{t: b.t, path: filepath.Join(filepath.Dir(string(b.root)), "hog"), at: at}
+	return &hog{t: b.t, path: hogPath(b.root), at: at}
 }
 
 // point is a FailPoint.
@@ -162,63 +210,101 @@ func (h *hog) point(p string) {
 }
 
 func (h *hog) take() {
-	f, err := os.Create(h.path)
-	if err != nil {
+	if err := fillDisk(h.path); err != nil {
 		h.t.Error(err)
-		return
+	}
+}
+
+func hogPath(root layout.Root) string { return filepath.Join(filepath.Dir(string(root)), "hog") }
+
+// fillDisk takes all the space that is left on a disk.
+func fillDisk(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
 	}
 	for size := 1 << 20; size >= 512; {
 		if _, err := f.Write(make([]byte, size)); err != nil {
 			size /= 2
 		}
 	}
-	_ = f.Close()
+	return f.Close()
 }
 
 func (h *hog) giveBack() { _ = os.Remove(h.path) }
 
-func TestADiskThatFillsUpUndoesTheChangeAndTheOldVersionStays(t *testing.T) {
-	for _, step := range []taskv1.Step{taskv1.Step_STEP_FETCH, taskv1.Step_STEP_STAGE} {
-		name := strings.ToLower(strings.TrimPrefix(step.String(), "STEP_"))
-		t.Run(name, func(t *testing.T) {
+// What a change needs is reserved before it begins, so whoever fills the disk later does not stop it.
+func TestADiskThatFillsUpLaterDoesNotStopAChangeThatReservedItsRoom(t *testing.T) {
+	for _, point := range []string{"begin fetch", "begin verify", "begin stage", "begin rehearse"} {
+		t.Run(point, func(t *testing.T) {
 			b := newBench(t)
 			b.smallDisk("64m")
-			h := b.hog("begin " + name)
+			h := b.hog(point)
 			r := b.run(func(c *Config) { c.FailPoint = h.point })
+			r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
+			h.armed.Store(true)
+			o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+			if h.armed.Load() {
+				t.Errorf("the disk was never full: %v", o)
+			}
+			now := r.good("cn-agent", "2.0.0")
+			if !slices.Equal(b.pids(), []int{int(now.GetPid())}) {
+				t.Errorf("processes %v", b.pids())
+			}
+		})
+	}
+}
+
+func TestAChangeOnAFullDiskIsRefusedAndTheOldVersionStays(t *testing.T) {
+	for _, keep := range []int{0, 1} { // 1: the way back to a version that is on the disk needs room too
+		t.Run(strconv.Itoa(keep), func(t *testing.T) {
+			b := newBench(t)
+			b.smallDisk("64m")
+			h := b.hog("begin check")
+			r := b.run(func(c *Config) { c.FailPoint, c.Keep = h.point, Keep{keep, 1 << 30} })
+			next := b.image("cn-agent", "2.0.0", "ready")
+			if keep > 0 {
+				r.do(b.want(next))
+			}
 			r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
 			old := r.good("cn-agent", "1.0.0").GetPid()
 			h.armed.Store(true)
-			o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_UNDONE)
-			if o.GetCode() != CodeNoSpace || o.GetFailedStep() != step {
-				t.Errorf("outcome %v, want %s in %s", o, CodeNoSpace, step)
+			o := outcome(t, r.do(b.want(next)), taskv1.State_STATE_UNDONE)
+			if o.GetCode() != CodeNoSpace || o.GetFailedStep() != taskv1.Step_STEP_RESERVE {
+				t.Errorf("outcome %v, want %s in the reserve", o, CodeNoSpace)
 			}
-			b.staysAlone(r, old)
+			if now := r.good("cn-agent", "1.0.0"); now.GetPid() != old || !slices.Equal(b.pids(), []int{int(old)}) {
+				t.Errorf("pid was %d and is %d, processes %v", old, now.GetPid(), b.pids())
+			}
 			h.giveBack()
-			outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+			outcome(t, r.do(b.want(next)), taskv1.State_STATE_SUCCEEDED)
 			r.good("cn-agent", "2.0.0")
 		})
 	}
 }
 
 // When the old version was stopped already, nothing can be started on a full disk, for a
-// process is written down before it exists. The sweep of the new version makes the space
+// process is written down before it exists. What the new version takes up is the space
 // for the old one.
-func TestADiskThatFillsUpInTheSwitchHasSpaceForTheOldVersionAfterTheSweep(t *testing.T) {
+func TestADiskThatFillsUpInTheSwitchHasSpaceForTheOldVersionInTheUndo(t *testing.T) {
+	if bySystemd() {
+		t.Skip("systemd writes nothing to this disk, so the change works")
+	}
 	b := newBench(t)
 	b.smallDisk("64m")
 	h := b.hog("old stopped")
 	r := b.run(func(c *Config) {
-		c.Policy.CrashLoop = 1000 // it is tried again and again
+		p := testPolicy
+		p.CrashLoop = 1000 // it is tried again and again
+		c.Supervisor = testSupervisor(c.Root, p)
 		c.FailPoint = h.point
 	})
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
 	h.armed.Store(true)
-	ended := r.do(b.want(b.image("cn-agent", "2.0.0", "ready")))
-	o, err := ended.ReadOutcome()
-	if err != nil || o.GetCode() != CodeNoSpace || o.GetFailedStep() != taskv1.Step_STEP_SWITCH {
-		t.Errorf("outcome %v: %v", o, err)
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_UNDONE)
+	if o.GetCode() != CodeNoSpace || o.GetFailedStep() != taskv1.Step_STEP_SWITCH {
+		t.Errorf("outcome %v", o)
 	}
-	r.eventually("the old version is back", func() bool { return r.the("cn-agent").GetPid() != 0 })
 	r.good("cn-agent", "1.0.0")
 }
 
@@ -237,17 +323,17 @@ func TestTheJournalIsWrittenAlsoOnAFullDisk(t *testing.T) {
 }
 
 func TestADiskThatTurnsReadOnlyEndsTheExecutorAndLeavesTheAgentAlone(t *testing.T) {
-	if why := noDisks(t); why != "" {
+	if why := powercut.Unable(t); why != "" {
 		t.Skip(why)
 	}
 	b := newBench(t)
-	d := newDisk(t)
-	b.root = layout.Root(filepath.Join(d.mount, "root"))
-	d.before = b.endAgents
+	d := powercut.New(t, diskSize)
+	b.root = layout.Root(filepath.Join(d.Mount, "root"))
+	d.Before = b.endAgents
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
 	old := r.good("cn-agent", "1.0.0").GetPid()
-	if err := d.turnReadOnly(); err != nil {
+	if err := turnReadOnly(d); err != nil {
 		t.Skip(err)
 	}
 	ended := make(chan error, 1)
@@ -270,4 +356,16 @@ func TestADiskThatTurnsReadOnlyEndsTheExecutorAndLeavesTheAgentAlone(t *testing.
 		_ = j.Close()
 		t.Error("it starts on a read-only disk")
 	}
+}
+
+// turnReadOnly lets the file system find an error in itself, upon which it takes no more writes.
+func turnReadOnly(d *powercut.Disk) error {
+	if err := powercut.Command("mount", "-o", "remount,errors=remount-ro", d.Mount); err != nil {
+		return err
+	}
+	device, err := exec.Command("findmnt", "-n", "-o", "SOURCE", d.Mount).Output()
+	if err != nil {
+		return fmt.Errorf("find the device of %s: %w", d.Mount, err)
+	}
+	return os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error"), []byte("1"), 0o200)
 }

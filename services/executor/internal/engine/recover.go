@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -37,6 +39,9 @@ func (e *Engine) recover(ctx context.Context) error {
 	}
 	e.regainSockets(instances, changes)
 	e.startAll(instances, changes)
+	if e.cfg.Trial {
+		return nil // the one that tries this executor decides about changes and leftovers
+	}
 	var g errgroup.Group
 	g.SetLimit(Parallel)
 	for _, rec := range changes {
@@ -45,20 +50,26 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := g.Wait(); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := e.sweepAll(); err != nil {
-		e.cfg.Log.Warn().Err(err).Msg("leftovers not swept")
+	if err := errors.Join(e.sweepAllConfigs(), e.applyKeep(nil)); err != nil {
+		e.cfg.Log.Warn().Err(err).Msg("configurations and kept versions not swept")
 	}
-	return nil
+	_, err = e.emptyTrash()
+	return err
 }
 
-// sweepUnfinished deletes the records and links that a crash left half written, before
-// anything is written again.
+// sweepUnfinished deletes what a crash left half written, before anything is written
+// again, and the chunks of images that are staged.
 func (e *Engine) sweepUnfinished() error {
 	entries, err := os.ReadDir(e.cfg.Root.Agents())
+	err = errors.Join(err, layout.SweepTemporary(e.cfg.Root.Cache())) // what was reserved
 	for _, d := range entries {
 		err = errors.Join(err, layout.SweepTemporary(e.cfg.Root.Agent(d.Name())), layout.SweepTemporary(e.cfg.Root.Run(d.Name())))
 	}
-	return err
+	_, caches := e.images.Others()
+	for _, digest := range digestsOf(caches) {
+		err = errors.Join(err, e.images.DropCache(digest), layout.SweepTemporary(e.cfg.Root.CacheOf(digest)))
+	}
+	return errors.Join(err, e.images.SweepTemporary())
 }
 
 // startAll starts the agents of the inventory, by tier, except those that a change is
@@ -66,7 +77,7 @@ func (e *Engine) sweepUnfinished() error {
 func (e *Engine) startAll(instances []*journal.Instance, changes []*journal.Change) {
 	slices.SortStableFunc(instances, func(a, b *journal.Instance) int { return cmp.Compare(a.Tier, b.Tier) })
 	for _, i := range instances {
-		if slices.ContainsFunc(changes, func(c *journal.Change) bool { return c.Agent == i.Agent && touched(c) }) {
+		if slices.ContainsFunc(changes, func(c *journal.Change) bool { return c.Agent == i.Agent && c.Touched() }) {
 			continue
 		}
 		if err := e.keepSide(sideOf(i)); err != nil {
@@ -75,42 +86,69 @@ func (e *Engine) startAll(instances []*journal.Instance, changes []*journal.Chan
 	}
 }
 
-// touched says whether an interrupted change had begun to touch the agent itself.
-func touched(c *journal.Change) bool {
-	return c.Verb == taskv1.Verb_VERB_REMOVE || c.Step >= taskv1.Step_STEP_SWITCH || c.Failure != nil
-}
-
 // resume goes on with an interrupted change from the step at which it was.
 func (e *Engine) resume(ctx context.Context, rec *journal.Change) error {
-	if !touched(rec) {
+	if !rec.Touched() {
 		// Nothing was changed yet. If the task still stands, the document brings it back.
 		e.cfg.Log.Info().Str(logs.Agent, rec.Agent).Str(logs.Task, rec.TaskID).Msg("interrupted change dropped")
-		err := e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
+		err := e.dropRehearsal(rec)
+		if fault.RefusalOf(err).GetCode() == CodeMounted { // no reason to start nothing at all
+			e.cfg.Log.Warn().Err(err).Str(logs.Agent, rec.Agent).Msg("what an interrupted change made not deleted")
+			err = nil
+		}
+		if err == nil {
+			err = e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
+		}
 		return errors.Join(err, e.trimSockets(rec.Agent))
+	}
+	if isSelf(rec.To) {
+		return e.resumeSelf(ctx, rec)
 	}
 	c := e.newRun(rec, true)
 	c.log.Info().Str(logs.Step, rec.Step.String()).Msg("interrupted change resumed")
 	switch {
 	case rec.Verb == taskv1.Verb_VERB_REMOVE && !rec.Committed:
-		c.finishFrom(ctx, take)
+		return c.finishFrom(ctx, take)
+	case rec.Verb == taskv1.Verb_VERB_REMOVE && rec.Failure == nil:
+		return c.finishFrom(ctx, []hook{empty})
 	case rec.Committed:
-		c.finishFrom(ctx, nil)
+		return c.finishFrom(ctx, nil)
 	case rec.Failure != nil:
 		c.keepOldBeside()
-		c.finishFrom(ctx, nil)
-	default:
-		c.keepOldBeside()
-		c.finishFrom(ctx, bring[4:])
+		return c.finishFrom(ctx, nil)
 	}
-	return nil
+	c.keepOldBeside()
+	return c.finishFrom(ctx, fromSwitch())
 }
 
-// keepOldBeside takes over the old version that runs beside the new one in an overlap.
+// keepOldBeside takes over the old version that runs beside the new one in an overlap, or
+// that goes on when only its configuration is changed.
 func (c *change) keepOldBeside() {
-	if c.rec.From == nil || !c.overlaps() {
+	goesOn := c.rec.Verb == taskv1.Verb_VERB_CONFIGURE && c.sameImage() && c.reloads() != byRestart
+	if c.rec.From == nil || !c.overlaps() && !goesOn {
 		return
 	}
-	if err := c.keepSide(sideOf(c.rec.From)); err != nil {
+	keep := c.keepSide
+	if goesOn || !c.inUse() {
+		keep = c.takeOver
+	}
+	if err := keep(sideOf(c.rec.From)); err != nil {
 		c.log.Error().Err(err).Msg("old version not started")
 	}
+}
+
+// takeOver takes over a side's process. One that does not run is not started: it would
+// read what may not be its own configuration.
+func (c *change) takeOver(s side) error {
+	if s.image.GetKind() != agentv1.Kind_KIND_DAEMON {
+		return nil
+	}
+	u, err := c.unitOf(s)
+	if err != nil {
+		return err
+	}
+	if adopted, err := u.Start(); err != nil || adopted {
+		return err
+	}
+	return c.stopSide(s)
 }

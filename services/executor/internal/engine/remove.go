@@ -8,9 +8,15 @@ import (
 	"os"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
+)
+
+// The codes of removals.
+const (
+	CodeMounted   = mounts.Code
+	CodeFilesLeft = "FILES_LEFT"
 )
 
 // known says whether the removal is about the instance in the inventory. Anything else
@@ -25,10 +31,28 @@ func (c *change) checkRemoval(context.Context) error {
 		return nil
 	}
 	root, agent := c.cfg.Root, c.rec.Agent
-	for _, path := range []string{root.Current(agent), root.State(agent), root.Run(agent), root.Agent(agent)} {
+	if err := mounts.Check(root.Agent(agent)); err != nil {
+		return err
+	}
+	paths := []string{root.Current(agent), root.Config(agent)}
+	rendered, _ := os.ReadDir(root.Configs(agent)) // what cannot be listed is removed, or said to stay, with its directory
+	for _, d := range rendered {
+		paths = append(paths, root.Rendered(agent, d.Name()))
+	}
+	for _, path := range append(paths, root.Configs(agent), root.State(agent), root.Run(agent), root.Agent(agent)) {
 		if _, err := os.Lstat(path); err == nil {
 			c.removed(path, nil)
 		}
+	}
+	err := c.cfg.Journal.Read(func(tx *journal.Tx) error {
+		kept, err := tx.Kept()
+		for _, k := range kept[agent] {
+			c.rec.Unkept = append(c.rec.Unkept, k.Image.Digest())
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return c.save()
 }
@@ -59,28 +83,65 @@ func (c *change) stopAll(context.Context) error {
 	return c.stopSide(sideOf(c.rec.From))
 }
 
-// removeAll deletes the agent's files, and then the inventory's line.
-func (c *change) removeAll(context.Context) error {
+// setAside moves everything that is to be deleted out of the way in one step: before it the
+// agent is whole, and after it the agent is gone, whatever becomes of the files. Then the
+// inventory's line goes, and the journal names what is still to be deleted.
+func (c *change) setAside(context.Context) error {
 	if !c.known() {
 		return nil
 	}
-	root := c.cfg.Root
-	err := os.Remove(root.Current(c.rec.Agent)) // the link goes first: without it nothing is installed
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the link: %w", err)
+	dir, trash := c.cfg.Root.Agent(c.rec.Agent), c.trash()
+	if err := mounts.Check(dir); err != nil { // since the check, which was before the stop
+		return err
 	}
-	c.cfg.FailPoint("unlinked")
-	if err := errors.Join(imagedir.RemoveTree(root.Agent(c.rec.Agent)), layout.SyncDir(root.Agents())); err != nil {
-		return fmt.Errorf("remove the agent's files: %w", err)
+	err := os.Rename(dir, c.cfg.Root.Gone(trash.Name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // before a crash it may have been done
+		return fmt.Errorf("set the agent's files aside: %w", err)
 	}
-	c.cfg.FailPoint("removed")
+	if err := layout.SyncDir(c.cfg.Root.Agents()); err != nil {
+		return errors.Join(err, c.putBack(trash))
+	}
+	c.cfg.FailPoint("set aside")
+	if err := c.unlinkSelf(); err != nil {
+		return errors.Join(err, c.putBack(trash))
+	}
 	c.rec.Committed = true
 	err = c.cfg.Journal.Update(func(tx *journal.Tx) error {
-		return errors.Join(tx.PutChange(c.rec), tx.DropInstance(c.rec.Agent))
+		return errors.Join(tx.PutChange(c.rec), tx.DropInstance(c.rec.Agent), tx.SetKept(c.rec.Agent, nil), tx.PutTrash(trash))
 	})
 	if err != nil {
 		c.rec.Committed = false
 		return fmt.Errorf("%w: %w", errJournal, err)
 	}
+	c.cfg.FailPoint("gone")
 	return nil
+}
+
+// putBack undoes the move, so that a removal that fails leaves the agent whole.
+func (c *change) putBack(t *journal.Trash) error {
+	err := os.Rename(c.cfg.Root.Gone(t.Name), c.cfg.Root.Agent(c.rec.Agent))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, layout.SyncDir(c.cfg.Root.Agents()))
+}
+
+// deleteAside deletes what this removal set aside, or an earlier one of the same instance.
+// What cannot be deleted makes it fail, and is tried again without it.
+func (c *change) deleteAside(context.Context) error {
+	all, err := c.readTrash(func(t *journal.Trash) bool { return t.InstanceID == c.rec.InstanceID && t.Agent == c.rec.Agent })
+	if err != nil {
+		return fmt.Errorf("%w: %w", errJournal, err)
+	}
+	var left error
+	for _, t := range all {
+		if err := c.deleteTrash(t); errors.Is(err, errJournal) {
+			return err
+		} else if err != nil {
+			c.removed(c.cfg.Root.Gone(t.Name), err)
+			left = refuse(CodeFilesLeft, "the agent is gone; what is left of its files cannot be deleted yet: %s", t.Why)
+		}
+	}
+	c.cfg.FailPoint("removed")
+	return left
 }

@@ -3,21 +3,17 @@ package engine
 import (
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
-
-// sysinfoEvery is how often it is looked whether the machine was changed.
-const sysinfoEvery = 10 * time.Minute
 
 // report gives a report without a body; the journal gives it its sequence.
 func (e *Engine) report() *reportv1.Report {
@@ -30,21 +26,12 @@ func (e *Engine) taskReport(id string, s taskv1.State, o *taskv1.Outcome) *repor
 	return r
 }
 
-func (e *Engine) agentsReport(found []*reportv1.Found, generation uint64, taskID string) *reportv1.Report {
+func (e *Engine) agentsReport(found *reportv1.AgentsReport, generation uint64, taskID string) *reportv1.Report {
 	r := e.report()
-	r.Body = &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: found, DocumentGeneration: generation, TaskId: taskID}}
+	r.Body = &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{
+		Agents: found.GetAgents(), More: found.GetMore(), DocumentGeneration: generation, TaskId: taskID,
+	}}
 	return r
-}
-
-func (e *Engine) sysinfoReport(s *serverv1.Sysinfo, taskID string) *reportv1.Report {
-	r := e.report()
-	r.Body = &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: s, TaskId: taskID}}
-	return r
-}
-
-// sayStart reports what is there, whatever was said before.
-func (e *Engine) sayStart(ctx context.Context) error {
-	return errors.Join(e.saySysinfo(ctx, "", true), e.sayAgents("", true))
 }
 
 // sayAgents reports what is there if it differs from what was last said, or always.
@@ -53,75 +40,83 @@ func (e *Engine) sayAgents(taskID string, always bool) error {
 	if err != nil {
 		return err
 	}
-	now := &reportv1.AgentsReport{Agents: found}
-	if !always && proto.Equal(now, e.said) {
+	e.mu.Lock()
+	same := proto.Equal(found, e.said)
+	e.said = found
+	e.mu.Unlock()
+	if same && !always {
 		return nil
 	}
-	e.said = now
 	return e.cfg.Journal.Update(func(tx *journal.Tx) error {
 		return tx.Say(e.agentsReport(found, tx.Applied(), taskID))
 	})
 }
 
-// saySysinfo reports what the machine is if that differs from what was last said, or always.
-func (e *Engine) saySysinfo(ctx context.Context, taskID string, always bool) error {
-	now := e.cfg.Sysinfo(ctx)
-	return e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		if err := e.steadyBoot(tx, now); err != nil {
-			return err
+// lookForRequests has the machine looked at for who asks in the document and was not
+// answered yet: one look for all of them. Nothing waits for it.
+func (e *Engine) lookForRequests(ctx context.Context) error {
+	due, err := e.unanswered()
+	if err == nil && len(due) > 0 {
+		e.lookAtMachine(ctx, due...)
+	}
+	return err
+}
+
+// answer reports what the machine is, and answers who asked before it was begun to look, in
+// the name of the last; who asked since then is answered by another look.
+func (e *Engine) answer(ctx context.Context, m machine) error {
+	waiting, err := e.unanswered()
+	if err != nil {
+		return err
+	}
+	var due, since []string
+	for _, id := range waiting {
+		if slices.Contains(m.asked, id) {
+			due = append(due, id)
+		} else {
+			since = append(since, id)
 		}
-		if !always && proto.Equal(now, e.sysinfo) {
-			return nil
+	}
+	if len(since) > 0 {
+		e.lookAtMachine(ctx, since...)
+	}
+	if len(due) == 0 {
+		return e.saySysinfo(m, "")
+	}
+	last := due[len(due)-1]
+	if err := errors.Join(e.saySysinfo(m, last), e.sayAgents(last, true)); err != nil {
+		return err
+	}
+	return e.endRequests(due)
+}
+
+// endRequests says that requests were answered, after what they asked for.
+func (e *Engine) endRequests(due []string) error {
+	return e.cfg.Journal.Update(func(tx *journal.Tx) (err error) {
+		for _, id := range due {
+			err = errors.Join(err,
+				tx.End(id, journal.Ended{State: taskv1.State_STATE_SUCCEEDED, At: time.Now()}),
+				tx.Say(e.taskReport(id, taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{})))
 		}
-		e.sysinfo = now
-		return tx.Say(e.sysinfoReport(now, taskID))
+		return err
 	})
 }
 
-// steadyBoot keeps the first start time that was seen in a boot: the kernel computes it
-// from a clock that is corrected, so it moves by a second now and then.
-func (e *Engine) steadyBoot(tx *journal.Tx, s *serverv1.Sysinfo) error {
-	const name = "booted-at"
-	if s.GetBootedAt() == nil {
+// unanswered gives the tasks of requests that have not ended here.
+func (e *Engine) unanswered() (due []string, err error) {
+	err = e.cfg.Journal.Read(func(tx *journal.Tx) error {
+		for _, q := range e.document.GetRequests() {
+			ended, err := tx.Ended(q.GetTaskId())
+			if err != nil {
+				return err
+			}
+			if ended == nil && q.GetTaskId() != "" {
+				due = append(due, q.GetTaskId())
+			}
+		}
 		return nil
-	}
-	prefix := e.cfg.BootID + " "
-	if was, ok := strings.CutPrefix(tx.Note(name), prefix); ok {
-		if at, err := time.Parse(time.RFC3339, was); err == nil {
-			s.BootedAt = timestamppb.New(at)
-			return nil
-		}
-	}
-	return tx.SetNote(name, prefix+s.GetBootedAt().AsTime().Format(time.RFC3339))
-}
-
-// answerRequests reports at once what the document asks for, once for each task.
-func (e *Engine) answerRequests(ctx context.Context) error {
-	for _, q := range e.document.GetRequests() {
-		var ended *journal.Ended
-		err := e.cfg.Journal.Read(func(tx *journal.Tx) (err error) {
-			ended, err = tx.Ended(q.GetTaskId())
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if ended != nil || q.GetTaskId() == "" {
-			continue
-		}
-		if err := errors.Join(e.saySysinfo(ctx, q.GetTaskId(), true), e.sayAgents(q.GetTaskId(), true)); err != nil {
-			return err
-		}
-		err = e.cfg.Journal.Update(func(tx *journal.Tx) error {
-			return errors.Join(
-				tx.End(q.GetTaskId(), journal.Ended{State: taskv1.State_STATE_SUCCEEDED, At: time.Now()}),
-				tx.Say(e.taskReport(q.GetTaskId(), taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{})))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
+	return due, err
 }
 
 // repeatEnds reports again how tasks ended that the document still shows, unless the report still waits.

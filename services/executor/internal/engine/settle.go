@@ -5,22 +5,22 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
 // settle sweeps, makes sure that what the inventory says runs, and reports the end.
 func (c *change) settle(ctx context.Context) error {
 	c.closeNotify()
+	c.giveBackSpace()
 	err := c.step(ctx, sweep)
 	// After the sweep, which may have made the space that a start needs.
 	if err := c.keepInventory(); err != nil {
@@ -37,9 +37,17 @@ func (c *change) settle(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	delete(c.steps, c.rec.Agent)
-	delete(c.sick, c.rec.Agent) // what runs now was proven; what the probe said before was of another version
+	if c.rec.NotProven != "" {
+		c.sick[c.rec.Agent] = c.rec.NotProven
+	} else {
+		delete(c.sick, c.rec.Agent) // what runs now was proven; what the probe said before was of another version
+	}
+	c.settled[c.rec.Agent] = time.Now()
 	c.mu.Unlock()
-	return c.end()
+	if err := c.end(); err != nil {
+		return err
+	}
+	return c.replaceSelf()
 }
 
 // keepInventory keeps the version running that the inventory names.
@@ -55,46 +63,16 @@ func (c *change) keepInventory() error {
 	return c.keepSide(sideOf(now))
 }
 
-// end closes the change in one write: how it ended, what is there now, and the reports.
-func (c *change) end() error {
-	found, err := c.found()
+// close takes a change out of the journal and keeps how its task ended.
+func (c *change) close(tx *journal.Tx) error {
+	if err := tx.DropChange(c.rec.Agent); err != nil || c.rec.TaskID == "" {
+		return err
+	}
+	data, err := proto.Marshal(c.rec.Outcome())
 	if err != nil {
 		return err
 	}
-	state, outcome := c.rec.State(), c.rec.Outcome()
-	err = c.cfg.Journal.Update(func(tx *journal.Tx) error {
-		if err := tx.DropChange(c.rec.Agent); err != nil {
-			return err
-		}
-		if err := tx.Say(c.agentsReport(found, tx.Applied(), "")); err != nil {
-			return err
-		}
-		if c.rec.Verb == taskv1.Verb_VERB_REMOVE && c.rec.Failure == nil {
-			if err := tx.Say(c.receipt()); err != nil {
-				return err
-			}
-		}
-		return c.endTask(tx, state, outcome)
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", errJournal, err)
-	}
-	c.cfg.FailPoint("ended")
-	c.log.Info().Str(logs.State, state.String()).Dur(logs.Took, time.Since(c.rec.BeganAt)).Msg("change ended")
-	return nil
-}
-
-func (c *change) endTask(tx *journal.Tx, state taskv1.State, outcome *taskv1.Outcome) error {
-	if c.rec.TaskID == "" {
-		return nil
-	}
-	data, err := proto.Marshal(outcome)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		tx.End(c.rec.TaskID, journal.Ended{State: state, Outcome: data, At: time.Now()}),
-		tx.Say(c.taskReport(c.rec.TaskID, state, outcome)))
+	return tx.End(c.rec.TaskID, journal.Ended{State: c.rec.State(), Outcome: data, At: time.Now()})
 }
 
 func (c *change) receipt() *reportv1.Report {
@@ -107,41 +85,89 @@ func (c *change) receipt() *reportv1.Report {
 	return out
 }
 
-// needed says whether an image is named by the inventory or by a change other than except.
+// needed says whether an image is named by the inventory, by a change other than except,
+// or is kept.
 func (e *Engine) needed(digest []byte, except *journal.Change) (needed bool, err error) {
+	if needed, err = e.neededBesideKept(digest, except); needed || err != nil {
+		return needed, err
+	}
 	err = e.cfg.Journal.Read(func(tx *journal.Tx) error {
-		instances, err := tx.Instances()
-		if err != nil {
-			return err
+		kept, err := tx.Kept()
+		for _, of := range kept {
+			needed = needed || slices.ContainsFunc(of, func(k journal.Kept) bool { return !k.Going && bytes.Equal(k.Image.Digest(), digest) })
 		}
-		changes, err := tx.Changes()
-		if err != nil {
-			return err
-		}
-		for _, i := range instances {
-			needed = needed || bytes.Equal(i.Image.Digest(), digest)
-		}
-		for _, c := range changes {
-			if except == nil || c.Agent != except.Agent {
-				needed = needed || bytes.Equal(c.To.Digest(), digest) || c.From != nil && bytes.Equal(c.From.Image.Digest(), digest)
-			}
-		}
-		return nil
+		return err
 	})
 	return needed, err
 }
 
-// sweepAll deletes every image and cache that nothing needs: what crashes left behind.
-func (e *Engine) sweepAll() error {
-	all := e.images.SweepTemporary()
-	images, caches := e.images.Others()
-	for _, name := range append(images, caches...) {
-		digest, err := hex.DecodeString(name)
-		if err != nil || len(digest) != digestBytes {
-			continue // not ours
+// neededBesideKept says the same, but for what is only kept.
+func (e *Engine) neededBesideKept(digest []byte, except *journal.Change) (needed bool, err error) {
+	err = e.cfg.Journal.Read(func(tx *journal.Tx) error {
+		in, err := neededIn(tx, except)
+		if err == nil {
+			needed = in(digest)
 		}
-		_, err = e.images.Remove(digest, func() (bool, error) { return e.needed(digest, nil) })
-		all = errors.Join(all, err, e.images.DropCache(digest))
+		return err
+	})
+	return needed, err
+}
+
+func neededIn(tx *journal.Tx, except *journal.Change) (func(digest []byte) bool, error) {
+	instances, err := tx.Instances()
+	if err != nil {
+		return nil, err
+	}
+	changes, err := tx.Changes()
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, i := range instances {
+		names[hexOf(i.Image.Digest())] = true
+	}
+	for _, c := range changes {
+		if except == nil || c.Agent != except.Agent {
+			names[hexOf(c.To.Digest())] = true
+			if c.From != nil {
+				names[hexOf(c.From.Image.Digest())] = true
+			}
+		}
+	}
+	return func(digest []byte) bool { return names[hexOf(digest)] }, nil
+}
+
+// sweepUnasked deletes the images and chunks that neither the inventory, nor a change, nor
+// the document asks for: what crashes left behind. Those of an interrupted change stay
+// until a document has come: it brings the change back, and what came over a slow line is
+// not fetched again.
+func (e *Engine) sweepUnasked() error {
+	all := e.images.SweepRemoved()
+	images, caches := e.images.Others()
+	for _, digest := range digestsOf(append(images, caches...)) {
+		asked := func() (bool, error) {
+			if slices.ContainsFunc(e.document.GetEntries(), func(en *desiredv1.Entry) bool {
+				return bytes.Equal(en.GetImage().GetBlob().GetDigest(), digest)
+			}) {
+				return true, nil
+			}
+			return e.needed(digest, nil)
+		}
+		keep, err := asked()
+		if err == nil && !keep { // Remove would wait for whatever is being staged
+			_, err = e.images.Remove(digest, asked)
+		}
+		all = errors.Join(all, err)
 	}
 	return all
+}
+
+// digestsOf gives those of the names that are digests; others are not ours.
+func digestsOf(names []string) (out [][]byte) {
+	for _, name := range names {
+		if digest, err := hex.DecodeString(name); err == nil && len(digest) == digestBytes {
+			out = append(out, digest)
+		}
+	}
+	return out
 }

@@ -16,17 +16,19 @@ import (
 // restAfter is how long a change that no task asked for rests after it was tried.
 const restAfter = 10 * time.Minute
 
-// situation gathers what a plan needs to know.
+// situation gathers what a plan needs to know. What the disk says is looked for when the
+// plan asks, and so not while the journal is read: a long read keeps its file growing.
 func (e *Engine) situation() (plan.Situation, error) {
 	s := plan.Situation{Have: map[string]plan.Have{}, Busy: e.busy}
-	ended := map[string]bool{}
+	ended, here := map[string]bool{}, map[string]*journal.Instance{}
 	err := e.cfg.Journal.Read(func(tx *journal.Tx) error {
 		instances, err := tx.Instances()
 		if err != nil {
 			return err
 		}
 		for _, i := range instances {
-			s.Have[i.Agent] = plan.Have{InstanceID: i.ID, ImageID: i.Image.GetId(), Intact: e.intact(i)}
+			s.Have[i.Agent] = plan.Have{InstanceID: i.ID, ImageID: i.Image.GetId(), Configuration: string(i.ConfigurationDigest)}
+			here[i.Agent] = i
 		}
 		for _, id := range taskIDs(e.document) {
 			was, err := tx.Ended(id)
@@ -37,6 +39,7 @@ func (e *Engine) situation() (plan.Situation, error) {
 		}
 		return nil
 	})
+	s.Intact = func(agent string) bool { return e.intact(here[agent]) && e.misconfigured(here[agent]) == nil }
 	s.Ended = func(id string) bool { return ended[id] }
 	s.Tried = func(a plan.Action) bool {
 		at, ok := e.tried[changeID(a)]
@@ -67,7 +70,7 @@ func changeID(a plan.Action) string {
 	if a.Removal != nil {
 		return ident.From("remove", a.Removal.GetInstanceId())
 	}
-	return ident.From("converge", a.Entry.GetInstanceId(), a.Entry.GetImage().GetId())
+	return ident.From("converge", a.Entry.GetInstanceId(), a.Entry.GetImage().GetId(), string(a.Entry.GetConfigurationDigest()))
 }
 
 // begin opens the change that an action asks for, and does it in a goroutine of its own.
@@ -92,13 +95,19 @@ func (e *Engine) begin(ctx context.Context, a plan.Action) error {
 	}
 	e.busy[rec.Agent] = true
 	e.changes.Go(func() {
-		e.run(ctx, rec)
+		end := changeEnd{rec.Agent, e.run(ctx, rec)}
 		select {
-		case e.ended <- rec.Agent:
+		case e.ended <- end:
 		case <-ctx.Done():
 		}
 	})
 	return nil
+}
+
+// changeEnd is told when a change has ended, or, with an error, when it was left open.
+type changeEnd struct {
+	agent string
+	err   error
 }
 
 // rest remembers that a change without a task was tried, and forgets old tries.
@@ -122,6 +131,8 @@ func (e *Engine) newChange(a plan.Action) *journal.Change {
 	if rec.Verb == taskv1.Verb_VERB_REMOVE || rec.Verb == taskv1.Verb_VERB_UNSPECIFIED {
 		rec.Verb = taskv1.Verb_VERB_UPGRADE // an entry only ever brings something
 	}
+	rec.Needs = plan.Needs(e.document, en)
+	rec.Metadata, rec.ConfigurationDigest = en.GetMetadata(), en.GetConfigurationDigest()
 	rec.To = journal.Manifest{Manifest: en.GetImage()}
 	if rec.To.Manifest == nil {
 		rec.To.Manifest = &imagev1.Manifest{} // refused by the check, with a code

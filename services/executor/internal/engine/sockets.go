@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -13,7 +12,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sockets"
-	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // newSockets gives a set of sockets that the journal remembers.
@@ -39,18 +37,9 @@ func (e *Engine) newSockets() *sockets.Set {
 			}
 			return e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.SetNote(note(agent), string(data)) })
 		},
-		Holders: e.processes,
+		Holders: e.cfg.Supervisor.Members,
 		Log:     e.cfg.Log,
 	})
-}
-
-// processes gives the ids of an agent's processes, of every version.
-func (e *Engine) processes(agent string) (out []int) {
-	records, _ := filepath.Glob(filepath.Join(e.cfg.Root.Run(agent), "process-*.json"))
-	for _, path := range records {
-		out = append(out, supervise.Members(path)...)
-	}
-	return out
 }
 
 // wanted gives the sockets that a side names, variables filled in.
@@ -58,7 +47,7 @@ func (e *Engine) wanted(s side) ([]*imagev1.Socket, error) {
 	if s.image.GetKind() != agentv1.Kind_KIND_DAEMON {
 		return nil, nil
 	}
-	run, err := e.fill(s.agent, s.image, s.labels)
+	run, err := e.fill(s)
 	return run.Sockets, err
 }
 

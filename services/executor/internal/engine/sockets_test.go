@@ -66,7 +66,7 @@ func answers(t *testing.T, at, want string) {
 }
 
 // asking asks again and again until the test ends it, and counts what went wrong.
-func asking(at string) (stop func() (asked int64, wrong []error)) {
+func asking(at string, every time.Duration) (stop func() (asked int64, wrong []error)) {
 	var asked atomic.Int64
 	var wrong []error
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -76,7 +76,7 @@ func asking(at string) (stop func() (asked int64, wrong []error)) {
 			select {
 			case <-end:
 				return
-			case <-time.After(time.Millisecond):
+			case <-time.After(every):
 			}
 			asked.Add(1)
 			if _, err := ask(at); err != nil {
@@ -101,7 +101,7 @@ func TestNoConnectionIsLostWhileVersionsReplaceEachOther(t *testing.T) {
 				return b.image("cn-agent", version, what, listens(at), how)
 			}
 			outcome(t, r.do(b.want(image("1.0.0", "serve"))), taskv1.State_STATE_SUCCEEDED)
-			stop := asking(at)
+			stop := asking(at, time.Millisecond)
 			outcome(t, r.do(b.want(image("2.0.0", "serve"))), taskv1.State_STATE_SUCCEEDED)
 			answers(t, at, "2.0.0")
 			outcome(t, r.do(b.want(image("3.0.0", "crash"))), taskv1.State_STATE_UNDONE)
@@ -125,7 +125,7 @@ func TestARestartedExecutorTakesTheVerySameSocketBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := asking(at)
+	stop := asking(at, time.Millisecond)
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestAnAgentThatListenedByItselfHandsItsSocketOverAndGetsItsAddressBack(t *t
 	r := b.run()
 	at := freeAddress(t)
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listensItself(at)))), taskv1.State_STATE_SUCCEEDED)
-	stop := asking(at)
+	stop := asking(at, time.Millisecond)
 	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
 	if asked, wrong := stop(); len(wrong) > 0 {
 		t.Errorf("%d of %d went wrong, first %v", len(wrong), asked, wrong[0])
@@ -197,7 +197,11 @@ func TestAnAgentThatListenedByItselfHandsItsSocketOverAndGetsItsAddressBack(t *t
 
 func TestConnectionsWaitWhileACrashedAgentIsRestarted(t *testing.T) {
 	b := newBench(t)
-	r := b.run(func(c *Config) { c.Policy.First = 300 * time.Millisecond })
+	r := b.run(func(c *Config) {
+		p := testPolicy
+		p.First = 300 * time.Millisecond
+		c.Supervisor = testSupervisor(c.Root, p)
+	})
 	at := freeAddress(t)
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
 	if err := syscall.Kill(int(r.good("cn-agent", "1.0.0").GetPid()), syscall.SIGKILL); err != nil {

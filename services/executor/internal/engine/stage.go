@@ -3,13 +3,14 @@ package engine
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
 )
 
@@ -33,7 +35,6 @@ const (
 const (
 	digestBytes  = 32
 	maxChunkSize = 1 << 20
-	spareBytes   = 16 << 20 // what must be left on the disk after a change
 )
 
 // check finds everything that can be known to go wrong before anything is touched.
@@ -42,30 +43,48 @@ func (c *change) check(context.Context) error {
 	if err := checkManifest(c.rec.Agent, m); err != nil {
 		return err
 	}
+	if err := c.checkTrust(); err != nil {
+		return err
+	}
 	here := sysinfo.Platform()
 	if p := m.GetPlatform(); p.GetOs() != here.Os || p.GetArch() != here.Arch {
 		return refuse(CodeWrongPlatform, "the image is for %s/%s; this server is %s/%s", p.GetOs(), p.GetArch(), here.Os, here.Arch)
 	}
 	switch m.GetKind() {
-	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT, agentv1.Kind_KIND_FILES:
+	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT, agentv1.Kind_KIND_FILES, agentv1.Kind_KIND_SELF:
 	default:
-		return refuse(CodeUnsupportedKind, "an agent of %s is not run by this executor; it runs daemon, oneshot and files", m.GetKind())
+		return refuse(CodeUnsupportedKind, "an agent of %s is not run by this executor; it runs daemon, oneshot, files and self", m.GetKind())
 	}
-	if _, err := c.fill(c.rec.Agent, m, c.rec.Labels); err != nil {
+	if err := c.checkSelf(); err != nil {
+		return err
+	}
+	if err := c.checkConfiguration(); err != nil {
+		return err
+	}
+	if err := c.cfg.Supervisor.Check(m.GetRun()); err != nil {
+		return err
+	}
+	if err := c.checkNeeds(); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(c.cfg.Root.Agent(c.rec.Agent)); err == nil && c.rec.From == nil {
 		c.rec.Existed = true
 	}
-	if err := c.checkSpace(m.GetBlob()); err != nil {
-		return err
-	}
 	return c.openSockets()
+}
+
+// checkTrust asks whether somebody vouches for the image, unless it is the one that is
+// installed: a configuration or a repair of that brings nothing new.
+func (c *change) checkTrust() error {
+	if c.rec.From != nil && proto.Equal(c.rec.From.Image.Manifest, c.rec.To.Manifest) {
+		return nil
+	}
+	return c.cfg.Trust(c.rec.To.Manifest)
 }
 
 func checkManifest(agent string, m *imagev1.Manifest) error {
 	b, run := m.GetBlob(), m.GetRun()
-	runs := m.GetKind() == agentv1.Kind_KIND_DAEMON || m.GetKind() == agentv1.Kind_KIND_ONESHOT
+	runs := m.GetKind() == agentv1.Kind_KIND_DAEMON || m.GetKind() == agentv1.Kind_KIND_ONESHOT || m.GetKind() == agentv1.Kind_KIND_SELF
 	switch {
 	case ident.CheckName("agent", agent) != nil || m.GetAgent() != agent:
 		return refuse(CodeInvalidImage, "the image is of agent %q, not of %q", m.GetAgent(), agent)
@@ -79,30 +98,20 @@ func checkManifest(agent string, m *imagev1.Manifest) error {
 		return refuse(CodeInvalidImage, "the image has %d chunks, which is not its size", len(b.GetChunkDigests()))
 	case runs && !localCommand(run.GetCommand()):
 		return refuse(CodeInvalidImage, "the command %q is not a path within the image", run.GetCommand())
+	case run.GetReady().GetExec() != nil && !localCommand(run.GetReady().GetExec().GetCommand()):
+		return refuse(CodeInvalidImage, "the probe's command %q is not a path within the image", run.GetReady().GetExec().GetCommand())
+	case run.GetRehearsal() != nil && !localCommand(run.GetRehearsal().GetCommand()):
+		return refuse(CodeInvalidImage, "the rehearsal's command %q is not a path within the image", run.GetRehearsal().GetCommand())
 	}
-	return nil
+	if m.GetKind() == agentv1.Kind_KIND_SELF && len(run.GetConfigs()) > 0 {
+		return refuse(CodeInvalidImage, "the executor's own image has a configuration, which it does not read")
+	}
+	return checkConfigs(run)
 }
 
 // localCommand says whether a command stays within the image, variables aside.
 func localCommand(command string) bool {
 	return command != "" && filepath.IsLocal(command) && path.Clean(command) != "."
-}
-
-// checkSpace looks whether the blob and what is in it fit beside each other.
-func (c *change) checkSpace(b *imagev1.Blob) error {
-	if c.images.Sealed(b.GetDigest()) {
-		return nil
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(string(c.cfg.Root), &fs); err != nil {
-		return fmt.Errorf("look for space: %w", err)
-	}
-	free := fs.Bavail * uint64(fs.Bsize)
-	need := b.GetSizeBytes() + b.GetUnpackedSizeBytes() + spareBytes
-	if free < need || need < b.GetUnpackedSizeBytes() {
-		return refuse(CodeNoSpace, "the image needs %d bytes; %d are free at %s", need, free, c.cfg.Root)
-	}
-	return nil
 }
 
 // fetch brings the chunks that are missing.
@@ -111,7 +120,11 @@ func (c *change) fetch(ctx context.Context) error {
 	if c.images.Sealed(b.GetDigest()) {
 		return nil
 	}
-	return c.cfg.Fetcher.Fetch(ctx, b, func(done uint64) { c.progress(done, b.GetSizeBytes()) })
+	c.fetched(0)
+	return c.cfg.Fetcher.Fetch(ctx, b, func(done uint64) {
+		c.fetched(done)
+		c.progress(done, b.GetSizeBytes())
+	})
 }
 
 // verify compares the whole with its digest.
@@ -124,39 +137,29 @@ func (c *change) verify(ctx context.Context) error {
 
 // stage unpacks and seals; the chunks are not needed after that.
 func (c *change) stage(ctx context.Context) error {
-	if err := c.images.Stage(ctx, c.rec.To.Manifest); err != nil {
+	if err := c.images.Stage(ctx, c.rec.To.Manifest, c.space.Use); err != nil {
 		return err
 	}
-	if err := c.checkCommand(); err != nil {
-		return err
-	}
+	c.space.ShrinkTo(switchBytes)
+	defer c.freeBlob()
 	return os.RemoveAll(c.cfg.Root.CacheOf(c.rec.To.Digest()))
 }
 
-// checkCommand looks whether the program is there before the old one is stopped for it.
-func (c *change) checkCommand() error {
-	if c.rec.To.GetKind() == agentv1.Kind_KIND_FILES {
-		return nil
-	}
-	run, err := c.fill(c.rec.Agent, c.rec.To.Manifest, c.rec.Labels)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(c.program(c.rec.To.Manifest, run.Command))
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return refuse(CodeInvalidImage, "the command %q is not a program in the image", run.Command)
-	}
-	return nil
+func (e *Engine) program(m *imagev1.Manifest, command string) string {
+	return programIn(e.cfg.Root, m, command)
 }
 
-func (e *Engine) program(m *imagev1.Manifest, command string) string {
-	return filepath.Join(e.cfg.Root.Image(m.GetBlob().GetDigest()), filepath.Clean("/"+command))
+func programIn(root layout.Root, m *imagev1.Manifest, command string) string {
+	return filepath.Join(root.Image(m.GetBlob().GetDigest()), filepath.Clean("/"+command))
 }
 
 // sweep deletes images and chunks that nothing needs any more. What cannot be deleted
 // now is found by the next sweep; a change does not fail for it.
 func (c *change) sweep(context.Context) error {
-	for _, digest := range [][]byte{c.rec.To.Digest(), c.fromDigest()} {
+	if err := errors.Join(c.sweepConfigs(), c.applyKeep(c.rec)); err != nil {
+		c.log.Warn().Err(err).Msg("configurations and kept versions not swept")
+	}
+	for _, digest := range append([][]byte{c.rec.To.Digest(), c.fromDigest()}, c.rec.Unkept...) {
 		if len(digest) != digestBytes || c.fetchTimedOut() {
 			continue
 		}
@@ -164,15 +167,15 @@ func (c *change) sweep(context.Context) error {
 		if err != nil {
 			c.log.Warn().Err(err).Msg("image not swept")
 		}
-		if removed && c.rec.To.Manifest == nil {
-			c.removed(c.cfg.Root.Image(digest), nil)
+		if (removed || err != nil) && c.rec.To.Manifest == nil {
+			c.removed(c.cfg.Root.Image(digest), err)
 		}
 	}
 	return nil
 }
 
 // fetchTimedOut says whether only time was short: then the chunks that came stay for the
-// next try, or a slow line would never get to the end. The next start sweeps what nobody came back for.
+// next try, or a slow line would never get to the end. A document that does not ask for them sweeps them.
 func (c *change) fetchTimedOut() bool {
 	f := c.rec.Failure
 	return f != nil && f.Step == taskv1.Step_STEP_FETCH && f.Code == codeTimedOut

@@ -12,6 +12,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -19,10 +20,15 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// swap moves the link and starts the new version: after the old one was stopped, or beside it.
+// swap moves the links and starts the new version: after the old one was stopped, or
+// beside it. A process of the same image may go on, and is told of its configuration.
 func (c *change) swap(ctx context.Context) error {
+	c.space.ShrinkTo(undoBytes)
 	if err := c.makeDirs(); err != nil {
 		return err
+	}
+	if isSelf(c.rec.To) {
+		return c.handOver()
 	}
 	if c.rec.From != nil && !c.overlaps() && !c.runsAlready() {
 		if err := errors.Join(c.stopSide(sideOf(c.rec.From)), c.freeSockets()); err != nil {
@@ -34,6 +40,15 @@ func (c *change) swap(ctx context.Context) error {
 		return err
 	}
 	c.cfg.FailPoint("linked")
+	if c.overlaps() && !c.inUse() {
+		if err := c.leaveOld(); err != nil {
+			return err
+		}
+	}
+	if err := c.linkConfig(c.newSide(), c.rec.Rendered); err != nil {
+		return err
+	}
+	c.cfg.FailPoint("configuration linked")
 	if c.rec.To.GetKind() != agentv1.Kind_KIND_DAEMON {
 		return nil
 	}
@@ -43,7 +58,7 @@ func (c *change) swap(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.startNew()
+	return c.startNew(ctx)
 }
 
 // overlaps says whether the old version runs until the new one is proven.
@@ -55,10 +70,10 @@ func (c *change) sameImage() bool {
 	return c.rec.From != nil && c.rec.From.Image.GetId() == c.rec.To.GetId()
 }
 
-// runsAlready says whether the wanted version is the one that runs, from whole files;
-// then it is proven again, not restarted.
+// runsAlready says whether the wanted version is the one that runs, from whole files, and
+// need not be started anew for what differs; then it is proven again, not restarted.
 func (c *change) runsAlready() bool {
-	if !c.sameImage() || !c.intact(c.rec.From) {
+	if !c.sameImage() || !c.intact(c.rec.From) || c.reloads() == byRestart {
 		return false
 	}
 	u := c.knownUnit(c.rec.Agent, c.rec.To.GetId())
@@ -81,7 +96,7 @@ func (c *change) makeDirs() error {
 	return layout.SyncDir(root.Agent(agent))
 }
 
-func (c *change) startNew() error {
+func (c *change) startNew(ctx context.Context) error {
 	s := c.newSide()
 	u, err := c.unitOf(s)
 	if err != nil {
@@ -89,6 +104,9 @@ func (c *change) startNew() error {
 	}
 	if c.runsAlready() {
 		c.unit = u
+		if c.reloads() == bySignal {
+			return c.tell(ctx, s)
+		}
 		return nil
 	}
 	if err := c.openNotify(s); err != nil {
@@ -100,8 +118,8 @@ func (c *change) startNew() error {
 	}
 	u.SetEnv(spec.Env)
 	c.unit = u
-	if _, err := u.Start(); errors.Is(err, syscall.ENOSPC) {
-		return err // not the version's fault
+	if _, err := u.Start(); errors.Is(err, syscall.ENOSPC) || fault.RefusalOf(err) != nil {
+		return err // not the version's fault, or said already
 	} else if err != nil {
 		return refuse("NOT_STARTED", "%v", err)
 	}
@@ -112,11 +130,15 @@ func (c *change) startNew() error {
 // openNotify listens for READY=1 when the side's probe is that. The journal knows of the
 // socket, so that a crash leaves none behind.
 func (c *change) openNotify(s side) error {
-	if !s.image.GetRun().GetReady().GetNotify() {
+	if !s.image.GetRun().GetReady().GetNotify() || c.cfg.Supervisor.Notifies() {
 		return nil
 	}
 	c.closeNotify()
-	n, err := probe.ListenNotify(c.notifyPath(s))
+	owner, err := supervise.UserID(s.image.GetRun().GetSandbox().GetUser())
+	if err != nil {
+		return err
+	}
+	n, err := probe.ListenNotify(c.notifyPath(s), owner)
 	if err != nil {
 		return err
 	}
@@ -141,19 +163,32 @@ func (c *change) prove(ctx context.Context) error {
 		_, err := c.images.Whole(c.rec.To.Digest())
 		return err
 	case agentv1.Kind_KIND_ONESHOT:
+		if c.idle() {
+			return nil
+		}
 		return c.runOnce(ctx, c.newSide())
+	}
+	if c.provenAlready(ctx) {
+		return nil
 	}
 	return c.proveSide(ctx, c.newSide(), c.unit)
 }
 
-func (c *change) proveSide(ctx context.Context, s side, u *supervise.Unit) error {
-	p, err := c.probeSpec(s, c.notify)
+func (c *change) proveSide(ctx context.Context, s side, u supervise.Unit) error {
+	ready := u.Ready()
+	if c.notify != nil {
+		ready = c.notify.Ready()
+	}
+	p, err := c.probeSpec(s, ready)
 	if err != nil {
 		return err
 	}
-	err = probe.Prove(ctx, p, u.Exited())
-	if err != nil && ctx.Err() == nil && u.Status().LastEnd != "" {
-		return refuse(probe.CodeExited, "%s ended before it was proven: %s", s.agent, u.Status().LastEnd)
+	if c.sameImage() && c.reloads() == bySignal && p.Soak != 0 {
+		p.Soak = max(p.Soak, heeds)
+	}
+	err = probe.Prove(ctx, c.patient(p, s), u.Exited())
+	if now := u.Status(); err != nil && ctx.Err() == nil && now.Pid == 0 && now.LastEnd != "" {
+		return refuse(probe.CodeExited, "%s ended before it was proven: %s", s.agent, now.LastEnd)
 	}
 	return err
 }
@@ -164,13 +199,9 @@ func (c *change) runOnce(ctx context.Context, s side) error {
 	if err != nil {
 		return err
 	}
-	within := probe.DefaultTimeout
-	if ms := s.image.GetRun().GetReady().GetTimeoutMs(); ms != 0 {
-		within = time.Duration(ms) * time.Millisecond
-	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, readyWithin(s))
 	defer cancel()
-	if err := supervise.RunOnce(spec, ctx.Done()); err != nil {
+	if err := c.cfg.Supervisor.RunOnce(spec, ctx.Done()); err != nil {
 		return refuse("SETUP_FAILED", "%v", err)
 	}
 	return nil
@@ -187,9 +218,10 @@ func (c *change) commit(context.Context) error {
 	c.cfg.FailPoint("old gone")
 	c.rec.Committed = true
 	err := c.cfg.Journal.Update(func(tx *journal.Tx) error {
-		return errors.Join(tx.PutChange(c.rec), tx.PutInstance(&journal.Instance{
+		return errors.Join(tx.PutChange(c.rec), tx.Replace(c.rec.Agent, c.oldImage(), c.rec.To, time.Now()), tx.PutInstance(&journal.Instance{
 			Agent: c.rec.Agent, ID: c.rec.InstanceID, Generation: c.rec.Generation, Tier: c.rec.Tier,
 			Image: c.rec.To, Labels: c.rec.Labels, InstalledAt: time.Now(),
+			Metadata: c.rec.Metadata, ConfigurationDigest: c.rec.ConfigurationDigest, Rendered: c.rec.Rendered,
 		}))
 	})
 	if err != nil {
@@ -199,10 +231,21 @@ func (c *change) commit(context.Context) error {
 	return nil
 }
 
+func (c *change) oldImage() journal.Manifest {
+	if c.rec.From == nil {
+		return journal.Manifest{}
+	}
+	return c.rec.From.Image
+}
+
 // undo puts the old version back and proves it, or takes a first install away.
 func (c *change) undo(ctx context.Context) error {
+	if isSelf(c.rec.To) {
+		return c.undoSelf()
+	}
 	c.closeNotify()
-	if !c.sameImage() {
+	c.giveBackSpace() // the old one may need it
+	if !c.sameImage() || c.reloads() == byRestart || c.toldEnded() {
 		if err := c.stopSide(c.newSide()); err != nil {
 			return err
 		}
@@ -211,11 +254,36 @@ func (c *change) undo(ctx context.Context) error {
 	if c.rec.From == nil {
 		return c.undoFirst()
 	}
-	if err := c.link(c.rec.From.Image); err != nil {
+	err := c.bringBack(ctx)
+	if errors.Is(err, syscall.ENOSPC) {
+		// What the new one takes up is room for the old one.
+		if err := c.sweep(ctx); err != nil {
+			return err
+		}
+		err = c.bringBack(ctx)
+	}
+	return err
+}
+
+// bringBack leads the link back and revives the old version.
+func (c *change) bringBack(ctx context.Context) error {
+	c.rec.NotProven = ""
+	if err := errors.Join(c.link(c.rec.From.Image), c.linkConfig(sideOf(c.rec.From), c.rec.From.Rendered)); err != nil {
 		return err
 	}
 	c.cfg.FailPoint("linked back")
-	return c.reviveOld(ctx)
+	alive, done := c.whileWanted(ctx)
+	defer done()
+	err := unlessDead(alive, alive.Err())
+	if err == nil {
+		err = unlessDead(alive, c.reviveOld(alive))
+	}
+	if err == nil || ctx.Err() != nil || errors.Is(err, errJournal) || errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	c.rec.NotProven = oneLine(err)
+	c.log.Error().Err(err).Msg("the old version did not prove itself")
+	return nil
 }
 
 func (c *change) undoFirst() error {
@@ -224,6 +292,9 @@ func (c *change) undoFirst() error {
 		return errors.Join(imagedir.RemoveTree(root.Agent(agent)), layout.SyncDir(root.Agents()))
 	}
 	if err := os.Remove(root.Current(agent)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := c.linkConfig(c.newSide(), ""); err != nil {
 		return err
 	}
 	return imagedir.RemoveTree(root.Run(agent))
@@ -244,16 +315,19 @@ func (c *change) reviveOld(ctx context.Context) error {
 		return err
 	}
 	if u.Status().Pid == 0 {
-		if err := c.startOld(s, u); err != nil {
-			return err
-		}
+		err = c.startOld(s, u)
+	} else if c.sameImage() && c.reloads() == bySignal {
+		err = c.tell(ctx, s)
+	}
+	if err != nil {
+		return err
 	}
 	err = c.proveSide(ctx, s, u)
 	c.closeNotify()
 	return errors.Join(err, c.keepSide(s))
 }
 
-func (c *change) startOld(s side, u *supervise.Unit) error {
+func (c *change) startOld(s side, u supervise.Unit) error {
 	u.Leave() // nobody else starts it meanwhile
 	if c.resumed {
 		// One that an interrupted undo started may have said READY=1 to nobody.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,26 +19,37 @@ import (
 
 // side is one version of an agent: the new one or the old one.
 type side struct {
-	agent  string
-	image  *imagev1.Manifest
-	labels map[string]string
+	agent            string
+	image            *imagev1.Manifest
+	labels, metadata map[string]string
+	config           string // where its configuration is, when that is not where the link leads
 }
 
-func (c *change) newSide() side { return side{c.rec.Agent, c.rec.To.Manifest, c.rec.Labels} }
+func (c *change) newSide() side {
+	return side{agent: c.rec.Agent, image: c.rec.To.Manifest, labels: c.rec.Labels, metadata: c.rec.Metadata}
+}
 
-func sideOf(i *journal.Instance) side { return side{i.Agent, i.Image.Manifest, i.Labels} }
+func sideOf(i *journal.Instance) side {
+	return side{agent: i.Agent, image: i.Image.Manifest, labels: i.Labels, metadata: i.Metadata}
+}
 
-// fill fills in the variables of an image's run.
-func (e *Engine) fill(agent string, m *imagev1.Manifest, labels map[string]string) (variables.Run, error) {
+// facts gives what the variables of a side stand for.
+func (e *Engine) facts(s side) variables.Facts {
 	return variables.Facts{
-		Agent: agent, Version: m.GetVersion(), Server: e.cfg.ServerID, Labels: labels,
-		State: e.cfg.Root.State(agent), Image: e.cfg.Root.Image(m.GetBlob().GetDigest()),
-	}.Values().Fill(m.GetRun())
+		Agent: s.agent, Version: s.image.GetVersion(), Server: e.cfg.ServerID, Labels: s.labels, Metadata: s.metadata,
+		State: e.cfg.Root.State(s.agent), Image: e.cfg.Root.Image(s.image.GetBlob().GetDigest()),
+		Config: cmp.Or(s.config, e.cfg.Root.Config(s.agent)),
+	}
+}
+
+// fill fills in the variables of a side's run.
+func (e *Engine) fill(s side) (variables.Run, error) {
+	return e.facts(s).Values().Fill(s.image.GetRun())
 }
 
 // spec says how to run a side. notify is the socket's path, or empty.
 func (e *Engine) spec(s side, notify string) (supervise.Spec, error) {
-	run, err := e.fill(s.agent, s.image, s.labels)
+	run, err := e.fill(s)
 	if err != nil {
 		return supervise.Spec{}, err
 	}
@@ -46,15 +58,20 @@ func (e *Engine) spec(s side, notify string) (supervise.Spec, error) {
 		"GARRISON_SERVER=" + e.cfg.ServerID, "GARRISON_STATE=" + e.cfg.Root.State(s.agent),
 		"GARRISON_IMAGE=" + e.cfg.Root.Image(s.image.GetBlob().GetDigest()),
 	}
+	if len(s.image.GetRun().GetConfigs()) > 0 {
+		env = append(env, "GARRISON_CONFIG="+e.facts(s).Config)
+	}
 	env = append(env, run.Env...)
 	if notify != "" {
 		env = append(env, "NOTIFY_SOCKET="+notify)
 	}
 	spec := supervise.Spec{
-		Name:   s.agent + " " + s.image.GetVersion(),
+		Agent: s.agent, Image: s.image.GetId(), Name: s.agent + " " + s.image.GetVersion(),
 		Record: e.recordPath(s), Output: e.cfg.Root.Output(s.agent), Dir: e.cfg.Root.State(s.agent),
 		Path: e.program(s.image, run.Command), Args: run.Args, Env: env,
 		StopTimeout: time.Duration(s.image.GetRun().GetStopTimeoutMs()) * time.Millisecond,
+		Notify:      s.image.GetRun().GetReady().GetNotify(),
+		Limits:      s.image.GetRun().GetLimits(), Sandbox: s.image.GetRun().GetSandbox(),
 	}
 	if len(run.Sockets) > 0 && s.image.GetKind() == agentv1.Kind_KIND_DAEMON {
 		spec.Sockets = e.socketFiles(s.agent, run.Sockets)
@@ -64,7 +81,7 @@ func (e *Engine) spec(s side, notify string) (supervise.Spec, error) {
 
 // recordPath is the slot's record: one for each version, so that two can run in an overlap.
 func (e *Engine) recordPath(s side) string {
-	return filepath.Join(e.cfg.Root.Run(s.agent), "process-"+s.image.GetId()+".json")
+	return filepath.Join(e.cfg.Root.Run(s.agent), supervise.RecordName(s.image.GetId()))
 }
 
 func searchPath() string {
@@ -75,7 +92,7 @@ func searchPath() string {
 }
 
 // unitOf gives the unit of a side, and makes it when there is none.
-func (e *Engine) unitOf(s side) (*supervise.Unit, error) {
+func (e *Engine) unitOf(s side) (supervise.Unit, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if u := e.units[s.agent][s.image.GetId()]; u != nil {
@@ -86,9 +103,9 @@ func (e *Engine) unitOf(s side) (*supervise.Unit, error) {
 		return nil, err
 	}
 	log := e.cfg.Log.With().Str(logs.Agent, s.agent).Str(logs.Version, s.image.GetVersion()).Logger()
-	u := supervise.NewUnit(spec, e.cfg.Policy, log, e.stir)
+	u := e.cfg.Supervisor.Unit(spec, log, e.stir)
 	if e.units[s.agent] == nil {
-		e.units[s.agent] = map[string]*supervise.Unit{}
+		e.units[s.agent] = map[string]supervise.Unit{}
 	}
 	e.units[s.agent][s.image.GetId()] = u
 	return u, nil
@@ -135,16 +152,16 @@ func (e *Engine) keepSide(s side) error {
 }
 
 // knownUnit gives a unit that was made before, or nil.
-func (e *Engine) knownUnit(agent, imageID string) *supervise.Unit {
+func (e *Engine) knownUnit(agent, imageID string) supervise.Unit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.units[agent][imageID]
 }
 
-func (e *Engine) allUnits() []*supervise.Unit {
+func (e *Engine) allUnits() []supervise.Unit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var out []*supervise.Unit
+	var out []supervise.Unit
 	for _, of := range e.units {
 		for _, u := range of {
 			out = append(out, u)
@@ -153,15 +170,33 @@ func (e *Engine) allUnits() []*supervise.Unit {
 	return out
 }
 
-// probeSpec says how a side shows that it works.
-func (e *Engine) probeSpec(s side, n *probe.Notify) (probe.Spec, error) {
-	run, err := e.fill(s.agent, s.image, s.labels)
+// probeSpec says how a side shows that it works. ready is closed when it said READY=1, or nil.
+func (e *Engine) probeSpec(s side, ready <-chan struct{}) (probe.Spec, error) {
+	run, err := e.fill(s)
+	if err != nil {
+		return probe.Spec{}, err
+	}
 	r := s.image.GetRun().GetReady()
-	return probe.Spec{
-		Notify: n, HTTP: run.HTTP, TCP: run.TCP,
+	p := probe.Spec{
+		Ready: ready, HTTP: run.HTTP, TCP: run.TCP,
 		Timeout: time.Duration(r.GetTimeoutMs()) * time.Millisecond,
 		Soak:    time.Duration(r.GetSoakMs()) * time.Millisecond,
-	}, err
+	}
+	if run.Exec != nil {
+		p.Exec, err = e.execSpec(s, run.Exec)
+	}
+	return p, err
+}
+
+// execSpec says how to run a program of a side's image beside its agent: where and with
+// the environment and rights that the agent has, but for the socket to say READY=1 on.
+func (e *Engine) execSpec(s side, x *imagev1.Exec) (*probe.Exec, error) {
+	spec, err := e.spec(s, "")
+	if err != nil {
+		return nil, err
+	}
+	path, args, err := spec.Beside(e.program(s.image, x.GetCommand()), x.GetArgs())
+	return &probe.Exec{Path: path, Args: args, Env: spec.Env, Dir: spec.Dir}, err
 }
 
 // notifyPath is where a side says READY=1.

@@ -22,6 +22,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -45,17 +46,27 @@ func newBench(t *testing.T) *workbench {
 
 // endAgents ends what a test left running, and unseals images so that the directory can go.
 func (b *workbench) endAgents() {
-	for _, pid := range b.pids() {
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill()
-		}
-	}
+	b.killAgents()
 	_ = filepath.WalkDir(string(b.root), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			return os.Chmod(path, 0o700)
 		}
 		return nil
 	})
+}
+
+// killAgents ends every agent as the end of the machine does.
+func (b *workbench) killAgents() {
+	if bySystemd() {
+		if err := newSystemd(b.root, testPolicy).Clear(); err != nil { // which would start them again
+			b.t.Error(err)
+		}
+	}
+	for _, pid := range b.pids() {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}
 }
 
 // pids lists the processes that were started below the root.
@@ -105,7 +116,10 @@ func packed(t *testing.T, agent, version string) imagetest.Image {
 	i, ok := packs[agent+" "+version]
 	if !ok {
 		i = imagetest.New(t, agent, version, nil,
-			imagetest.Regular("bin/agent", 0o755, agentBinary), imagetest.Regular("VERSION", 0o644, []byte(version)))
+			imagetest.Regular("bin/agent", 0o755, agentBinary), imagetest.Regular("VERSION", 0o644, []byte(version)),
+			imagetest.Regular("etc/agent.conf", 0o644, []byte("level = {{.metadata.level}}\nof = {{.agent}} {{.version}}\n")),
+			imagetest.Regular("etc/broken.conf", 0o644, []byte("{{if}}")),
+			imagetest.Regular("bin/script", 0o755, []byte("#!/bin/sh\nexec sleep 600\n")))
 		packs[agent+" "+version] = i
 	}
 	i.Manifest = proto.Clone(i.Manifest).(*imagev1.Manifest)
@@ -127,6 +141,23 @@ func (b *workbench) want(m *imagev1.Manifest) string {
 	}
 	b.drop(m.GetAgent())
 	b.doc.Entries = append(b.doc.Entries, e)
+	return task
+}
+
+// configured gives an image its configuration, of which it is told by a reload.
+func configured(reload imagev1.Reload) func(*imagev1.Manifest) {
+	return func(m *imagev1.Manifest) {
+		m.Run.Args = []string{"configured", "${config}/agent.conf"}
+		m.Run.Configs = []*imagev1.Config{{Template: "etc/agent.conf", Path: "agent.conf"}}
+		m.Run.Reload = reload
+	}
+}
+
+// wantWith puts an entry with metadata into the document.
+func (b *workbench) wantWith(m *imagev1.Manifest, verb taskv1.Verb, values map[string]string) string {
+	task := b.want(m)
+	e := b.doc.Entries[len(b.doc.Entries)-1]
+	e.Verb, e.Metadata, e.ConfigurationDigest = verb, values, metadata.Digest(values)
 	return task
 }
 
@@ -286,7 +317,7 @@ func (r *running) the(agent string) *reportv1.Found {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, f := range found {
+	for _, f := range found.GetAgents() {
 		if f.Agent == agent {
 			return f
 		}

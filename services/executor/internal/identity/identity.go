@@ -6,6 +6,8 @@
 //  1. The key is on the disk before anybody is told its public half, so a join that was
 //     interrupted is repeated with the same key.
 //  2. Key and identity are files of mode 0600, written whole or not at all.
+//  3. The identity is written by a join and by nothing else, so that nothing that runs can
+//     give itself the leave to remove itself.
 package identity
 
 import (
@@ -14,6 +16,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -29,6 +33,37 @@ type Identity struct {
 	URL       string `json:"url"`
 	PublicKey string `json:"public_key,omitempty"`
 	JWT       string `json:"jwt,omitempty"`
+
+	// These are told once, in the answer to the join, and are empty in an older identity.
+	Ownership    string `json:"ownership,omitempty"`     // Manual or Provisioned; without it the executor never removes itself
+	TombstoneKey string `json:"tombstone_key,omitempty"` // public half of the key that signs tombstones
+}
+
+// The ownerships.
+const (
+	Manual      = "manual"
+	Provisioned = "provisioned"
+)
+
+// Told gives the ownership as it is kept; empty when it is not known.
+func Told(o serverv1.Ownership) string {
+	switch o {
+	case serverv1.Ownership_OWNERSHIP_MANUAL:
+		return Manual
+	case serverv1.Ownership_OWNERSHIP_PROVISIONED:
+		return Provisioned
+	}
+	return ""
+}
+
+// Owner gives the ownership that is kept. What cannot be read is not known.
+func (i Identity) Owner() serverv1.Ownership {
+	for _, o := range []serverv1.Ownership{serverv1.Ownership_OWNERSHIP_MANUAL, serverv1.Ownership_OWNERSHIP_PROVISIONED} {
+		if i.Ownership == Told(o) {
+			return o
+		}
+	}
+	return serverv1.Ownership_OWNERSHIP_UNSPECIFIED
 }
 
 // Address gives the server's place in subjects.
@@ -36,7 +71,11 @@ func (i Identity) Address() topology.ServerAddress {
 	return topology.ServerAddress{Cell: i.Cell, Server: i.ServerID}
 }
 
-// Read gives the identity kept under root. An error is NotFound when there is none.
+// ErrDamaged says that there is an identity, and that it cannot be read.
+var ErrDamaged = errors.New("the identity is damaged")
+
+// Read gives the identity kept under root. An error is NotFound when there is none, and
+// ErrDamaged when it cannot be read.
 func Read(root layout.Root) (Identity, error) {
 	var i Identity
 	data, err := os.ReadFile(root.Identity())
@@ -44,12 +83,15 @@ func Read(root layout.Root) (Identity, error) {
 		return i, fault.New(fault.NotFound, "%s has no identity", root)
 	}
 	if err != nil {
-		return i, fmt.Errorf("read identity: %w", err)
+		return i, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err := json.Unmarshal(data, &i); err != nil {
-		return i, fmt.Errorf("read identity %s: %w", root.Identity(), err)
+		return i, fmt.Errorf("%w: %s: %w", ErrDamaged, root.Identity(), err)
 	}
-	return i, i.check()
+	if err := i.check(); err != nil {
+		return i, fmt.Errorf("%w: %s: %w", ErrDamaged, root.Identity(), err)
+	}
+	return i, nil
 }
 
 func (i Identity) check() error {
@@ -108,6 +150,12 @@ func readKey(root layout.Root) (Key, error) {
 		return k, fmt.Errorf("key %s is damaged: %w", root.Key(), errors.Join(err, fs.ErrInvalid))
 	}
 	return k, nil
+}
+
+// PublicKey gives the public half of the key kept under root. An error is fs.ErrNotExist when there is none.
+func PublicKey(root layout.Root) (string, error) {
+	k, err := readKey(root)
+	return k.Public, err
 }
 
 // Credentials gives what a connection proves itself with, read again at each call, so

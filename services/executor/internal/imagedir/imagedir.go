@@ -20,6 +20,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
 )
 
@@ -27,6 +28,7 @@ import (
 type Images struct {
 	root layout.Root
 	mu   sync.Mutex // staging and removal are one at a time; it also bounds the memory of unpacking
+	last lately
 }
 
 // Mark seals an image.
@@ -69,22 +71,6 @@ func (s *Images) Mark(digest []byte) (Mark, error) {
 	return m, nil
 }
 
-// Whole compares an image on the disk with its mark.
-func (s *Images) Whole(digest []byte) (Mark, error) {
-	m, err := s.Mark(digest)
-	if err != nil {
-		return m, err
-	}
-	tree, err := treeOf(s.root.Image(digest))
-	if err != nil {
-		return m, err
-	}
-	if tree != m.Tree {
-		return m, fault.New(fault.Conflict, "the files of image %x are not as they were unpacked", digest)
-	}
-	return m, nil
-}
-
 // Verify compares the cached chunks, put together, with the blob's digest.
 func (s *Images) Verify(ctx context.Context, b *imagev1.Blob) error {
 	h, chunks := sha256.New(), s.chunks(ctx, b)
@@ -100,8 +86,9 @@ func (s *Images) Verify(ctx context.Context, b *imagev1.Blob) error {
 	return nil
 }
 
-// Stage unpacks the cached chunks of an image and seals it. The cache is not needed after that.
-func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest) error {
+// Stage unpacks the cached chunks of an image and seals it. The cache is not needed after
+// that. writing is told before so many bytes are written, or is nil.
+func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest, writing func(bytes uint64)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	digest := m.GetBlob().GetDigest()
@@ -115,7 +102,7 @@ func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest) error {
 	if err := errors.Join(RemoveTree(tmp), os.Mkdir(tmp, 0o755)); err != nil {
 		return fmt.Errorf("stage image %s: %w", m.GetId(), err)
 	}
-	err := s.fill(ctx, tmp, m)
+	err := s.fill(ctx, tmp, m, writing)
 	if err == nil {
 		err = os.Rename(tmp, s.root.Image(digest))
 	}
@@ -128,10 +115,10 @@ func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest) error {
 	return nil
 }
 
-func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest) error {
+func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writing func(uint64)) error {
 	b := m.GetBlob()
 	chunks := s.chunks(ctx, b)
-	err := unpack.Unpack(ctx, chunks, dir, unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes()})
+	err := unpack.Unpack(ctx, chunks, dir, unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes(), Writing: writing})
 	if err := errors.Join(err, chunks.Close()); err != nil {
 		return err
 	}
@@ -164,18 +151,38 @@ func sealDirs(dir string) error {
 	})
 }
 
-// Remove deletes an image and its cache unless needed says that something needs it.
-// needed is asked while nothing else is staged or removed.
+// Remove deletes an image and its cache, durably, unless needed says that something needs
+// it. needed is asked while nothing else is staged or removed. The image is moved away
+// first, so that one of which a file cannot be deleted is not there in part.
 func (s *Images) Remove(digest []byte, needed func() (bool, error)) (removed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if keep, err := needed(); err != nil || keep {
 		return false, err
 	}
-	if _, err := os.Lstat(s.root.Image(digest)); err == nil {
-		removed = true
+	if _, gone := os.Lstat(s.root.CacheOf(digest)); gone == nil {
+		err = errors.Join(os.RemoveAll(s.root.CacheOf(digest)), layout.SyncDir(s.root.Cache()))
 	}
-	return removed, errors.Join(RemoveTree(s.root.Image(digest)), os.RemoveAll(s.root.CacheOf(digest)))
+	gone := s.root.GoneImage(digest)
+	if left := RemoveTree(gone); left != nil { // an earlier try could not delete it all
+		return false, errors.Join(err, left)
+	}
+	if renamed := os.Rename(s.root.Image(digest), gone); errors.Is(renamed, fs.ErrNotExist) {
+		return false, err
+	} else if renamed != nil {
+		return false, errors.Join(err, renamed)
+	}
+	return true, errors.Join(err, layout.SyncDir(s.root.Images()), RemoveTree(gone))
+}
+
+// SweepRemoved tries again to delete what Remove moved away and could not delete. While
+// images are staged or removed it does nothing: it is called often.
+func (s *Images) SweepRemoved() error {
+	if !s.mu.TryLock() {
+		return nil
+	}
+	defer s.mu.Unlock()
+	return s.sweep(layout.GoneName(""))
 }
 
 // DropCache deletes the chunks of an image that is staged: nothing reads them any more.
@@ -203,30 +210,49 @@ func names(dir string) []string {
 	return out
 }
 
-// SweepTemporary deletes what a crash left half unpacked.
-func (s *Images) SweepTemporary() error {
+// SweepTemporary deletes what a crash left half unpacked, or half deleted.
+func (s *Images) SweepTemporary() error { return s.sweep(layout.TemporaryPrefix) }
+
+func (s *Images) sweep(prefix string) error {
 	var all error
 	for _, name := range names(s.root.Images()) {
-		if strings.HasPrefix(name, layout.TemporaryPrefix) {
+		if strings.HasPrefix(name, prefix) {
 			all = errors.Join(all, RemoveTree(s.root.Path("images", name)))
 		}
 	}
 	return all
 }
 
-// RemoveTree deletes a directory, sealed or not, and follows no link.
+// RemoveTree deletes a directory, sealed or not, and follows no link: what is in it may be
+// a user's who swaps a directory for a link to another place while we look. It refuses
+// one in which something is mounted (mounts.Code), and then deletes nothing.
 func RemoveTree(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err := mounts.Check(dir); err != nil {
+		return err
+	}
 	if err == nil && info.IsDir() {
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				return os.Chmod(path, 0o700) // without it nobody but root could delete what is within
-			}
-			return err
-		})
+		unseal(dir)
 	}
 	return os.RemoveAll(dir)
+}
+
+// unseal lets what is below a directory be deleted also by who is not root. What it cannot
+// open, the deletion says.
+func unseal(dir string) {
+	_ = os.Chmod(dir, 0o700)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = root.Chmod(path, 0o700)
+		}
+		return nil // also when it is gone, or another one by now: the rest is looked at
+	})
 }

@@ -27,7 +27,7 @@ func staged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
 	if err := s.Verify(context.Background(), i.Manifest.Blob); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Stage(context.Background(), i.Manifest); err != nil {
+	if err := s.Stage(context.Background(), i.Manifest, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = imagedir.RemoveTree(root.Images()) })
@@ -40,7 +40,7 @@ func TestAStagedImageIsSealedAndWhole(t *testing.T) {
 	if err != nil || m.ImageID != i.Manifest.Id || !s.Sealed(i.Manifest.Blob.Digest) {
 		t.Errorf("mark %v, %v", m, err)
 	}
-	if err := s.Stage(context.Background(), i.Manifest); err != nil {
+	if err := s.Stage(context.Background(), i.Manifest, nil); err != nil {
 		t.Errorf("staging again: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestARefusedImageLeavesNothing(t *testing.T) {
 	if err := i.Store(root); err != nil {
 		t.Fatal(err)
 	}
-	if err := imagedir.New(root).Stage(context.Background(), i.Manifest); err == nil {
+	if err := imagedir.New(root).Stage(context.Background(), i.Manifest, nil); err == nil {
 		t.Fatal("it was staged")
 	}
 	if left, _ := os.ReadDir(root.Images()); len(left) != 0 {

@@ -25,7 +25,9 @@ var (
 	bucketEnded     = []byte("ended")
 	bucketOrder     = []byte("ended-order")
 	bucketOutbox    = []byte("outbox")
-	buckets         = [][]byte{bucketMeta, bucketInstances, bucketChanges, bucketEnded, bucketOrder, bucketOutbox}
+	bucketKept      = []byte("kept")
+	bucketTrash     = []byte("trash")
+	buckets         = [][]byte{bucketMeta, bucketInstances, bucketChanges, bucketEnded, bucketOrder, bucketOutbox, bucketKept, bucketTrash}
 )
 
 var (
@@ -62,6 +64,19 @@ func Open(path string) (*Journal, error) {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), db.Close())
 	}
 	return &Journal{db: db, news: make(chan struct{}, 1)}, nil
+}
+
+// Look looks at the journal at path and changes nothing. An error is Conflict when an
+// executor has it.
+func Look(path string, f func(*Tx) error) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, ReadOnly: true})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return fault.New(fault.Conflict, "journal %s is in use: an executor runs here", path)
+	}
+	if err != nil {
+		return fmt.Errorf("look at journal %s: %w", path, err)
+	}
+	return errors.Join((&Journal{db: db}).Read(f), db.Close())
 }
 
 // Close closes the journal.
@@ -209,6 +224,9 @@ func put(b *bbolt.Bucket, key string, v any) error {
 }
 
 func list[T any](b *bbolt.Bucket) ([]*T, error) {
+	if b == nil { // looked at only, and written before there was such a bucket
+		return nil, nil
+	}
 	var out []*T
 	err := b.ForEach(func(k, _ []byte) error {
 		v, err := get[T](b, strings.Clone(string(k)))

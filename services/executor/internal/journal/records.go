@@ -52,12 +52,17 @@ type Instance struct {
 	Tier        uint32            `json:"tier,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"` // as they were when it was installed; variables stand for these
 	InstalledAt time.Time         `json:"installed_at"`
+
+	Metadata            map[string]string `json:"metadata,omitempty"` // merged, as it was when it was installed or configured
+	ConfigurationDigest []byte            `json:"configuration_digest,omitempty"`
+	Rendered            string            `json:"rendered,omitempty"` // the digest of the rendered configuration; empty when there is none
 }
 
 // Failure is where and why a change went wrong.
 type Failure struct {
 	Step    taskv1.Step `json:"step"`
 	Code    string      `json:"code"`
+	What    string      `json:"what,omitempty"` // the probe that failed, or how the process ended
 	Reason  string      `json:"reason"`
 	LogTail string      `json:"log_tail,omitempty"`
 }
@@ -80,19 +85,37 @@ type Change struct {
 	To         Manifest          `json:"to"`             // nil for a removal
 	Labels     map[string]string `json:"labels,omitempty"`
 	Tier       uint32            `json:"tier,omitempty"`
+	Needs      []string          `json:"needs,omitempty"` // agents that must be there
 	Deadline   time.Time         `json:"deadline,omitzero"`
 	BeganAt    time.Time         `json:"began_at"`
+
+	Metadata            map[string]string `json:"metadata,omitempty"`
+	ConfigurationDigest []byte            `json:"configuration_digest,omitempty"`
 
 	Step      taskv1.Step `json:"step"` // begun, and perhaps done
 	Steps     []StepTime  `json:"steps,omitempty"`
 	Failure   *Failure    `json:"failure,omitempty"`
+	Before    *Health     `json:"before,omitempty"`     // what was wrong with the old one before the switch; nil for nothing
 	NotAsIs   string      `json:"not_as_was,omitempty"` // why the undo could not bring everything back
+	NotProven string      `json:"not_proven,omitempty"` // why the old one, brought back, did not prove itself
 	Committed bool        `json:"committed,omitempty"`  // the inventory says the new one
+	Proven    bool        `json:"proven,omitempty"`     // the trial of an executor ended well; from here it only goes forward
 	LogOffset int64       `json:"log_offset,omitempty"` // where the new one's output starts
 	Notify    string      `json:"notify,omitempty"`     // the notify socket that is open for it
 	Existed   bool        `json:"existed,omitempty"`    // the agent's directory was there before, though not in the inventory
 	Removed   []Removed   `json:"removed,omitempty"`    // by a removal
+	Rendered  string      `json:"rendered,omitempty"`   // the digest of what the new one's configuration became
+	Made      bool        `json:"made,omitempty"`       // the agent's directory was made before the switch, for the rehearsal
+	Mends     string      `json:"mends,omitempty"`      // what was damaged when it began, of the same image: a Mends constant
+	Unkept    [][]byte    `json:"unkept,omitempty"`     // digests of kept versions that a removal takes away
 }
+
+// What a change may find damaged. What runs is started anew, or told of it, even if
+// nothing else differs.
+const (
+	MendsImage         = "image"
+	MendsConfiguration = "configuration"
+)
 
 // Removed is one path that a removal takes away.
 type Removed struct {
@@ -102,12 +125,10 @@ type Removed struct {
 
 // Outcome is what is reported of the change when it has ended.
 func (c *Change) Outcome() *taskv1.Outcome {
-	o := &taskv1.Outcome{}
+	j := c.judge()
+	o := &taskv1.Outcome{Code: j.code, Reason: j.reason}
 	if f := c.Failure; f != nil {
-		o.FailedStep, o.Code, o.Reason, o.LogTail = f.Step, f.Code, f.Reason, f.LogTail
-	}
-	if c.NotAsIs != "" {
-		o.Reason += "; then the undo went wrong: " + c.NotAsIs
+		o.FailedStep, o.LogTail = f.Step, f.LogTail
 	}
 	for _, s := range c.Steps {
 		o.Steps = append(o.Steps, &taskv1.StepTime{Step: s.Step, Took: durationpb.New(s.Took)})
@@ -116,16 +137,7 @@ func (c *Change) Outcome() *taskv1.Outcome {
 }
 
 // State is how the change ended.
-func (c *Change) State() taskv1.State {
-	switch {
-	case c.Failure == nil:
-		return taskv1.State_STATE_SUCCEEDED
-	case c.NotAsIs == "" && c.Verb != taskv1.Verb_VERB_REMOVE:
-		return taskv1.State_STATE_UNDONE
-	default:
-		return taskv1.State_STATE_FAILED
-	}
-}
+func (c *Change) State() taskv1.State { return c.judge().state }
 
 // Ended is a task that ended here. It is never executed again.
 type Ended struct {

@@ -1,12 +1,16 @@
 // Package layout knows where everything is under an executor's root directory, and how
 // a small file is written there.
 //
-//	executor/            key, identity, journal.db, status.json
+//	executor/            key, identity, journal.db, status.json, starts.json, at its end tombstone.json
+//	executor/program     a link to the executor's own program, when an image brought one
 //	cache/DIGEST/N       chunks that were fetched and verified, while a change needs them
 //	images/DIGEST/       one unpacked image, sealed
 //	agents/AGENT/current a link to the image that is current
+//	agents/AGENT/config  a link to its configuration
+//	agents/AGENT/configs/DIGEST/  what was rendered, sealed
 //	agents/AGENT/state/  what the agent keeps across versions
 //	agents/AGENT/run/    process records, output.log and the notify socket
+//	agents/.garrison-tmp-gone-ID/, images/.garrison-tmp-gone-DIGEST/  what was removed, until it is deleted
 //
 // Guarantees:
 //

@@ -38,11 +38,43 @@ func (r Root) Key() string { return r.Path("executor", "key.seed") }
 // Identity says which server this is.
 func (r Root) Identity() string { return r.Path("executor", "identity.json") }
 
+// ImageKeys lists the keys of which one must have signed an image; without it none need be signed.
+func (r Root) ImageKeys() string { return r.Path("executor", "image-keys") }
+
 // Journal is the executor's memory.
 func (r Root) Journal() string { return r.Path("executor", "journal.db") }
 
 // Status is what the running executor tells about itself.
 func (r Root) Status() string { return r.Path("executor", "status.json") }
+
+// Program is a link to the program that runs instead of the one that was started; it is
+// there while an image of kind self is installed.
+func (r Root) Program() string { return r.Path("executor", "program") }
+
+// ProgramLink is what Program holds for a program in an image: relative, as the root may be moved.
+func (r Root) ProgramLink(program string) string {
+	rel, err := filepath.Rel(r.Home(), program)
+	if err != nil {
+		return program
+	}
+	return rel
+}
+
+// Starts counts the starts of that program until it is known to stay up.
+func (r Root) Starts() string { return r.Path("executor", "starts.json") }
+
+// Rehearsal is the copy of the journal that a new executor reads in its rehearsal; a crash
+// leaves it to SweepTemporary.
+func (r Root) Rehearsal() string { return r.Path("executor", TemporaryPrefix+"rehearsal.db") }
+
+// Tombstone says that this server is dead and its executor removes itself.
+func (r Root) Tombstone() string { return r.Path("executor", "tombstone.json") }
+
+// Own gives every file that may be in the executor's own directory, in the order in which
+// an uninstall removes them: who it is goes last. The tombstone is not among them.
+func (r Root) Own() []string {
+	return []string{r.Program(), r.Starts(), r.Status(), r.Journal(), r.ImageKeys(), r.Identity(), r.Key()}
+}
 
 // Cache is the directory of all caches.
 func (r Root) Cache() string { return r.Path("cache") }
@@ -72,8 +104,34 @@ func (r Root) Agents() string { return r.Path("agents") }
 // Agent is an agent's directory.
 func (r Root) Agent(agent string) string { return r.Path("agents", agent) }
 
+// GoneName names a directory with what was removed and is still to be deleted.
+func GoneName(id string) string { return TemporaryPrefix + "gone-" + id }
+
+// Gone is where an agent's directory is moved before it is deleted: beside the agents, so
+// that one rename does it.
+func (r Root) Gone(name string) string { return r.Path("agents", name) }
+
+// GoneImage is where an image is moved before it is deleted.
+func (r Root) GoneImage(digest []byte) string {
+	return r.Path("images", GoneName(hex.EncodeToString(digest)))
+}
+
 // Current is the link to an agent's image.
 func (r Root) Current(agent string) string { return r.Path("agents", agent, "current") }
+
+// Config is the link to an agent's rendered configuration.
+func (r Root) Config(agent string) string { return r.Path("agents", agent, "config") }
+
+// Configs is the directory of an agent's rendered configurations.
+func (r Root) Configs(agent string) string { return r.Path("agents", agent, "configs") }
+
+// Rendered is one rendered configuration.
+func (r Root) Rendered(agent, digest string) string {
+	return r.Path("agents", agent, "configs", digest)
+}
+
+// RenderedLink is what an agent's config link holds for a rendered configuration.
+func (r Root) RenderedLink(digest string) string { return filepath.Join("configs", digest) }
 
 // State is what an agent keeps across versions.
 func (r Root) State(agent string) string { return r.Path("agents", agent, "state") }

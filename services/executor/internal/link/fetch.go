@@ -22,7 +22,7 @@ import (
 )
 
 // Window is how many chunks of a blob are under way at most.
-const Window = 8
+const Window = 16
 
 const (
 	chunkWithin   = 15 * time.Second // for one request

@@ -39,7 +39,7 @@ type Door interface {
 	Beat() (generation uint64, outbox int, err error)
 }
 
-// Config is what a link needs; all of it must be set.
+// Config is what a link needs; all of it but Read must be set.
 type Config struct {
 	Conn         *bus.Conn
 	Address      topology.ServerAddress
@@ -49,6 +49,7 @@ type Config struct {
 	Door         Door
 	PollInterval time.Duration
 	BeatInterval time.Duration
+	Read         func(error) // told how each reading of the document ended; may be nil
 	Log          zerolog.Logger
 }
 
@@ -56,6 +57,8 @@ type Config struct {
 type Link struct {
 	cfg  Config
 	ring chan struct{}
+	back chan struct{} // told when the bus is back
+	sent sent
 
 	mu   sync.Mutex
 	live map[string]time.Time // when something was last said live, by task
@@ -63,7 +66,7 @@ type Link struct {
 
 // New gives a link.
 func New(cfg Config) *Link {
-	return &Link{cfg: cfg, ring: make(chan struct{}, 1), live: map[string]time.Time{}}
+	return &Link{cfg: cfg, ring: make(chan struct{}, 1), back: make(chan struct{}, 1), live: map[string]time.Time{}}
 }
 
 // Run works until ctx is done.
@@ -73,16 +76,27 @@ func (l *Link) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	l.cfg.Conn.OnBack(l.wake) // a bell may have been missed, however short the bus was away
+	l.cfg.Conn.OnBack(l.wasAway)
 	return lifecycle.Run(ctx,
 		lifecycle.Part{Name: "documents", Run: l.read},
 		lifecycle.Part{Name: "reports", Run: l.publish},
 		lifecycle.Part{Name: "beats", Run: l.beat})
 }
 
-func (l *Link) wake() {
+func (l *Link) wake() { tell(l.ring) }
+
+// wasAway says that a bell may have been missed, and a report forgotten, however short the
+// bus was away.
+func (l *Link) wasAway() {
+	l.wake()
+	l.sent.doubt()
+	tell(l.back)
+}
+
+// tell rings a bell that may be ringing already.
+func tell(bell chan struct{}) {
 	select {
-	case l.ring <- struct{}{}:
+	case bell <- struct{}{}:
 	default:
 	}
 }
@@ -109,7 +123,11 @@ func (l *Link) read(ctx context.Context) error {
 			return ctx.Err()
 		}
 		wait := jitter(l.cfg.PollInterval)
-		if err := l.readOnce(ctx); err != nil && ctx.Err() == nil {
+		err := l.readOnce(ctx)
+		if l.cfg.Read != nil && ctx.Err() == nil {
+			l.cfg.Read(err)
+		}
+		if err != nil && ctx.Err() == nil {
 			l.cfg.Log.Warn().Err(err).Msg("document not read")
 			wait = min(wait, jitter(retryEvery))
 		}
@@ -135,22 +153,30 @@ func (l *Link) untilDue(ctx context.Context, wait time.Duration) error {
 }
 
 func (l *Link) readOnce(ctx context.Context) error {
-	m, err := l.cfg.Conn.DirectGet(ctx, topology.Desired, topology.DesiredSubject(l.cfg.Address))
+	d, err := Document(ctx, l.cfg.Conn, l.cfg.Address)
+	if err == nil && d != nil {
+		l.cfg.Door.Offer(d)
+	}
+	return err
+}
+
+// Document reads a server's document; nil when nothing was ever wanted there.
+func Document(ctx context.Context, conn *bus.Conn, at topology.ServerAddress) (*desiredv1.Document, error) {
+	m, err := conn.DirectGet(ctx, topology.Desired, topology.DesiredSubject(at))
 	if fault.Is(err, fault.NotFound) {
-		return nil // nothing was ever wanted here
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d := &desiredv1.Document{}
 	if err := bus.Unmarshal(m, d); err != nil {
-		return err
+		return nil, err
 	}
-	if d.GetServerId() != l.cfg.Address.Server || d.GetCell() != l.cfg.Address.Cell {
-		return fault.New(fault.Invalid, "the document is for %s.%s", d.GetCell(), d.GetServerId())
+	if d.GetServerId() != at.Server || d.GetCell() != at.Cell {
+		return nil, fault.New(fault.Invalid, "the document is for %s.%s", d.GetCell(), d.GetServerId())
 	}
-	l.cfg.Door.Offer(d)
-	return nil
+	return d, nil
 }
 
 // publish publishes the reports, in order, each until it is acknowledged.
@@ -167,6 +193,7 @@ func (l *Link) publish(ctx context.Context) error {
 			timer.Stop()
 			return ctx.Err()
 		case <-l.cfg.Door.News():
+		case <-l.back:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -178,6 +205,9 @@ const reportsAtOnce = 32
 func (l *Link) publishWaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := l.cfg.Conn.WaitConnected(ctx); err != nil {
+			return err
+		}
+		if err := l.repeat(ctx); err != nil {
 			return err
 		}
 		waiting, err := l.cfg.Door.Waiting(reportsAtOnce)
@@ -206,6 +236,9 @@ func (l *Link) publishOne(ctx context.Context, r Report) error {
 	if fault.Is(err, fault.Invalid) {
 		l.cfg.Log.Error().Err(err).Uint64(logs.Sequence, r.Sequence).Msg("report given up")
 		return nil // too large for the bus, and it would hold up all behind it
+	}
+	if err == nil {
+		l.sent.add(r, time.Now())
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package link_test
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,16 @@ func (r *room) Acknowledge(sequence uint64) error {
 		r.waiting = r.waiting[1:]
 	}
 	return nil
+}
+
+func (r *room) say(report link.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, report)
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
 }
 
 func (r *room) News() <-chan struct{} { return r.news }
@@ -162,6 +173,51 @@ func TestReportsArriveInOrderAndLeaveTheOutbox(t *testing.T) {
 	if err != nil || end.LastSequence != 50 {
 		t.Errorf("the stream ends at %d, %v", end.LastSequence, err)
 	}
+}
+
+// A bus on a single server acknowledges reports before they are on its disk. What it
+// forgot is said again when it is back, in order and before anything newer; what it did
+// not forget is there once.
+func TestWhatTheBusForgotIsSaidAgain(t *testing.T) {
+	s := newStand(t)
+	kinds := []string{topology.ReportTask, topology.ReportAgents, topology.ReportTask, topology.ReportAgents, topology.ReportReceipt}
+	say := func(from, to int) {
+		for n := from; n <= to; n++ {
+			data, _ := proto.Marshal(&reportv1.Report{Sequence: uint64(n)})
+			s.room.say(link.Report{Sequence: uint64(n), Kind: kinds[(n-1)%len(kinds)], Data: data})
+		}
+		bustest.Eventually(t, "the outbox is empty", func() bool {
+			w, _ := s.room.Waiting(1)
+			return len(w) == 0
+		})
+	}
+	bustest.Go(t, s.link.Run)
+	say(1, 1)
+	s.b.Forget(t, topology.Reports, func() { say(2, 5) })
+	bustest.Eventually(t, "what was forgotten is there again", func() bool { return len(s.reports(t)) >= 4 })
+	say(6, 6)
+	if have, want := s.reports(t), []uint64{1, 3, 4, 5, 6}; !slices.Equal(have, want) {
+		t.Errorf("the stream has %v, want %v: each once, and of what was found the last", have, want)
+	}
+}
+
+// reports gives the numbers of the reports that are stored, in the order of the stream.
+func (s *stand) reports(t *testing.T) (numbers []uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stored, err := s.conn.DirectGetFrom(ctx, topology.Reports, "garrison.report.>", 1, 100)
+	if err != nil {
+		return nil // the bus is on its way back
+	}
+	for _, m := range stored {
+		r := &reportv1.Report{}
+		if err := bus.Unmarshal(m, r); err != nil {
+			t.Fatal(err)
+		}
+		numbers = append(numbers, r.GetSequence())
+	}
+	return numbers
 }
 
 func TestBeatsSayWhereTheServerIs(t *testing.T) {

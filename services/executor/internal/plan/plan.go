@@ -6,6 +6,7 @@
 //  2. An agent whose change is under way gets no second one.
 //  3. An entry waits while an entry of a lower tier, or one of its dependencies, is due or under way.
 //  4. An agent that the document does not name is left alone.
+//  5. An entry waits while an agent with which it conflicts is being removed.
 package plan
 
 import (
@@ -18,7 +19,7 @@ import (
 // Have is what the server has of an agent.
 type Have struct {
 	InstanceID, ImageID string
-	Intact              bool // its files and link are in place
+	Configuration       string // the digest of its metadata, or empty
 }
 
 // Situation is what a decision needs to know beside the document.
@@ -27,6 +28,10 @@ type Situation struct {
 	Busy  map[string]bool          // agents with a change under way
 	Ended func(taskID string) bool // says whether a task ended here
 	Tried func(Action) bool        // says whether a change without a task was tried lately
+
+	// Intact says whether an agent's files and links are in place. It looks at the disk, so it
+	// is asked only where nothing else decides.
+	Intact func(agent string) bool
 }
 
 // Action is one change to begin. Exactly one of its fields is set.
@@ -60,6 +65,10 @@ func Next(d *desiredv1.Document, s Situation) []Action {
 		}
 	}
 	unsettled := map[string]*desiredv1.Entry{}
+	going := map[string]bool{}
+	for _, r := range d.GetRemovals() {
+		going[r.GetAgent()] = s.Busy[r.GetAgent()] || s.removalDue(Action{Removal: r})
+	}
 	for _, e := range d.GetEntries() {
 		if s.Busy[e.GetAgent()] || s.entryDue(Action{Entry: e}) {
 			unsettled[e.GetAgent()] = e
@@ -67,7 +76,8 @@ func Next(d *desiredv1.Document, s Situation) []Action {
 	}
 	var entries []*desiredv1.Entry
 	for _, e := range unsettled {
-		if !s.Busy[e.GetAgent()] && !waits(e, unsettled) {
+		makesRoom := slices.ContainsFunc(e.GetImage().GetConflicts(), func(other string) bool { return going[other] })
+		if !s.Busy[e.GetAgent()] && !makesRoom && !waits(e, unsettled) {
 			entries = append(entries, e)
 		}
 	}
@@ -92,9 +102,13 @@ func (s Situation) entryDue(a Action) bool {
 	if id := a.TaskID(); id != "" {
 		return !s.Ended(id)
 	}
+	if s.Tried(a) {
+		return false
+	}
 	have, ok := s.Have[a.Agent()]
-	same := ok && have.Intact && have.ImageID == a.Entry.GetImage().GetId() && have.InstanceID == a.Entry.GetInstanceId()
-	return !same && !s.Tried(a)
+	same := ok && have.ImageID == a.Entry.GetImage().GetId() && have.InstanceID == a.Entry.GetInstanceId() &&
+		have.Configuration == string(a.Entry.GetConfigurationDigest())
+	return !same || !s.Intact(a.Agent())
 }
 
 func waits(e *desiredv1.Entry, unsettled map[string]*desiredv1.Entry) bool {
@@ -107,6 +121,19 @@ func waits(e *desiredv1.Entry, unsettled map[string]*desiredv1.Entry) bool {
 		}
 	}
 	return false
+}
+
+// Needs gives the agents that must be there when an entry is changed: its dependencies,
+// but for those that wait for this one.
+func Needs(d *desiredv1.Document, e *desiredv1.Entry) []string {
+	var out []string
+	for _, name := range e.GetDependencies() {
+		i := slices.IndexFunc(d.GetEntries(), func(other *desiredv1.Entry) bool { return other.GetAgent() == name })
+		if i < 0 || !mutual(e, d.GetEntries()[i]) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // mutual says whether two entries wait for each other, or the other is of a higher tier

@@ -23,8 +23,9 @@ type Notify struct {
 }
 
 // ListenNotify opens the socket at path or, when that is too long for a socket, in a
-// short temporary directory that goes away with it.
-func ListenNotify(path string) (*Notify, error) {
+// short temporary directory that goes away with it. owner is the user who may speak there
+// beside root, or -1; nobody but root may put anything in the socket's place.
+func ListenNotify(path string, owner int) (*Notify, error) {
 	n := &Notify{path: path, ready: make(chan struct{})}
 	if len(path) > maxSocketPath {
 		dir, err := os.MkdirTemp("/tmp", "garrison-")
@@ -40,6 +41,15 @@ func ListenNotify(path string) (*Notify, error) {
 		return nil, fmt.Errorf("open notify socket: %w", err)
 	}
 	n.conn = conn
+	if owner >= 0 {
+		err = os.Chown(n.path, owner, -1)
+	}
+	if err == nil && owner >= 0 {
+		err = os.Chmod(filepath.Dir(n.path), 0o711) // who does not know a name there sees none
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open notify socket: %w", err), n.Close())
+	}
 	go n.listen()
 	return n, nil
 }

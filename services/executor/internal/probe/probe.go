@@ -2,9 +2,12 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -30,10 +33,11 @@ const (
 	within = 2 * time.Second        // for one try
 )
 
-// Spec is how it is known that an agent works. At most one of Notify, HTTP and TCP is set.
+// Spec is how it is known that an agent works. At most one of Ready, HTTP, TCP and Exec is set.
 type Spec struct {
-	Notify        *Notify
+	Ready         <-chan struct{} // closed when it said that it is ready
 	HTTP, TCP     string
+	Exec          *Exec
 	Timeout, Soak time.Duration // 0 means the default
 }
 
@@ -51,24 +55,27 @@ func Prove(ctx context.Context, s Spec, exited <-chan struct{}) error {
 	return s.soak(ctx, exited)
 }
 
+var errSilent = errors.New("no READY=1 came")
+
 func (s Spec) waitReady(ctx context.Context, exited <-chan struct{}) error {
-	if s.Notify == nil && !s.polled() {
+	if s.Ready == nil && !s.polled() {
 		return nil // staying up is enough
 	}
 	limit, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last := fmt.Errorf("no READY=1 came")
+	var last error
 	for {
-		var ready <-chan struct{}
-		if s.Notify != nil {
-			ready = s.Notify.Ready()
-		} else if last = s.Once(limit); last == nil {
+		if s.Ready != nil {
+			last = errSilent
+		} else if err := s.whileUp(limit, exited); err == nil {
 			return nil
+		} else if last == nil || limit.Err() == nil { // one that the time-out cut short says less than the one before
+			last = err
 		}
 		select {
-		case <-ready:
+		case <-s.Ready:
 			return nil
 		case <-exited:
 			return refuse(CodeExited, "it ended before it was ready")
@@ -95,32 +102,74 @@ func (s Spec) soak(ctx context.Context, exited <-chan struct{}) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-end.C:
-			return s.stillPasses(ctx)
+			return s.stillPasses(ctx, exited)
 		case <-tick.C:
-			if err := s.stillPasses(ctx); err != nil {
+			if err := s.stillPasses(ctx, exited); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (s Spec) stillPasses(ctx context.Context) error {
+func (s Spec) stillPasses(ctx context.Context, exited <-chan struct{}) error {
 	if !s.polled() {
 		return nil
 	}
-	if err := s.Once(ctx); err != nil && ctx.Err() == nil {
+	err := s.whileUp(ctx, exited)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case <-exited:
+		return refuse(CodeExited, "it ended within %s after it was ready", s.Soak)
+	default:
+	}
+	if err != nil {
 		return refuse(CodeUnstable, "it was ready, and then its probe failed: %v", err)
 	}
-	return ctx.Err()
+	return nil
 }
 
-func (s Spec) polled() bool { return s.HTTP != "" || s.TCP != "" }
+// whileUp tries once, and gives up when the agent ends meanwhile.
+func (s Spec) whileUp(ctx context.Context, exited <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.Once(ctx)
+}
 
-// Once tries an HTTP or TCP probe one time; without one it passes.
+func (s Spec) polled() bool { return s.HTTP != "" || s.TCP != "" || s.Exec != nil }
+
+// Name says what is probed, or is empty: two specs of one name probe the same thing.
+func (s Spec) Name() string {
+	switch {
+	case s.HTTP != "":
+		return s.HTTP
+	case s.TCP != "":
+		return "tcp " + s.TCP
+	case s.Exec != nil:
+		return strings.Join(append([]string{"exec", filepath.Base(s.Exec.Path)}, s.Exec.Args...), " ")
+	}
+	return ""
+}
+
+// Once tries a probe one time, unless it is that the agent says READY=1; without one it passes.
 func (s Spec) Once(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	limit := within
+	if s.Exec != nil {
+		limit = execWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	switch {
+	case s.Exec != nil:
+		return s.Exec.Run(ctx)
 	case s.HTTP != "":
 		return get(ctx, s.HTTP)
 	case s.TCP != "":

@@ -31,13 +31,13 @@ func say(t *testing.T, path, what string) {
 }
 
 func TestReadyIsHeardAmongOtherWords(t *testing.T) {
-	n, err := probe.ListenNotify(filepath.Join(t.TempDir(), "notify"))
+	n, err := probe.ListenNotify(filepath.Join(t.TempDir(), "notify"), -1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	say(t, n.Path(), "STATUS=starting")
 	say(t, n.Path(), "STATUS=there\nREADY=1\n")
-	if err := probe.Prove(context.Background(), probe.Spec{Notify: n, Soak: soak}, nil); err != nil {
+	if err := probe.Prove(context.Background(), probe.Spec{Ready: n.Ready(), Soak: soak}, nil); err != nil {
 		t.Error(err)
 	}
 	if err := n.Close(); err != nil {
@@ -49,7 +49,7 @@ func TestReadyIsHeardAmongOtherWords(t *testing.T) {
 }
 
 func TestALongPathGetsAShortSocketThatIsCleaned(t *testing.T) {
-	n, err := probe.ListenNotify(filepath.Join(t.TempDir(), strings.Repeat("long", 40)))
+	n, err := probe.ListenNotify(filepath.Join(t.TempDir(), strings.Repeat("long", 40)), os.Geteuid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // How often an output file's size is looked at: often while it grows fast, as it may
@@ -14,15 +16,15 @@ const (
 	outputSeldom = 2 * time.Second
 )
 
-// boundOutput keeps the output file below its bound until the process has ended.
-func (u *Unit) boundOutput(ended <-chan struct{}) {
+// BoundOutput keeps an output file below its bound until its process has ended.
+func (p Policy) BoundOutput(path string, ended <-chan struct{}, log zerolog.Logger) {
 	for every := outputOften; ; every = min(2*every, outputSeldom) {
 		select {
 		case <-ended:
 			return
 		case <-time.After(every):
 		}
-		if u.cutOutput() {
+		if p.cutOutput(path, log) {
 			every = outputOften / 2
 		}
 	}
@@ -33,18 +35,18 @@ var cutting sync.Mutex
 
 // cutOutput cuts the output file when it is too large. The agent has it open for
 // appending, so its end is copied and the file truncated; what is written between the two is lost.
-func (u *Unit) cutOutput() (cut bool) {
+func (p Policy) cutOutput(path string, log zerolog.Logger) (cut bool) {
 	cutting.Lock()
 	defer cutting.Unlock()
-	info, err := os.Stat(u.spec.Output)
-	if err != nil || info.Size() < u.policy.OutputBytes {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() < p.OutputBytes {
 		return false
 	}
-	tail := Tail(u.spec.Output, 0, u.policy.OutputBytes)
+	tail := Tail(path, 0, p.OutputBytes)
 	// The end is worth less than the disk: a full one must not keep the file from being cut.
-	kept := os.WriteFile(u.spec.Output+".1", []byte(tail), 0o600)
-	if err := errors.Join(kept, os.Truncate(u.spec.Output, 0)); err != nil {
-		u.log.Warn().Err(err).Msg("output not cut")
+	kept := os.WriteFile(path+".1", []byte(tail), 0o600)
+	if err := errors.Join(kept, os.Truncate(path, 0)); err != nil {
+		log.Warn().Err(err).Msg("output not cut")
 	}
 	return true
 }

@@ -2,17 +2,17 @@ package supervise
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-)
 
-// tokenVariable is how a process carries the token of its start.
-const tokenVariable = "GARRISON_START"
+	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
+)
 
 // bootID tells two boots apart, so that process ids of an earlier one mean nothing.
 var bootID = sync.OnceValue(func() string {
@@ -20,46 +20,38 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(data))
 })
 
-// startTime gives when a process started, in clock ticks since the boot (proc(5), field
-// 22 of stat). ok is false when it is not there or only waits to be buried.
-func startTime(pid int) (ticks uint64, ok bool) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+// findToken looks for the process that was started with a token. Whoever knows the token is
+// that process or comes from it: the record is the executor's alone, and the kernel shows an
+// environment to its own user only. Such a child may lead a session of its own and carry the
+// token too, so of several it is the one that was started first.
+func findToken(token string) (pid int, err error) {
+	all, err := kin.Of(token)
 	if err != nil {
-		return 0, false
+		return 0, err
 	}
-	// The name stands in parentheses and may hold anything, so look behind the last one.
-	_, rest, found := bytes.Cut(data[bytes.LastIndexByte(data, ')')+1:], []byte(" "))
-	fields := bytes.Fields(rest)
-	if !found || len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
-		return 0, false
+	var carriers []carrier
+	for _, pid := range all {
+		if start, ok := kin.StartTime(pid); ok && leader(pid) {
+			carriers = append(carriers, carrier{pid, start})
+		}
 	}
-	ticks, err = strconv.ParseUint(string(fields[19]), 10, 64)
-	return ticks, err == nil
+	if len(carriers) == 0 {
+		return 0, errNoProcess
+	}
+	return first(carriers), nil
 }
 
-// findToken looks for the session leader that carries a token.
-func findToken(token string) (pid int, err error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0, fmt.Errorf("look for a process: %w", err)
-	}
-	want := []byte(tokenVariable + "=" + token)
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || !leader(pid) {
-			continue
-		}
-		environ, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if err != nil {
-			continue // it ended, or is another user's and so not ours
-		}
-		for v := range bytes.SplitSeq(environ, []byte{0}) {
-			if bytes.Equal(v, want) {
-				return pid, nil
-			}
-		}
-	}
-	return 0, errNoProcess
+// carrier is a process that carries a token.
+type carrier struct {
+	pid   int
+	start uint64
+}
+
+// first gives the process that was started first; of two in one tick, the one with the lower id.
+func first(all []carrier) (pid int) {
+	return slices.MinFunc(all, func(a, b carrier) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid))
+	}).pid
 }
 
 var errNoProcess = errors.New("no such process")
@@ -68,22 +60,28 @@ var errNoProcess = errors.New("no such process")
 func leader(pid int) bool { return session(pid) == pid }
 
 // session gives the id of a process's session, which is its leader's; 0 when it is not there.
-func session(pid int) int {
+func session(pid int) int { return statField(pid, 3) }
+
+// group gives the id of a process's group, in the same way.
+func group(pid int) int { return statField(pid, 2) }
+
+// statField gives a number of /proc/PID/stat, counted from the state on (proc(5)).
+func statField(pid, n int) int {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0
 	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) < 4 {
+	if len(fields) <= n {
 		return 0
 	}
-	id, _ := strconv.Atoi(string(fields[3]))
+	id, _ := strconv.Atoi(string(fields[n]))
 	return id
 }
 
-// Members gives the processes of the session that the process of a slot's record leads,
+// members gives the processes of the session that the process of a slot's record leads,
 // that one first; none when it does not run.
-func Members(path string) []int {
+func members(path string) []int {
 	r, ok, err := readRecord(path)
 	if !ok || err != nil {
 		return nil

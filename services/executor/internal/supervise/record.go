@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
@@ -18,6 +20,19 @@ type record struct {
 	Pid       int       `json:"pid"` // 0: about to be started
 	Start     uint64    `json:"start"`
 	StartedAt time.Time `json:"started_at"`
+	Left      []string  `json:"left,omitempty"` // the tokens of earlier starts of which something did not end
+}
+
+// maxLeft is how many starts are known of which something is left.
+const maxLeft = 8
+
+// RecordName is the name of the record of an agent's version.
+func RecordName(image string) string { return recordPrefix + image + recordSuffix }
+
+const recordPrefix, recordSuffix = "process-", ".json"
+
+func isRecord(name string) bool {
+	return strings.HasPrefix(name, recordPrefix) && strings.HasSuffix(name, recordSuffix)
 }
 
 func readRecord(path string) (record, bool, error) {
@@ -54,8 +69,8 @@ func (r record) find() (record, bool) {
 			return r, false
 		}
 		r.Pid = pid
-		r.Start, _ = startTime(pid)
+		r.Start, _ = kin.StartTime(pid)
 	}
-	start, ok := startTime(r.Pid)
+	start, ok := kin.StartTime(r.Pid)
 	return r, ok && start == r.Start
 }

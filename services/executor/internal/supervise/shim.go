@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,9 +14,9 @@ import (
 )
 
 // shimCommand is the first argument of our own program when it is to become an agent
-// that has sockets. An agent takes its sockets only when LISTEN_PID is its own process id
-// (sd_listen_fds(3)), which nobody knows before the process is there: so the process
-// itself says it, and then becomes the agent.
+// that must be prepared from within. An agent takes its sockets only when LISTEN_PID is
+// its own process id (sd_listen_fds(3)), which nobody knows before the process is there;
+// rights and limits are given up by the process itself. The orders are the second argument.
 const shimCommand = "exec-agent"
 
 // self is our own program, also when its file was replaced or deleted.
@@ -24,9 +25,9 @@ const self = "/proc/self/exe"
 // notExecuted is how a shell says that a program cannot be executed.
 const notExecuted = 126
 
-func isShim(args []string) bool { return len(args) > 2 && args[1] == shimCommand }
+func isShim(args []string) bool { return len(args) > 3 && args[1] == shimCommand }
 
-// A permission to be traced belongs to a process's first thread.
+// What is prepared belongs to a process's first thread.
 func init() {
 	if isShim(os.Args) {
 		runtime.LockOSThread()
@@ -35,19 +36,43 @@ func init() {
 
 // command gives the command that a slot's process is started with.
 func (s Spec) command() (*exec.Cmd, error) {
-	if s.Sockets == nil {
+	orders, err := ordersOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if orders == (Orders{}) {
 		cmd := exec.Command(s.Path, s.Args...)
 		cmd.Env = slices.Clone(s.Env)
+		return cmd, nil
+	}
+	args, err := orders.Arguments(s.Path, s.Args)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = slices.Clone(s.Env)
+	if s.Sockets == nil {
 		return cmd, nil
 	}
 	names, files, err := s.Sockets()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, append([]string{shimCommand, s.Path}, s.Args...)...)
 	cmd.ExtraFiles = files // from file descriptor 3 on
-	cmd.Env = append(slices.Clone(s.Env), "LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	cmd.Env = append(cmd.Env, "LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	return cmd, nil
+}
+
+// Beside gives the command of a program that is run beside a slot's process, with the
+// rights that it has and the files that it may open, whoever supervises the process.
+func (s Spec) Beside(program string, args []string) (path string, all []string, err error) {
+	s.Sockets = nil
+	orders, err := ordersOf(s)
+	if err != nil || orders == (Orders{}) {
+		return program, args, err
+	}
+	all, err = orders.Arguments(program, args)
+	return self, all, err
 }
 
 func closeAll(files []*os.File) {
@@ -62,17 +87,38 @@ func Shim(args []string) {
 	if !isShim(args) {
 		return
 	}
+	err := become(args[2], args[3:])
+	fmt.Fprintf(os.Stderr, "executor: execute %s: %v\n", args[3], err)
+	os.Exit(notExecuted)
+}
+
+func become(said string, args []string) error {
+	var o Orders
+	if err := json.Unmarshal([]byte(said), &o); err != nil {
+		return fmt.Errorf("read orders: %w", err)
+	}
+	more, err := o.follow()
+	if err != nil {
+		return err
+	}
+	env := os.Environ()
+	if o.Quiet {
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NOTIFY_SOCKET=") })
+	}
+	for _, v := range more {
+		name, _, _ := strings.Cut(v, "=")
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+	}
+	return unix.Exec(args[0], args, append(env, more...))
+}
+
+// beTraceable lets an executor that is started later take the sockets out of this
+// process, whose parent it is not. Where it matters the kernel says no unless we said yes
+// (Yama); elsewhere this is refused, and not needed.
+func beTraceable() {
 	if !mayTrace() {
-		// An executor that is started later must get the sockets from this process, and
-		// is not its parent. Where it matters the kernel says no unless we said yes (Yama);
-		// elsewhere this is refused, and not needed.
 		_ = unix.Prctl(unix.PR_SET_PTRACER, unix.PR_SET_PTRACER_ANY, 0, 0, 0)
 	}
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LISTEN_PID=") })
-	env = append(env, "LISTEN_PID="+strconv.Itoa(os.Getpid()))
-	err := unix.Exec(args[2], args[2:], env)
-	fmt.Fprintf(os.Stderr, "executor: execute %s: %v\n", args[2], err)
-	os.Exit(notExecuted)
 }
 
 // mayTrace says whether an executor with our rights may look into any process.

@@ -35,7 +35,7 @@ func withSockets(t *testing.T, s Spec) Spec {
 func TestAProcessGetsItsSocketsAsTheProtocolSays(t *testing.T) {
 	s := withSockets(t, shell(t, `echo $$ $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES > said; readlink /proc/$$/fd/3 /proc/$$/fd/4 >> said; sleep 60`))
 	s.Env = append(s.Env, "LISTEN_PID=1", "LISTEN_FDS=7")
-	pid := begin(t, unit(t, s))
+	pid := begin(t, startable(t, s))
 	var said []string
 	eventually(t, "it said what it got", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "said"))
@@ -53,22 +53,22 @@ func TestAProcessGetsItsSocketsAsTheProtocolSays(t *testing.T) {
 
 func TestAProcessWithSocketsIsTakenOverAndItsSessionIsKnown(t *testing.T) {
 	s := withSockets(t, shell(t, "sleep 60 & echo $! > child; wait"))
-	pid := begin(t, unit(t, s))
+	pid := begin(t, startable(t, s))
 	var child int
 	eventually(t, "the child runs", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "child"))
 		child, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 		return child > 0
 	})
-	u := unit(t, s)
+	u := startable(t, s)
 	adopted, err := u.Start()
 	if err != nil || !adopted || u.Status().Pid != pid {
 		t.Errorf("adopted %v, pid %d, want %d: %v", adopted, u.Status().Pid, pid, err)
 	}
-	if got := Members(s.Record); len(got) != 2 || got[0] != pid || got[1] != child {
+	if got := members(s.Record); len(got) != 2 || got[0] != pid || got[1] != child {
 		t.Errorf("its processes are %v, want %d and %d", got, pid, child)
 	}
-	if got := Members(s.Record + "x"); len(got) != 0 {
+	if got := members(s.Record + "x"); len(got) != 0 {
 		t.Errorf("no record has the processes %v", got)
 	}
 }
@@ -76,7 +76,7 @@ func TestAProcessWithSocketsIsTakenOverAndItsSessionIsKnown(t *testing.T) {
 func TestAProgramThatCannotBeExecutedEndsAndSaysWhy(t *testing.T) {
 	s := withSockets(t, shell(t, ""))
 	s.Path = filepath.Join(s.Dir, "nothing")
-	u := unit(t, s)
+	u := startable(t, s)
 	begin(t, u)
 	<-u.Exited()
 	said, _ := os.ReadFile(s.Output)

@@ -4,13 +4,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 var quick = Policy{First: 5 * time.Millisecond, Longest: 20 * time.Millisecond, Steady: time.Minute, CrashLoop: 3, Resting: time.Hour, OutputBytes: 1000}
@@ -24,14 +32,14 @@ func shell(t *testing.T, script string) Spec {
 	}
 }
 
-func unit(t *testing.T, s Spec) *Unit {
+func startable(t *testing.T, s Spec) *unit {
 	t.Helper()
-	u := NewUnit(s, quick, zerolog.Nop(), func() {})
+	u := newUnit(s, quick, zerolog.Nop(), func() {})
 	t.Cleanup(func() { _ = u.Stop() })
 	return u
 }
 
-func begin(t *testing.T, u *Unit) int {
+func begin(t *testing.T, u *unit) int {
 	t.Helper()
 	if _, err := u.Start(); err != nil {
 		t.Fatal(err)
@@ -49,14 +57,14 @@ func eventually(t *testing.T, what string, done func() bool) {
 }
 
 func runs(pid int) bool {
-	_, ok := startTime(pid)
+	_, ok := kin.StartTime(pid)
 	return ok
 }
 
 func TestARunningProcessIsTakenOverByAnotherUnit(t *testing.T) {
 	s := shell(t, "sleep 60")
-	pid := begin(t, unit(t, s))
-	u := unit(t, s)
+	pid := begin(t, startable(t, s))
+	u := startable(t, s)
 	adopted, err := u.Start()
 	if err != nil || !adopted || u.Status().Pid != pid {
 		t.Errorf("adopted %v, pid %d, want %d: %v", adopted, u.Status().Pid, pid, err)
@@ -69,16 +77,44 @@ func TestAProcessWhoseStartWasNotWrittenDownYetIsFoundByItsToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sleep", "60")
-	cmd.Env = []string{tokenVariable + "=token-" + t.Name()}
+	cmd.Env = []string{kin.Mark("token-" + t.Name())}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = cmd.Wait() }()
-	u := unit(t, s)
+	u := startable(t, s)
 	adopted, err := u.Start()
 	if err != nil || !adopted || u.Status().Pid != cmd.Process.Pid {
 		t.Errorf("adopted %v, pid %d, want %d: %v", adopted, u.Status().Pid, cmd.Process.Pid, err)
+	}
+}
+
+func TestOfSeveralThatCarryATokenTheFirstIsMeant(t *testing.T) {
+	for name, all := range map[string][]carrier{
+		"a child whose name sorts before its parent's": {{pid: 10000, start: 8}, {pid: 9999, start: 7}},
+		"a child with a lower id":                      {{pid: 300, start: 9}, {pid: 9999, start: 7}},
+		"a child in the same tick":                     {{pid: 10000, start: 7}, {pid: 9999, start: 7}},
+	} {
+		if pid := first(all); pid != 9999 {
+			t.Errorf("%s: %d", name, pid)
+		}
+	}
+}
+
+func TestTheProcessesOfAnAgentAreFoundBelowAnyRoot(t *testing.T) {
+	root := layout.Root(filepath.Join(t.TempDir(), "fleet[1]*"))
+	if err := os.MkdirAll(root.Run("agent"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := shell(t, "exec sleep 60")
+	s.Record = filepath.Join(root.Run("agent"), RecordName("image"))
+	pid := begin(t, startable(t, s))
+	if got := NewDirect(root, quick).Members("agent"); len(got) != 1 || got[0] != pid {
+		t.Errorf("members %v, want %d", got, pid)
+	}
+	if got, err := NewDirect(root, quick).Slots(); err != nil || len(got) != 1 || got[0] != (Slot{Agent: "agent", Pid: pid}) {
+		t.Errorf("slots %v, want %d: %v", got, pid, err)
 	}
 }
 
@@ -93,7 +129,7 @@ func TestAReusedProcessIDIsNeitherTakenOverNorSignalled(t *testing.T) {
 	if err := (record{Token: "x", Boot: bootID(), Pid: other.Process.Pid, Start: 1}).write(s.Record); err != nil {
 		t.Fatal(err)
 	}
-	u := unit(t, s)
+	u := startable(t, s)
 	if pid := begin(t, u); pid == other.Process.Pid {
 		t.Error("it was taken over")
 	}
@@ -107,7 +143,7 @@ func TestAReusedProcessIDIsNeitherTakenOverNorSignalled(t *testing.T) {
 
 func TestStopEndsTheWholeGroupEvenOneThatIgnoresTheSignal(t *testing.T) {
 	s := shell(t, `trap "" TERM; sleep 60 & echo $! > child; while :; do sleep 1; done`)
-	u := unit(t, s)
+	u := startable(t, s)
 	pid := begin(t, u)
 	var child int
 	eventually(t, "the child runs", func() bool {
@@ -126,7 +162,7 @@ func TestStopEndsTheWholeGroupEvenOneThatIgnoresTheSignal(t *testing.T) {
 
 func TestWhatAnEndedProcessLeavesInItsGroupIsKilled(t *testing.T) {
 	s := shell(t, "sleep 60 & echo $! > child")
-	u := unit(t, s)
+	u := startable(t, s)
 	begin(t, u)
 	<-u.Exited()
 	data, err := os.ReadFile(filepath.Join(s.Dir, "child"))
@@ -140,7 +176,7 @@ func TestWhatAnEndedProcessLeavesInItsGroupIsKilled(t *testing.T) {
 
 func TestAKeptProcessIsRestartedUntilItIsACrashLoop(t *testing.T) {
 	s := shell(t, "echo run; exit 3")
-	u := unit(t, s)
+	u := startable(t, s)
 	begin(t, u)
 	u.Keep()
 	eventually(t, "it is a crash loop", func() bool { return u.Status().CrashLoop })
@@ -154,7 +190,7 @@ func TestAKeptProcessIsRestartedUntilItIsACrashLoop(t *testing.T) {
 }
 
 func TestLeaveDoesNotTouchTheProcess(t *testing.T) {
-	u := unit(t, shell(t, "sleep 60"))
+	u := startable(t, shell(t, "sleep 60"))
 	pid := begin(t, u)
 	u.Keep()
 	u.Leave()
@@ -165,18 +201,18 @@ func TestLeaveDoesNotTouchTheProcess(t *testing.T) {
 
 func TestASetUpRunsToItsEnd(t *testing.T) {
 	s := shell(t, "echo done > done")
-	if err := RunOnce(s, nil); err != nil {
+	if err := runOnce(s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, "done")); err != nil {
 		t.Error(err)
 	}
-	if err := RunOnce(shell(t, "exit 7"), nil); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+	if err := runOnce(shell(t, "exit 7"), nil); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("got %v", err)
 	}
 	late := make(chan struct{})
 	close(late)
-	if err := RunOnce(shell(t, "sleep 60"), late); err == nil {
+	if err := runOnce(shell(t, "sleep 60"), late); err == nil {
 		t.Error("it ended well, though it was interrupted")
 	}
 }
@@ -186,7 +222,7 @@ func TestOutputIsCutAndKeepsItsEnd(t *testing.T) {
 	if err := os.WriteFile(s.Output, []byte(strings.Repeat("x", 5000)+"end"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unit(t, s).cutOutput()
+	quick.cutOutput(s.Output, zerolog.Nop())
 	now, _ := os.ReadFile(s.Output)
 	before, _ := os.ReadFile(s.Output + ".1")
 	if len(now) != 0 || len(before) != int(quick.OutputBytes) || !strings.HasSuffix(string(before), "end") {
@@ -204,5 +240,112 @@ func TestTheTailIsValidTextOfTheNewOutputOnly(t *testing.T) {
 	}
 	if got := Tail(path, 0, 2); got != "!" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestASignalGoesToTheProcessItself(t *testing.T) {
+	s := shell(t, `trap "echo again > heard" HUP; echo up > up; while :; do sleep 0.05; done`)
+	u := startable(t, s)
+	if err := u.Signal(syscall.SIGHUP); err != nil {
+		t.Errorf("nothing runs: %v", err)
+	}
+	begin(t, u)
+	eventually(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(s.Dir, "up")); return err == nil })
+	if err := u.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it heard", func() bool { _, err := os.Stat(filepath.Join(s.Dir, "heard")); return err == nil })
+	if u.Status().Pid == 0 {
+		t.Error("it ended")
+	}
+}
+
+func TestWhatCannotBeKeptIsRefusedByName(t *testing.T) {
+	d := NewDirect(layout.Root(t.TempDir()), quick)
+	if err := d.Check(&imagev1.Run{Limits: &imagev1.Limits{}, Sandbox: &imagev1.Sandbox{}}); err != nil {
+		t.Errorf("nothing was asked for: %v", err)
+	}
+	err := d.Check(&imagev1.Run{
+		Limits:  &imagev1.Limits{MemoryBytes: 1, CpuPercent: 1, Tasks: 1},
+		Sandbox: &imagev1.Sandbox{ReadOnlySystem: true, PrivateTmp: true, NoHomes: true, BoundCapabilities: true},
+	})
+	r := fault.RefusalOf(err)
+	const want = "limits.memory, limits.cpu, limits.tasks, sandbox.read_only_system, sandbox.private_tmp, sandbox.no_homes, sandbox.capabilities"
+	if r.GetCode() != CodeCannotConfine || !strings.HasSuffix(r.GetMessage(), want) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A process is bounded and confined by itself, before it becomes the agent.
+func TestRightsAndLimitsAreGivenUpBeforeTheAgentIsExecuted(t *testing.T) {
+	s := shell(t, `echo $(id -u) $(ulimit -n) $(ulimit -Hn) $(grep NoNewPrivs /proc/self/status) > state/said; sleep 60`)
+	s.Limits, s.Sandbox = &imagev1.Limits{OpenFiles: 77}, &imagev1.Sandbox{NoNewPrivileges: true}
+	want, dir := "77 77 NoNewPrivs: 1", filepath.Join(s.Dir, "state")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "old"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if nobody, err := user.Lookup("nobody"); err == nil && os.Geteuid() == 0 {
+		s.Sandbox.User, want = "nobody", nobody.Uid+" "+want
+		for d := s.Dir; d != "/"; d = filepath.Dir(d) {
+			if info, err := os.Stat(d); err == nil && info.Mode()&0o001 == 0 {
+				if err := os.Chmod(d, 0o711); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	} else {
+		want = strconv.Itoa(os.Geteuid()) + " " + want
+	}
+	s.Path, s.Args, s.Dir = "/bin/sh", []string{"-c", strings.ReplaceAll(s.Args[1], "state/", "")}, dir
+	begin(t, startable(t, s))
+	var said string
+	eventually(t, "it said what it is", func() bool {
+		data, _ := os.ReadFile(filepath.Join(dir, "said"))
+		said = strings.TrimSpace(string(data))
+		return said != ""
+	})
+	if said != want {
+		t.Errorf("it is %q, want %q", said, want)
+	}
+	if s.Sandbox.User == "" {
+		return
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "old")} {
+		if info, err := os.Stat(path); err != nil || strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Uid)) != strings.Fields(want)[0] {
+			t.Errorf("%s is not its own: %v", path, err)
+		}
+	}
+}
+
+func TestAUserWhoCannotBeIsRefused(t *testing.T) {
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := NewDirect(layout.Root(closed), quick)
+	for _, name := range []string{"no-such-user", "nobody"} { // the latter could not reach the root
+		err := d.Check(&imagev1.Run{Sandbox: &imagev1.Sandbox{User: name}})
+		if r := fault.RefusalOf(err); r.GetCode() != CodeCannotConfine || !strings.Contains(r.GetMessage(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAProgramBesideAnAgentHasTheAgentsRights(t *testing.T) {
+	s := shell(t, "")
+	if path, args, err := s.Beside("/bin/check", []string{"a"}); path != "/bin/check" || len(args) != 1 || err != nil {
+		t.Errorf("got %s %v: %v", path, args, err)
+	}
+	s.Limits, s.Sandbox = &imagev1.Limits{OpenFiles: 66}, &imagev1.Sandbox{NoNewPrivileges: true}
+	path, args, err := s.Beside("/bin/sh", []string{"-c", "ulimit -n; grep NoNewPrivs /proc/self/status"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(path, args...).CombinedOutput()
+	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != "66 NoNewPrivs: 1" {
+		t.Errorf("it said %q: %v", got, err)
 	}
 }

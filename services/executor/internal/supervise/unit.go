@@ -1,11 +1,14 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 // Policy says how kept processes are restarted and how much output is kept.
@@ -33,43 +36,43 @@ type Status struct {
 	LastEnd   string // how it last ended, or empty
 }
 
-// Unit runs the process of one slot. Its methods may be called from any goroutine.
-type Unit struct {
+// unit is a Unit whose process we start ourselves.
+type unit struct {
 	spec    Spec
 	policy  Policy
 	log     zerolog.Logger
 	changed func() // called, without any lock, when Status changed by itself
 
-	mu      sync.Mutex
-	proc    *process
-	status  Status
-	keeping chan struct{} // closed to stop keeping; nil when not kept
-	kept    chan struct{} // closed when the keeper has returned
+	keeper Keeper
+
+	mu     sync.Mutex
+	proc   *process
+	status Status
 }
 
-// NewUnit gives a unit that does nothing yet. changed must not block.
-func NewUnit(s Spec, p Policy, log zerolog.Logger, changed func()) *Unit {
-	return &Unit{spec: s, policy: p, log: log, changed: changed}
+// newUnit gives a unit that does nothing yet. changed must not block.
+func newUnit(s Spec, p Policy, log zerolog.Logger, changed func()) *unit {
+	return &unit{spec: s, policy: p, log: log, changed: changed}
 }
 
 // Start starts the process, or takes over the one that an earlier executor started. It
 // is not restarted when it ends, until Keep.
-func (u *Unit) Start() (adopted bool, err error) {
+func (u *unit) Start() (adopted bool, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.alive() {
 		return true, nil
 	}
-	p, adopted, err := open(u.spec)
+	p, adopted, err := open(u.spec, u.log)
 	if p != nil {
 		u.proc = p
-		go u.boundOutput(p.exited)
+		go u.policy.BoundOutput(u.spec.Output, p.exited, u.log)
 		u.status.Pid, u.status.StartedAt = p.Pid, p.StartedAt
 	}
 	return adopted, err
 }
 
-func (u *Unit) alive() bool {
+func (u *unit) alive() bool {
 	if u.proc == nil {
 		return false
 	}
@@ -82,7 +85,7 @@ func (u *Unit) alive() bool {
 }
 
 // Exited is closed when the process that runs now has ended.
-func (u *Unit) Exited() <-chan struct{} {
+func (u *unit) Exited() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.proc == nil {
@@ -93,43 +96,57 @@ func (u *Unit) Exited() <-chan struct{} {
 	return u.proc.exited
 }
 
-// Spec gives what the unit runs.
-func (u *Unit) Spec() Spec { return u.spec }
+// Ready is nil: READY=1 goes to the NOTIFY_SOCKET that the process was given.
+func (u *unit) Ready() <-chan struct{} { return nil }
+
+// Signal sends a signal to the process.
+func (u *unit) Signal(s syscall.Signal) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.alive() {
+		return nil
+	}
+	if _, runs := u.proc.find(); !runs {
+		return nil
+	}
+	if err := unix.Kill(u.proc.Pid, s); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("send %v to %s: %w", s, u.spec.Name, err)
+	}
+	return nil
+}
 
 // SetEnv replaces the environment of the next start.
-func (u *Unit) SetEnv(env []string) {
+func (u *unit) SetEnv(env []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.spec.Env = env
 }
 
 // Status gives how it is now.
-func (u *Unit) Status() Status {
+func (u *unit) Status() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.status
-	if !u.alive() {
+	switch {
+	case !u.alive():
 		s.Pid = 0
 		if u.proc != nil {
 			s.LastEnd = u.proc.how
 		}
+	case time.Since(s.StartedAt) >= u.policy.Steady:
+		s.CrashLoop = false
 	}
 	return s
 }
 
 // Keep restarts the process from now on whenever it ends, until Stop or Leave.
-func (u *Unit) Keep() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.keeping != nil {
-		return
-	}
-	u.keeping, u.kept = make(chan struct{}), make(chan struct{})
-	go u.keep(u.keeping, u.kept)
-}
+func (u *unit) Keep() { u.keeper.Keep(u.keep) }
+
+// Leave stops keeping the process, and does not touch it.
+func (u *unit) Leave() { u.keeper.Leave() }
 
 // Stop ends the process for good and deletes its record.
-func (u *Unit) Stop() error {
+func (u *unit) Stop() error {
 	u.Leave()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -146,7 +163,7 @@ func (u *Unit) Stop() error {
 }
 
 // find takes over a process that runs and was not looked for yet.
-func (u *Unit) find() error {
+func (u *unit) find() error {
 	if u.proc != nil {
 		return nil
 	}
@@ -154,28 +171,16 @@ func (u *Unit) find() error {
 	if !ok || err != nil {
 		return err
 	}
-	if found, runs := r.find(); runs {
-		u.proc = adopt(found)
-	} else {
-		r.killGroup()
+	found, runs := r.find()
+	if !runs {
+		_, err := r.endRest(killWithin)
+		return err
 	}
+	u.proc = adopt(found)
 	return nil
 }
 
-// Leave stops keeping the process, and does not touch it.
-func (u *Unit) Leave() {
-	u.mu.Lock()
-	keeping, kept := u.keeping, u.kept
-	u.keeping = nil
-	u.mu.Unlock()
-	if keeping != nil {
-		close(keeping)
-		<-kept
-	}
-}
-
-func (u *Unit) keep(stop, done chan struct{}) {
-	defer close(done)
+func (u *unit) keep(stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
@@ -189,15 +194,11 @@ func (u *Unit) keep(stop, done chan struct{}) {
 }
 
 // restart starts an ended process again after its back-off. It gives false when it was stopped meanwhile.
-func (u *Unit) restart(stop chan struct{}) bool {
+func (u *unit) restart(stop <-chan struct{}) bool {
 	wait := u.ended()
 	u.changed()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-stop:
+	if !Pause(stop, wait) {
 		return false
-	case <-timer.C:
 	}
 	if _, err := u.Start(); err != nil {
 		u.mu.Lock()
@@ -212,24 +213,20 @@ func (u *Unit) restart(stop chan struct{}) bool {
 }
 
 // ended counts an end and gives how long to wait before the next start.
-func (u *Unit) ended() time.Duration {
+func (u *unit) ended() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := &u.status
+	how := u.status.LastEnd
 	if u.proc != nil {
-		s.LastEnd = u.proc.how
+		how = u.proc.how
 	}
-	if time.Since(s.StartedAt) >= u.policy.Steady {
-		s.Restarts = 0
-	}
-	s.Restarts++
-	s.CrashLoop = s.Restarts >= u.policy.CrashLoop
-	wait := u.policy.wait(s.Restarts)
-	u.log.Warn().Str("reason", s.LastEnd).Int("count", s.Restarts).Dur("wait", wait).Msg("agent ended")
+	wait := u.policy.Ended(&u.status, how, u.status.StartedAt)
+	u.log.Warn().Str("reason", how).Int("count", u.status.Restarts).Dur("wait", wait).Msg("agent ended")
 	return wait
 }
 
-func (p Policy) wait(restarts int) time.Duration {
+// Wait says how long to wait before the next start after so many ends in a row.
+func (p Policy) Wait(restarts int) time.Duration {
 	if restarts >= p.CrashLoop {
 		return p.Resting
 	}

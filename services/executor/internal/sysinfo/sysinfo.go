@@ -5,6 +5,7 @@
 //  1. Two readings of a machine that was not changed are equal: nothing that changes all
 //     the time is in it, and lists are sorted.
 //  2. What cannot be read is left out; it is never an error.
+//  3. A reading ends within five seconds, also when a file system hangs.
 package sysinfo
 
 import (
@@ -20,6 +21,7 @@ import (
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -30,6 +32,10 @@ import (
 
 // within bounds the reading: a hanging file system must not hang the executor.
 const within = 5 * time.Second
+
+// sizes are the readings of file systems' sizes that go on. A system call that hangs
+// cannot be given up, so one goes on for each file system, and later readings wait for it.
+var sizes singleflight.Group
 
 // Platform is what this executor was built for, and so what its agents must be.
 func Platform() *serverv1.Platform {
@@ -78,14 +84,34 @@ func disks(ctx context.Context) []*serverv1.Disk {
 	}
 	var out []*serverv1.Disk
 	for _, p := range parts {
-		u, err := disk.UsageWithContext(ctx, p.Mountpoint)
-		if err != nil || u.Total == 0 || slices.Contains(p.Opts, "bind") {
+		// A loop device is a file of another disk, which has its size already.
+		if slices.Contains(p.Opts, "bind") || strings.HasPrefix(p.Device, "/dev/loop") {
 			continue
 		}
-		out = append(out, &serverv1.Disk{Mount: p.Mountpoint, Kind: p.Fstype, SizeBytes: u.Total})
+		if size := sizeOf(ctx, p.Mountpoint, usage); size > 0 {
+			out = append(out, &serverv1.Disk{Mount: p.Mountpoint, Kind: p.Fstype, SizeBytes: size})
+		}
 	}
 	slices.SortFunc(out, func(a, b *serverv1.Disk) int { return strings.Compare(a.Mount, b.Mount) })
 	return slices.CompactFunc(out, func(a, b *serverv1.Disk) bool { return a.Mount == b.Mount })
+}
+
+// sizeOf gives a file system's size, or 0 when it cannot be read before ctx is done.
+func sizeOf(ctx context.Context, mount string, read func(mount string) uint64) uint64 {
+	select {
+	case r := <-sizes.DoChan(mount, func() (any, error) { return read(mount), nil }):
+		return r.Val.(uint64)
+	case <-ctx.Done():
+		return 0
+	}
+}
+
+func usage(mount string) uint64 {
+	u, err := disk.Usage(mount)
+	if err != nil {
+		return 0
+	}
+	return u.Total
 }
 
 // addresses lists the addresses of interfaces that are up, without loopback and link-local ones.

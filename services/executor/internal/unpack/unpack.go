@@ -47,7 +47,12 @@ const (
 type Limits struct {
 	Entries uint32
 	Bytes   uint64 // of all files together
+
+	Writing func(bytes uint64) // told before so many bytes are written, entries themselves included; or nil
 }
+
+// EntryBytes is what an entry takes on a disk beside its content, at most: the rest of its last block.
+const EntryBytes = 4 << 10
 
 // Unpack reads a zstd-compressed tar archive into dir, which must be empty. What it
 // made before an error stays; the caller throws dir away.
@@ -57,12 +62,15 @@ func Unpack(ctx context.Context, src io.Reader, dir string, l Limits) error {
 		return fmt.Errorf("unpack: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return fmt.Errorf("unpack: %w", err)
 	}
 	defer z.Close()
-	u := &unpacker{ctx: ctx, root: root, limits: l, made: map[string]byte{".": tar.TypeDir}}
+	if l.Writing == nil {
+		l.Writing = func(uint64) {}
+	}
+	u := &unpacker{ctx: ctx, root: root, limits: l, made: map[string]byte{".": tar.TypeDir}, buffer: make([]byte, 256<<10)}
 	// Padding and headers are bounded too, or an archive of headers alone would never end.
 	most := l.Bytes + uint64(l.Entries+2)*perEntry
 	u.tar = tar.NewReader(io.LimitReader(z, int64(min(most, 1<<62))))
@@ -81,6 +89,7 @@ type unpacker struct {
 	bytes   uint64
 	made    map[string]byte // the type of everything that was made, by name
 	links   []string
+	buffer  []byte
 }
 
 func (u *unpacker) all() error {
@@ -101,6 +110,7 @@ func (u *unpacker) all() error {
 		if u.entries++; u.entries > u.limits.Entries {
 			return refuse(CodeTooManyEntries, "the archive has more than the %d entries that its manifest says", u.limits.Entries)
 		}
+		u.limits.Writing(EntryBytes)
 		if err := u.one(h); err != nil {
 			return err
 		}
@@ -197,7 +207,7 @@ func (u *unpacker) file(name string, h *tar.Header) error {
 	if err != nil {
 		return u.wrap(name, err)
 	}
-	n, err := io.Copy(f, &contextReader{u.ctx, u.tar})
+	n, err := io.CopyBuffer(struct{ io.Writer }{f}, &contextReader{u.ctx, u.tar, u.limits.Writing}, u.buffer)
 	if err == nil {
 		err = f.Chmod(fileMode(h))
 	}
@@ -254,15 +264,18 @@ func (u *unpacker) wrap(name string, err error) error {
 }
 
 type contextReader struct {
-	ctx context.Context
-	r   io.Reader
+	ctx  context.Context
+	r    io.Reader
+	told func(bytes uint64) // of what is read, and will be written
 }
 
 func (c *contextReader) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return c.r.Read(p)
+	n, err := c.r.Read(p)
+	c.told(uint64(n))
+	return n, err
 }
 
 func refuse(code, format string, args ...any) error {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -24,15 +26,18 @@ type Values map[string]string
 // Facts are what the variables stand for.
 type Facts struct {
 	Agent, Version, Server string
-	State, Image           string // directories
-	Labels                 map[string]string
+	State, Image, Config   string // directories
+	Labels, Metadata       map[string]string
 }
 
 // Values gives every variable of image.proto's Run.
 func (f Facts) Values() Values {
-	v := Values{"agent": f.Agent, "version": f.Version, "server": f.Server, "state": f.State, "image": f.Image}
+	v := Values{"agent": f.Agent, "version": f.Version, "server": f.Server, "state": f.State, "image": f.Image, "config": f.Config}
 	for name, value := range f.Labels {
 		v["label."+name] = value
+	}
+	for name, value := range f.Metadata {
+		v["metadata."+name] = value
 	}
 	return v
 }
@@ -41,10 +46,20 @@ func (f Facts) Values() Values {
 type Run struct {
 	Command string
 	Args    []string
-	Env     []string // NAME=value, sorted
-	HTTP    string   // the URL to probe, or empty
-	TCP     string   // the address to probe, or empty
+	Env     []string      // NAME=value, sorted
+	HTTP    string        // the URL to probe, or empty
+	TCP     string        // the address to probe, or empty
+	Exec    *imagev1.Exec // the program that probes, or nil
 	Sockets []*imagev1.Socket
+
+	Rehearsal *imagev1.Exec // the check before a switch, or nil
+}
+
+// Same says whether two runs make the same process, proven in the same way.
+func (r Run) Same(o Run) bool {
+	return r.Command == o.Command && slices.Equal(r.Args, o.Args) && slices.Equal(r.Env, o.Env) &&
+		r.HTTP == o.HTTP && r.TCP == o.TCP && proto.Equal(r.Exec, o.Exec) &&
+		slices.EqualFunc(r.Sockets, o.Sockets, func(a, b *imagev1.Socket) bool { return proto.Equal(a, b) })
 }
 
 // Fill fills in the variables of r. An error carries the refusal UNKNOWN_VARIABLE.
@@ -54,6 +69,9 @@ func (v Values) Fill(r *imagev1.Run) (Run, error) {
 		Command: f.fill(r.GetCommand()),
 		HTTP:    f.fill(r.GetReady().GetHttp()),
 		TCP:     f.fill(r.GetReady().GetTcp()),
+		Exec:    f.exec(r.GetReady().GetExec()),
+
+		Rehearsal: f.exec(r.GetRehearsal()),
 	}
 	for _, a := range r.GetArgs() {
 		out.Args = append(out.Args, f.fill(a))
@@ -65,6 +83,17 @@ func (v Values) Fill(r *imagev1.Run) (Run, error) {
 		out.Sockets = append(out.Sockets, &imagev1.Socket{Name: s.GetName(), Listen: f.fill(s.GetListen())})
 	}
 	return out, f.err
+}
+
+func (f *filler) exec(e *imagev1.Exec) *imagev1.Exec {
+	if e == nil {
+		return nil
+	}
+	out := &imagev1.Exec{Command: f.fill(e.GetCommand())}
+	for _, a := range e.GetArgs() {
+		out.Args = append(out.Args, f.fill(a))
+	}
+	return out
 }
 
 type filler struct {

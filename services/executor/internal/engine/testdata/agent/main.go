@@ -3,11 +3,21 @@
 // says READY=1; "crash" ends at once; "setup" writes a file and ends well; "stubborn"
 // says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while; "serve"
 // says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS;
-// "family" says READY=1 and has three children, one of which ignores SIGTERM; "flood"
-// says READY=1 and writes 64 MB/s.
+// "family" says READY=1 and has three children, one of which ignores SIGTERM; "daemon"
+// says READY=1 and has a child in another session that has one in a third, which ignores
+// SIGTERM, and ends itself; "flood"
+// says READY=1 and writes 64 MB/s; "check" is no agent but a probe: it ends well unless
+// the agent's state has a file sick, which it quotes; "poison" makes that file and ends; "configured" reads its second
+// argument at the start and at each SIGHUP, writes the level there into its state's file
+// seen, and ends when that is bad; "rehearse" ends badly when it is wrong; "look" tries
+// to write into each directory that its further arguments name, keeps what it is and what
+// it could do in its state's file looked, and says READY=1; "hungry" says READY=1 and
+// takes ever more memory.
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -25,20 +35,74 @@ func main() {
 	fmt.Println("agent", version, what)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	switch what {
-	case "crash":
+	if do := brief[what]; do != nil {
+		do(version)
+		return
+	}
+	begin(what)
+	run(what, version, stop)
+}
+
+// brief is what ends by itself, at once.
+var brief = map[string]func(version string){
+	"crash": func(version string) {
 		fmt.Fprintln(os.Stderr, "agent", version, "cannot go on")
 		os.Exit(3)
-	case "setup":
-		if err := os.WriteFile(filepath.Join(os.Getenv("GARRISON_STATE"), "setup"), []byte(version), 0o600); err != nil {
-			os.Exit(4)
+	},
+	"setup": func(version string) { keep("setup", version) },
+	"check": func(string) {
+		if why, err := os.ReadFile(filepath.Join(os.Getenv("GARRISON_STATE"), "sick")); err == nil {
+			fmt.Println(string(why))
+			os.Exit(9)
 		}
-		return
-	case "setup-fails":
-		os.Exit(5)
-	case "ready", "later", "stubborn", "family", "flood":
-		ready()
+	},
+	"poison": func(string) {
+		keep("sick", "poisoned")
+		os.Exit(3)
+	},
+	"setup-fails": func(string) { os.Exit(5) },
+	"rehearse": func(string) {
+		if l := level(); l == "wrong" {
+			fmt.Println("the level is", l)
+			os.Exit(11)
+		}
+	},
+	"away": func(string) { // the first of two that part from a daemon
+		leave("stubborn")
+	},
+}
+
+// keep keeps something in the agent's state.
+func keep(name, what string) {
+	if err := os.WriteFile(filepath.Join(os.Getenv("GARRISON_STATE"), name), []byte(what), 0o600); err != nil {
+		os.Exit(4)
 	}
+}
+
+// begin does what comes before READY=1, and says that.
+func begin(what string) {
+	switch what {
+	case "plain", "mute", "serve":
+		return
+	case "configured":
+		configured("start")
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		go func() {
+			for range hangup {
+				configured("reload")
+			}
+		}()
+	case "look":
+		look()
+	case "daemon":
+		leave("away")
+	}
+	ready()
+}
+
+// run goes on until it is told to stop, or for as long as it pleases.
+func run(what, version string, stop <-chan os.Signal) {
 	switch what {
 	case "serve":
 		serve(version, stop)
@@ -49,6 +113,10 @@ func main() {
 			}
 		}
 		<-stop
+	case "hungry":
+		for all := [][]byte{}; ; time.Sleep(time.Millisecond) {
+			all = append(all, bytes.Repeat([]byte{1}, 4<<20))
+		}
 	case "flood":
 		for line := []byte(strings.Repeat("x", 64<<10-1) + "\n"); ; time.Sleep(time.Millisecond) {
 			_, _ = os.Stdout.Write(line)
@@ -65,6 +133,62 @@ func main() {
 	default:
 		<-stop
 	}
+}
+
+// leave starts itself as something else in a session of its own.
+func leave(what string) {
+	cmd := exec.Command(os.Args[0], what)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		os.Exit(8)
+	}
+}
+
+// look keeps what the agent is and what it can do.
+func look() {
+	seen := map[string]any{"uid": os.Getuid(), "gid": os.Getgid(), "args": os.Args[1:], "env": os.Environ()}
+	seen["groups"], _ = os.Getgroups()
+	for _, dir := range os.Args[2:] {
+		file := filepath.Join(dir, "looked-by-an-agent")
+		err := os.WriteFile(file, nil, 0o600)
+		_ = os.Remove(file)
+		seen[dir] = err == nil
+	}
+	_, err := os.ReadDir("/root")
+	seen["home"] = err == nil
+	data, err := json.Marshal(seen)
+	if err != nil {
+		os.Exit(14)
+	}
+	if err := os.WriteFile(filepath.Join(os.Getenv("GARRISON_STATE"), "looked"), data, 0o644); err != nil {
+		fmt.Println(err)
+		os.Exit(15)
+	}
+}
+
+// configured looks at the configuration, and keeps what it saw.
+func configured(why string) {
+	l := level()
+	seen, err := os.OpenFile(filepath.Join(os.Getenv("GARRISON_STATE"), "seen"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		os.Exit(12)
+	}
+	fmt.Fprintln(seen, why, l)
+	seen.Close()
+	if l == "bad" {
+		fmt.Println("the level is bad")
+		os.Exit(3)
+	}
+}
+
+func level() string {
+	data, err := os.ReadFile(os.Args[2])
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(13)
+	}
+	l, _, _ := strings.Cut(strings.TrimPrefix(string(data), "level = "), "\n")
+	return l
 }
 
 func serve(version string, stop <-chan os.Signal) {

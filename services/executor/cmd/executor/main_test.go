@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+func TestAWrongCommandLineDoesNothingAndEndsWith2(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	for name, args := range map[string][]string{
+		"nothing":              {},
+		"an unknown command":   {"dance"},
+		"a surplus argument":   {"status", "--root", root, "stray"},
+		"one after version":    {"version", "stray"},
+		"fewer than none":      {"run", "--root", root, "--keep-versions", "-3"},
+		"bytes below none":     {"run", "--root", root, "--keep-bytes", "-1"},
+		"no such supervisor":   {"run", "--root", root, "--supervisor", "foo"},
+		"back in time":         {"run", "--root", root, "--beat-interval", "-5s"},
+		"all the time":         {"run", "--root", root, "--beat-interval", "0"},
+		"no such level":        {"run", "--root", root, "--log-level", "loud"},
+		"an input read again":  {"run", "--root", root, "--token", "-"},
+		"a join without token": {"join", "--root", root},
+		"a token's lost file":  {"join", "--root", root, "--token-file", root},
+		"a word that is none":  {"join", "--root", root, "--token", "nonsense"},
+		"a damaged token":      {"run", "--root", root, "--token", "garrison-1.abc"},
+		"a file without one":   {"join", "--root", root, "--token-file", "main.go"},
+		"two tokens":           {"join", "--root", root, "--token", "x", "--token-file", "main.go"},
+		"no journal":           {"rehearse", "--root", root},
+		"a journal not there":  {"rehearse", "--root", root, "--journal", root},
+		"no such format":       {"status", "--root", root, "-o", "xml"},
+		"no root":              {"status", "--root", ""},
+		"json of a decision":   {"uninstall", "--root", root, "-o", "json"},
+		"a tombstone's file":   {"uninstall", "--root", root, "--tombstone", root},
+		"no time at all":       {"uninstall", "--root", root, "--tombstone", "main.go", "--within", "0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := command(ctx, args); config.ExitCode(err) != 2 {
+				t.Errorf("it ends with %v", err)
+			}
+			if _, err := os.Stat(root); err == nil {
+				t.Error("it made the root")
+			}
+		})
+	}
+}
+
+func TestATokenComesFromWhereItIsSaid(t *testing.T) {
+	_, seed, err := trust.NewUserKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := trust.Token{URL: "nats://nowhere", ServerID: "s", Cell: "main", Secret: "s", JWT: "guest", Seed: string(seed)}.String()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := os.WriteFile(damaged, []byte(token[:30]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		ok   bool
+	}{
+		"a file":                          {[]string{"--token-file", file}, nil, true},
+		"a word":                          {[]string{"--token", token}, nil, true},
+		"the environment":                 {nil, map[string]string{"GARRISON_TOKEN": token}, true},
+		"a file that the environment has": {nil, map[string]string{"GARRISON_TOKEN_FILE": file}, true},
+		"a file, whatever else is there":  {[]string{"--token-file", file}, map[string]string{"GARRISON_TOKEN": "x"}, true},
+		"a word, whatever else is there":  {[]string{"--token", token}, map[string]string{"GARRISON_TOKEN_FILE": damaged}, true},
+		"a file that was cut":             {[]string{"--token-file", damaged}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &flags{FlagSet: flag.NewFlagSet("join", flag.ContinueOnError)}
+			f.joinFlags("", fromWordOrInput)
+			var stderr bytes.Buffer
+			if err := config.Parse(f.FlagSet, c.args, func(k string) string { return c.env[k] }, &stderr); err != nil {
+				t.Fatal(err, stderr.String())
+			}
+			got, err := f.invitation.token(t.Context())
+			if (err == nil) != c.ok || c.ok && strings.TrimSpace(got) != token {
+				t.Errorf("%q, %v", got, err)
+			}
+			if err != nil && strings.Contains(err.Error(), token[12:30]) {
+				t.Errorf("the error shows it: %v", err)
+			}
+		})
+	}
+}
+
+// Nobody may ever type the token, so the wait for it ends with the process's own.
+func TestAWaitForATokenEndsWhenItIsToldTo(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = in.Close(), out.Close() }()
+	stdin := os.Stdin
+	os.Stdin = in
+	defer func() { os.Stdin = stdin }()
+	var i invitation
+	if err := (invitationFlag{&i, "token", fromWordOrInput}).Set("-"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := i.token(ctx); ctx.Err() == nil || err == nil {
+		t.Errorf("it gave %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+)
+
+// ownAddress gives an address that nothing else takes while nobody listens there: a port
+// of a loopback address of its own, from which no connection goes out either.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// listening looks whether the version that is there answers at its socket's address, at
+// the very same socket as before when an agent had it all the time.
+func (l *life) listening(s *session, o operation, version string) (bad []string) {
+	if !o.socket {
+		return nil
+	}
+	if l.images[o.agent+version].GetRun().GetSockets() == nil {
+		l.inode = 0
+		return l.silent()
+	}
+	if got, err := ask(l.at); got != version || err != nil {
+		bad = append(bad, fmt.Sprintf("%s answers %q (%v), want %s", l.at, got, err, version))
+	}
+	inode, err := s.sockets.Inode(o.agent, l.at)
+	if err != nil || l.alwaysHeld(o) && l.inode != 0 && inode != l.inode {
+		bad = append(bad, fmt.Sprintf("the socket is %d (%v), was %d", inode, err, l.inode))
+	}
+	l.inode = inode
+	return bad
+}
+
+// silent looks whether nobody listens any more. A process that is being started has every
+// socket of the one that starts it, until it runs its own program.
+func (l *life) silent() (bad []string) {
+	for end := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		got, err := ask(l.at)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return []string{fmt.Sprintf("%s answers %q (%v), although nothing is there", l.at, got, err)}
+		}
+	}
+}
+
+// alwaysHeld says whether some agent has the socket at every instant of an operation. A
+// restart leaves it to the executor alone for a while.
+func (l *life) alwaysHeld(o operation) bool {
+	return o.socket && l.images[o.agent+o.version].GetRun().GetTakeover() == imagev1.Takeover_TAKEOVER_OVERLAP
+}
+
+// connecting connects again and again through an operation in which no connection may be
+// lost. What it gives ends that, and complains of those that were.
+func (l *life) connecting(o operation) func(*result) {
+	if l.disk != nil || l.inode == 0 || !l.alwaysHeld(o) {
+		return func(*result) {}
+	}
+	stop := asking(l.at, 5*time.Millisecond)
+	return func(res *result) {
+		if asked, wrong := stop(); len(wrong) > 0 {
+			res.bad = append(res.bad, fmt.Sprintf("%d of %d connections were lost, first: %v", len(wrong), asked, wrong[0]))
+		}
+	}
+}

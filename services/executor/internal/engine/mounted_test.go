@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+)
+
+// mountWith mounts a file system at a directory with a file in it that is somebody else's.
+func (b *workbench) mountWith(dir string) (file string, unmount func()) {
+	b.t.Helper()
+	unmount, file = b.mountAt(dir), filepath.Join(dir, "somebody's")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		b.t.Error(err)
+	}
+	return file, unmount
+}
+
+func TestWhatIsMountedWhileARemovalStopsTheAgentIsNotDeleted(t *testing.T) {
+	b := newBench(t)
+	var file string
+	var unmount func()
+	r := b.run(at("begin commit", func() bool {
+		if len(b.doc.Removals) == 0 {
+			return false // the install
+		}
+		file, unmount = b.mountWith(filepath.Join(b.root.State("cn-agent"), "disk"))
+		return true
+	}))
+	r.stateful("cn-agent")
+	o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
+	if o.GetCode() != CodeMounted || !there(file) {
+		t.Errorf("outcome %v, want %s; the file is there: %v", o, CodeMounted, there(file))
+	}
+	r.eventually("it runs", func() bool { return r.the("cn-agent").GetHealth() == instancev1.Health_HEALTH_GOOD })
+	unmount()
+	outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
+}
+
+func TestWhatIsMountedWhereARemovalSetFilesAsideIsNotDeleted(t *testing.T) {
+	b := newBench(t)
+	var file string
+	r := b.run(at("set aside", func() bool {
+		file, _ = b.mountWith(filepath.Join(b.asideOf(), "state", "disk"))
+		return true
+	}))
+	r.stateful("cn-agent")
+	o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
+	if o.GetCode() != CodeFilesLeft || !there(file) {
+		t.Errorf("outcome %v, want %s; the file is there: %v", o, CodeFilesLeft, there(file))
+	}
+	b.doc.Generation++
+	r.offer()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	if !there(file) {
+		t.Error("a later document or start deleted it")
+	}
+}
+
+func TestWhatIsMountedIsNotDeletedWhenAFirstInstallIsUndone(t *testing.T) {
+	b := newBench(t)
+	var file string
+	r := b.run(at("begin undo", func() bool {
+		file, _ = b.mountWith(filepath.Join(b.root.State("cn-agent"), "disk"))
+		return true
+	}))
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "crash"))), taskv1.State_STATE_FAILED)
+	if !there(file) || len(b.pids()) != 0 {
+		t.Errorf("outcome %v; the file is there: %v; processes %v", o, there(file), b.pids())
+	}
+}
+
+// A mount is somebody's decision, and no reason to keep the other agents from running.
+func TestWhatIsMountedWhereAChangeWasInterruptedIsNotDeletedAndStopsNoStart(t *testing.T) {
+	b := newBench(t)
+	r := b.run()
+	outcome(t, r.do(b.want(b.image("a-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+	err := r.j.Update(func(tx *journal.Tx) error {
+		return tx.PutChange(&journal.Change{Agent: "cn-agent", Verb: taskv1.Verb_VERB_INSTALL, Step: taskv1.Step_STEP_REHEARSE, Made: true})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := b.mountWith(filepath.Join(b.root.State("cn-agent"), "disk"))
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r = b.run()
+	outcome(t, r.do(b.want(b.image("b-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+	r.good("a-agent", "1.0.0")
+	if !there(file) {
+		t.Error("it was deleted")
+	}
+}

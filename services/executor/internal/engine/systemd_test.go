@@ -1,0 +1,392 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// needsSystemd skips a test that is about systemd itself where it does not run: make systemd-test.
+func needsSystemd(t *testing.T) {
+	t.Helper()
+	if !bySystemd() {
+		t.Skipf("%s is not systemd", supervisorVariable)
+	}
+}
+
+// services lists what systemd has of agents, of every root.
+func services(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "garrison-*").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(string(out)) {
+		names = append(names, strings.Fields(line)[0])
+	}
+	return names
+}
+
+// shows gives one property of a service that systemctl shows.
+func shows(t *testing.T, service, property string) string {
+	t.Helper()
+	out, err := exec.Command("systemctl", "show", "--value", "-p", property, service).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func systemctl(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("systemctl", args...).CombinedOutput(); err != nil {
+		t.Fatalf("systemctl %v: %v: %s", args, err, out)
+	}
+}
+
+func killHard(t *testing.T, pid uint32) {
+	t.Helper()
+	if err := syscall.Kill(int(pid), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAServiceIsInMemoryOnlyAndARemovalLeavesNothing(t *testing.T) {
+	needsSystemd(t)
+	b := newBench(t)
+	r := b.run()
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+	names := services(t)
+	if len(names) != 1 || shows(t, names[0], "MainPID") != fmt.Sprint(r.good("cn-agent", "1.0.0").GetPid()) {
+		t.Fatalf("services %v", names)
+	}
+	for property, want := range map[string]string{"Slice": "garrison.slice", "Transient": "yes", "Restart": "always", "Type": "notify", "UnitFileState": "transient"} {
+		if got := shows(t, names[0], property); got != want {
+			t.Errorf("%s is %q, want %q", property, got, want)
+		}
+	}
+	outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
+	if names := services(t); len(names) != 0 {
+		t.Errorf("services %v are left", names)
+	}
+	for _, dir := range []string{"/etc/systemd", "/run/systemd/transient", "/run/systemd/system"} {
+		if left, _ := filepath.Glob(dir + "/" + names[0] + "*"); len(left) != 0 {
+			t.Errorf("files %v are left", left)
+		}
+	}
+	if left := b.left(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestAnAgentKilledWhileNoExecutorRunsIsRestartedBySystemdAndTakenOver(t *testing.T) {
+	needsSystemd(t)
+	b, at := newBench(t), freeAddress(t)
+	r := b.run()
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
+	old := r.good("cn-agent", "1.0.0").GetPid()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := child{Root: b.root, Shelf: b.shelf}.start(t)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for range 2 { // a second time it is systemd alone that knows of the sockets
+		killHard(t, old)
+		b.eventually("systemd runs another one", func() bool { return len(b.pids()) == 1 && b.pids()[0] != int(old) })
+		answers(t, at, "1.0.0")
+		old = uint32(b.pids()[0])
+	}
+	r = b.run()
+	r.eventually("it is taken over", func() bool { return r.the("cn-agent").GetPid() == old })
+	r.good("cn-agent", "1.0.0")
+	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "serve", listens(at), overlap))), taskv1.State_STATE_SUCCEEDED)
+	answers(t, at, "2.0.0")
+}
+
+func TestWhatKeepsEndingIsGivenUpBySystemdAndTriedAgainWhenItRested(t *testing.T) {
+	needsSystemd(t)
+	b := newBench(t)
+	p := testPolicy
+	p.Resting = 700 * time.Millisecond
+	r := b.run(func(c *Config) { c.Supervisor = testSupervisor(c.Root, p) })
+	m := b.image("cn-agent", "1.0.0", "later") // it ends 300 ms after it was ready
+	outcome(t, r.do(b.want(m)), taskv1.State_STATE_SUCCEEDED)
+	u := r.knownUnit("cn-agent", m.GetId())
+	r.eventually("systemd has given up", func() bool {
+		return u.Status().CrashLoop && strings.Contains(r.the("cn-agent").GetReason(), "keeps ending: exit status 6")
+	})
+	if pids := b.pids(); len(pids) != 0 {
+		t.Errorf("processes %v", pids)
+	}
+	r.eventually("it is tried again", func() bool { return len(b.pids()) == 1 })
+	r.eventually("and rests again", func() bool { return len(b.pids()) == 0 })
+}
+
+func TestAVersionThatEndsIsSeenAlthoughSystemdStartsItAgain(t *testing.T) {
+	needsSystemd(t)
+	b := newBench(t)
+	r := b.run(func(c *Config) {
+		p := testPolicy
+		p.First, p.CrashLoop = time.Millisecond, 100 // sooner than anybody can look, and again and again
+		c.Supervisor = testSupervisor(c.Root, p)
+	})
+	long := func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 1500 }
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "later", long))), taskv1.State_STATE_UNDONE)
+	if o.GetCode() != "EXITED" {
+		t.Errorf("outcome %v", o)
+	}
+	if names := services(t); len(names) != 0 {
+		t.Errorf("services %v are left", names)
+	}
+}
+
+func TestTwoRootsOnOneServerAreNotInEachOthersWay(t *testing.T) {
+	needsSystemd(t)
+	one, two := newBench(t), newBench(t)
+	r1, r2 := one.run(), two.run()
+	outcome(t, r1.do(one.want(one.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+	outcome(t, r2.do(two.want(two.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+	pid := r2.good("cn-agent", "1.0.0").GetPid()
+	if r1.good("cn-agent", "1.0.0").GetPid() == pid {
+		t.Error("they have the same process")
+	}
+	outcome(t, r1.do(one.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
+	if r2.good("cn-agent", "1.0.0").GetPid() != pid || len(one.pids()) != 0 {
+		t.Error("the removal in one root was felt in the other")
+	}
+}
+
+func TestAgentsOutliveWhateverHappensToSystemdAndItsBus(t *testing.T) {
+	needsSystemd(t)
+	b, at := newBench(t), freeAddress(t)
+	r := b.run()
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
+	pid := r.good("cn-agent", "1.0.0").GetPid()
+	systemctl(t, "daemon-reload")
+	systemctl(t, "daemon-reexec")
+	systemctl(t, "restart", "dbus")
+	answers(t, at, "1.0.0")
+	if got := r.good("cn-agent", "1.0.0").GetPid(); got != pid {
+		t.Errorf("process %d, want %d", got, pid)
+	}
+	killHard(t, pid)
+	r.eventually("it runs again and is known", func() bool {
+		f := r.the("cn-agent")
+		return f.GetPid() != 0 && f.GetPid() != pid && slices.Equal(b.pids(), []int{int(f.GetPid())})
+	})
+	answers(t, at, "1.0.0") // the sockets came through all of it
+	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
+	answers(t, at, "2.0.0")
+}
+
+func TestAgentsMoveFromOneSupervisorToTheOther(t *testing.T) {
+	needsSystemd(t)
+	b, at := newBench(t), freeAddress(t)
+	direct := func(c *Config) { c.Supervisor = supervise.NewDirect(c.Root, testPolicy) }
+	moved := func(r *running, old uint32) uint32 {
+		r.eventually("it runs anew, once", func() bool {
+			f := r.the("cn-agent")
+			return f.GetPid() != 0 && f.GetPid() != old && slices.Equal(b.pids(), []int{int(f.GetPid())})
+		})
+		answers(t, at, "1.0.0")
+		return r.the("cn-agent").GetPid()
+	}
+	r := b.run(direct)
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
+	pid := r.good("cn-agent", "1.0.0").GetPid()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r = b.run()
+	pid = moved(r, pid)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if records, _ := filepath.Glob(filepath.Join(b.root.Run("cn-agent"), "process-*")); len(records) != 0 {
+		t.Errorf("records %v are left", records)
+	}
+	if err := newSystemd(b.root, testPolicy).Clear(); err != nil { // as the executor does when it is told to be direct
+		t.Fatal(err)
+	}
+	moved(b.run(direct), pid)
+	if names := services(t); len(names) != 0 {
+		t.Errorf("services %v are left", names)
+	}
+}
+
+// looked gives what an agent that looks has seen.
+func (b *workbench) looked() (seen struct {
+	UID, GID int
+	Groups   []int
+	Args     []string
+	Env      []string
+	Home     bool
+	Can      map[string]bool
+}) {
+	b.t.Helper()
+	data, err := os.ReadFile(filepath.Join(b.root.State("cn-agent"), "looked"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(data, &seen); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		b.t.Fatal(err)
+	}
+	seen.Can = map[string]bool{}
+	for name, can := range all {
+		if is, ok := can.(bool); ok && filepath.IsAbs(name) {
+			seen.Can[name] = is
+		}
+	}
+	return seen
+}
+
+func TestAnAgentGetsItsArgumentsAndEnvironmentAndNothingElse(t *testing.T) {
+	for name, change := range map[string]func(*imagev1.Manifest){"with sockets": listens(freeAddress(t)), "without": func(*imagev1.Manifest) {}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			r := b.run()
+			odd := []string{"look", "$HOME", "$$", "%n %% %H", "a b", `"q" 'q'`, `\n\`, "line\nline", "", ";", "ü"}
+			outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "look", change, func(m *imagev1.Manifest) {
+				m.Run.Args = odd
+				m.Run.Env = map[string]string{"ODD": "a b\t%n $HOME \"q\"", "LANG": "xx"}
+			}))), taskv1.State_STATE_SUCCEEDED)
+			seen := b.looked()
+			if !slices.Equal(seen.Args, odd) {
+				t.Errorf("arguments %q, want %q", seen.Args, odd)
+			}
+			if !slices.Contains(seen.Env, "ODD=a b\t%n $HOME \"q\"") || !slices.Contains(seen.Env, "LANG=xx") {
+				t.Errorf("environment %q", seen.Env)
+			}
+			for _, v := range seen.Env {
+				name, _, _ := strings.Cut(v, "=")
+				if !strings.HasPrefix(name, "GARRISON_") && !strings.HasPrefix(name, "LISTEN_") && !slices.Contains([]string{"PATH", "NOTIFY_SOCKET", "ODD", "LANG"}, name) {
+					t.Errorf("environment has %q besides", v)
+				}
+			}
+		})
+	}
+}
+
+// passable lets any user pass to the root.
+func (b *workbench) passable() {
+	b.t.Helper()
+	for dir := string(b.root); dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode()&0o001 == 0 {
+			if err := os.Chmod(dir, 0o711); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestASandboxHolds(t *testing.T) {
+	needsSystemd(t)
+	b := newBench(t)
+	b.passable()
+	mine := filepath.Join("/srv", "mine-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(mine, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(mine) })
+	if err := os.Chmod(mine, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("/tmp/not-private", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := b.run()
+	confine := func(s *imagev1.Sandbox) func(*imagev1.Manifest) {
+		return func(m *imagev1.Manifest) {
+			m.Run.Args = []string{"look", "/etc", "/srv", "/tmp", mine, b.root.State("cn-agent")}
+			m.Run.Sandbox = s
+			m.Run.Sockets = []*imagev1.Socket{{Name: "main", Listen: freeAddress(t)}} // also through our own program
+		}
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "look", confine(nil)))), taskv1.State_STATE_SUCCEEDED)
+	if seen := b.looked(); slices.Contains([]bool{seen.Can["/etc"], seen.Can["/srv"], seen.Can["/tmp"], seen.Can[mine], seen.Home}, false) || seen.UID != 0 {
+		t.Errorf("without a sandbox it saw %+v", seen)
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "look", confine(&imagev1.Sandbox{
+		ReadOnlySystem: true, Writable: []string{mine}, PrivateTmp: true, NoHomes: true, NoNewPrivileges: true, BoundCapabilities: true,
+	})))), taskv1.State_STATE_SUCCEEDED)
+	seen := b.looked()
+	if want := map[string]bool{"/etc": false, "/srv": false, "/tmp": true, mine: true, b.root.State("cn-agent"): true}; fmt.Sprint(seen.Can) != fmt.Sprint(want) || seen.Home || seen.UID != 0 {
+		t.Errorf("in the sandbox it saw %+v, want %v", seen, want)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/tmp/not-private", r.good("cn-agent", "2.0.0").GetPid())); err == nil {
+		t.Error("it sees the /tmp of all")
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "look", confine(&imagev1.Sandbox{User: "agent"})))), taskv1.State_STATE_SUCCEEDED)
+	seen = b.looked()
+	if seen.UID != 4242 || seen.GID != 4242 || !slices.Contains(seen.Groups, 4243) || seen.Can["/etc"] || !seen.Can[b.root.State("cn-agent")] {
+		t.Errorf("as another user it saw %+v", seen)
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "4.0.0", "look", confine(&imagev1.Sandbox{User: "agent", BoundCapabilities: true, Capabilities: []string{"CAP_DAC_OVERRIDE"}})))), taskv1.State_STATE_SUCCEEDED)
+	if seen := b.looked(); seen.UID != 4242 || !seen.Can["/etc"] {
+		t.Errorf("with a capability of root it saw %+v", seen)
+	}
+}
+
+func TestLimitsHold(t *testing.T) {
+	needsSystemd(t)
+	b := newBench(t)
+	r := b.run()
+	bound := func(m *imagev1.Manifest) {
+		m.Run.Limits = &imagev1.Limits{MemoryBytes: 64 << 20, CpuPercent: 50, Tasks: 30, OpenFiles: 99}
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready", bound))), taskv1.State_STATE_SUCCEEDED)
+	pid := strconv.Itoa(int(r.good("cn-agent", "1.0.0").GetPid()))
+	limits, _ := os.ReadFile("/proc/" + pid + "/limits")
+	if !strings.Contains(strings.Join(strings.Fields(string(limits)), " "), "Max open files 99 99 files") {
+		t.Errorf("limits\n%s", limits)
+	}
+	service := services(t)[0]
+	for property, want := range map[string]string{"MemoryMax": "67108864", "TasksMax": "30", "CPUQuotaPerSecUSec": "500ms", "LimitNOFILE": "99"} {
+		if got := shows(t, service, property); got != want {
+			t.Errorf("%s is %q, want %q", property, got, want)
+		}
+	}
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "hungry", bound, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 10_000 }))), taskv1.State_STATE_UNDONE)
+	if o.GetCode() != "EXITED" || !strings.Contains(o.GetReason(), "killed") {
+		t.Errorf("outcome %v", o)
+	}
+	r.good("cn-agent", "1.0.0")
+}
+
+func TestWhatThisServerCannotKeepIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	needsSystemd(t)
+	b := newBench(t)
+	r := b.run()
+	for name, s := range map[string]*imagev1.Sandbox{
+		"nobody": {User: "no-such-user"}, "an unreachable root": {User: "agent"},
+		"a path that is not there": {ReadOnlySystem: true, Writable: []string{"/srv/nothing"}},
+		"an unknown capability":    {BoundCapabilities: true, Capabilities: []string{"CAP_TO_FLY"}},
+	} {
+		o := outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready", func(m *imagev1.Manifest) { m.Run.Sandbox = s }))), taskv1.State_STATE_UNDONE)
+		if o.GetCode() != supervise.CodeCannotConfine || o.GetFailedStep() != taskv1.Step_STEP_CHECK {
+			t.Errorf("%s: %v", name, o)
+		}
+	}
+	if left := b.left(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}

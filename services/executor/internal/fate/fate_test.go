@@ -1,0 +1,151 @@
+package fate
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// every calls f with every combination of facts.
+func every(f func(Facts)) (n int) {
+	for ownership := range serverv1.Ownership_name {
+		for life := range serverv1.Life_name {
+			for proof := range Proof(len(proofs)) {
+				for login := range Login(len(logins)) {
+					for bits := range 16 {
+						f(Facts{
+							Ownership: serverv1.Ownership(ownership), Life: serverv1.Life(life), Proof: proof, Login: login,
+							Identity: bits&1 != 0, Reachable: bits&2 != 0, Instances: bits&4 != 0, Duties: bits&8 != 0,
+						})
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+func TestOfAllCombinationsOneUninstalls(t *testing.T) {
+	want := Facts{
+		Identity: true, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Life: serverv1.Life_LIFE_DEAD,
+		Proof: ProofGood, Login: LoginIn, Reachable: true,
+	}
+	found := 0
+	n := every(func(f Facts) {
+		if Decide(f).Fate != Uninstall {
+			return
+		}
+		found++
+		if f != want {
+			t.Errorf("it uninstalls with %+v", f)
+		}
+	})
+	if found != 1 || n != 3*5*6*11*16 {
+		t.Errorf("%d of %d combinations uninstall; want one of 15,840", found, n)
+	}
+}
+
+// The short form of the contract: of the four combinations of the two facts, one uninstalls.
+func TestOneFactAloneIsNotEnough(t *testing.T) {
+	for _, c := range []struct {
+		granted, proven bool
+		want            Fate
+	}{{false, false, Rest}, {true, false, Rest}, {false, true, Rest}, {true, true, Uninstall}} {
+		f := Facts{Identity: true, Life: serverv1.Life_LIFE_DEAD, Login: LoginIn, Reachable: true}
+		if c.granted {
+			f.Ownership = serverv1.Ownership_OWNERSHIP_MANUAL
+		}
+		if c.proven {
+			f.Proof = ProofGood
+		}
+		if got := Decide(f); got.Fate != c.want {
+			t.Errorf("granted %v, proven %v: %v", c.granted, c.proven, got)
+		}
+	}
+}
+
+func TestWhatHoldsForEveryCombination(t *testing.T) {
+	every(func(f Facts) {
+		v := Decide(f)
+		dead := f.Life == serverv1.Life_LIFE_DEAD
+		switch {
+		case !f.Identity && v.Fate != Quarantine:
+			t.Errorf("without an identity: %v with %+v", v, f)
+		case loginCodes[f.Login] != "" && v.Fate != Quarantine:
+			t.Errorf("not let in: %v with %+v", v, f)
+		case !dead && (v.Fate == Rest || v.Fate == Uninstall):
+			t.Errorf("not dead: %v with %+v", v, f)
+		case (f.Instances || f.Duties) && (v.Fate == Rest || v.Fate == Uninstall):
+			t.Errorf("duties are left: %v with %+v", v, f)
+		case !Believed(f) && v.Fate != Quarantine:
+			t.Errorf("a wrong tombstone: %v with %+v", v, f)
+		case v.Code == "" && v.Fate != Work && v.Fate != Uninstall:
+			t.Errorf("%v with %+v does not say why", v, f)
+		}
+	})
+}
+
+// Where a proof is possible, a death without one takes no agent: whoever can write the
+// document, and has not the registry's key, ends nobody.
+func TestADeathIsBelievedWithItsProofOrWhereThereIsNoneToHave(t *testing.T) {
+	for proof, want := range map[Proof]bool{
+		ProofNone: true, ProofUnchecked: true, ProofForged: false, ProofOther: false, ProofMissing: false, ProofGood: true,
+	} {
+		if got := Believed(Facts{Life: serverv1.Life_LIFE_DEAD, Proof: proof}); got != want {
+			t.Errorf("with a proof that is %v: believed %v", proof, got)
+		}
+		if !Believed(Facts{Life: serverv1.Life_LIFE_DYING, Proof: proof}) {
+			t.Errorf("not dead, with a proof that is %v: not believed", proof)
+		}
+	}
+}
+
+func TestThePageShowsTheDecision(t *testing.T) {
+	const page = "../../UNINSTALL.md"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := between(t, string(data), "| identity |", "\n\n", table())
+	want = between(t, want, "stateDiagram-v2\n", "\n```", picture())
+	if string(data) == want {
+		return
+	}
+	if os.Getenv("UPDATE") == "" {
+		t.Fatalf("the page is out of date; run the test with UPDATE=1:\n%s", cmp.Diff(string(data), want))
+	}
+	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// between puts new text in the place of what begins with start and ends before end.
+func between(t *testing.T, page, start, end, text string) string {
+	t.Helper()
+	before, rest, ok := strings.Cut(page, start)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("the page has no %q", start)
+	}
+	return before + strings.TrimSuffix(text, "\n") + end + after
+}
+
+func TestEveryCodeHasWords(t *testing.T) {
+	used := map[string]bool{}
+	every(func(f Facts) {
+		v := Decide(f)
+		if used[v.Code] = true; v.Code != "" && v.Why() == "" {
+			t.Fatalf("%s has no words", v.Code)
+		}
+	})
+	for code := range reasons {
+		if !used[code] {
+			t.Errorf("nothing leads to %s", code)
+		}
+	}
+}

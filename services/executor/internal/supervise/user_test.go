@@ -1,0 +1,124 @@
+package supervise
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
+)
+
+// nobody gives a user who is not root, and skips the test where we may not become one.
+func nobody(t *testing.T) (name string, uid, gid int) {
+	t.Helper()
+	u, err := user.Lookup("nobody")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("only root may become another user")
+	}
+	uid, _ = strconv.Atoi(u.Uid)
+	gid, _ = strconv.Atoi(u.Gid)
+	return u.Username, uid, gid
+}
+
+func ownerOf(t *testing.T, path string) int {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(info.Sys().(*syscall.Stat_t).Uid)
+}
+
+// What an agent put into its state does not give the next version's user the server's files.
+func TestAStateIsGivenToAnotherUserWithoutWhatIsLinkedIntoIt(t *testing.T) {
+	name, uid, gid := nobody(t)
+	const before = 4242
+	top := t.TempDir()
+	dir, outside := filepath.Join(top, "state"), filepath.Join(top, "shadow")
+	mine, twice, planted := filepath.Join(dir, "sub", "mine"), filepath.Join(dir, "twice"), filepath.Join(dir, "planted")
+	soft, of := filepath.Join(dir, "soft"), filepath.Join(dir, "left by root")
+	err := os.MkdirAll(filepath.Dir(mine), 0o750)
+	for _, path := range []string{outside, mine, of} {
+		if err == nil {
+			err = os.WriteFile(path, nil, 0o600)
+		}
+	}
+	for _, link := range []func() error{
+		func() error { return os.Link(outside, planted) }, func() error { return os.Link(mine, twice) }, func() error { return os.Symlink(outside, soft) },
+	} {
+		if err == nil {
+			err = link()
+		}
+	}
+	for _, path := range []string{dir, filepath.Dir(mine), mine} {
+		if err == nil {
+			err = os.Lchown(path, before, gid)
+		}
+	}
+	if err == nil {
+		err = Own(dir, name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{outside: 0, dir: uid, filepath.Dir(mine): uid, mine: uid, twice: uid, soft: uid, of: uid} {
+		if got := ownerOf(t, path); got != want {
+			t.Errorf("%s belongs to %d, want %d", path, got, want)
+		}
+	}
+}
+
+// A program that runs beside an agent ends with the executor also when it is another user's.
+func TestAProgramBesideAnAgentDiesWithWhoStartedIt(t *testing.T) {
+	s := shell(t, "")
+	name, _, _ := nobody(t)
+	s.Sandbox = &imagev1.Sandbox{User: name}
+	path, args, err := s.Beside("/bin/sh", []string{"-c", "echo up; exec sleep 60"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = onAThreadThatEnds(func() error { // as with an executor that is killed
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		_, err := out.Read(make([]byte, 3))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	eventually(t, "it is gone", func() bool { _, ok := kin.StartTime(pid); return !ok })
+}
+
+// onAThreadThatEnds does f on a thread of its own, which the kernel sees end. A goroutine that
+// ends locked takes its thread with it, but for the main one, which the runtime only parks.
+func onAThreadThatEnds(f func() error) error {
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			failed <- onAThreadThatEnds(f) // on another one: this one is held meanwhile
+			return
+		}
+		failed <- f()
+	}()
+	return <-failed
+}

@@ -1,0 +1,204 @@
+package executor_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+)
+
+// trouble is one way in which a bus does not let a server in.
+type trouble struct {
+	state, code string
+	start       func(*host) // it begins
+	end         func(*host) // it ends
+}
+
+// restarted makes every connection log in anew.
+func restarted(h *host, change func()) {
+	h.g.Stop()
+	change()
+	h.g.Start(h.t)
+}
+
+func (h *host) write(path string, data []byte) {
+	h.t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// jwt gives the server a JWT that holds from one time until another.
+func (h *host) jwt(from, until time.Time) {
+	h.t.Helper()
+	h.who.JWT = h.g.ServerJWT(h.t, h.who.PublicKey, h.who.ServerID, h.who.Cell, from, until)
+	h.keep()
+}
+
+func troubles() map[string]trouble {
+	restore := func(h *host) { h.g.Restore(h.t) }
+	renew := func(h *host) { h.jwt(time.Time{}, time.Time{}) }
+	var key []byte
+	return map[string]trouble{
+		"a wrong key": {executor.StateQuarantined, "LOGIN_DENIED", func(h *host) {
+			key, _ = os.ReadFile(h.root.Key())
+			other := newHost(h.t, h.g, h.t.TempDir(), identity.Manual)
+			theirs, _ := os.ReadFile(other.root.Key())
+			restarted(h, func() { h.write(h.root.Key(), theirs) })
+		}, func(h *host) { h.write(h.root.Key(), key) }},
+		"an unknown account": {executor.StateQuarantined, "LOGIN_DENIED", func(h *host) {
+			stranger := newHost(h.t, bustest.StartGuarded(h.t), h.t.TempDir(), identity.Manual)
+			restarted(h, func() {
+				h.who.JWT = stranger.g.ServerJWT(h.t, h.who.PublicKey, h.who.ServerID, "main", time.Time{}, time.Time{})
+				h.keep()
+			})
+		}, renew},
+		"a time that is over at the login": {executor.StateQuarantined, "LOGIN_EXPIRED", func(h *host) {
+			restarted(h, func() { h.jwt(time.Time{}, time.Now().Add(-time.Hour)) })
+		}, renew},
+		"a time that ends meanwhile": {executor.StateQuarantined, "LOGIN_EXPIRED", func(h *host) {
+			restarted(h, func() { h.jwt(time.Time{}, time.Now().Add(2*time.Second)) })
+		}, renew},
+		"an account whose time is over": {executor.StateQuarantined, "LOGIN_EXPIRED", func(h *host) {
+			h.g.ExpireServers(h.t, time.Now().Add(3*time.Second)) // the bus takes no account whose time, in whole seconds, is over already
+		}, restore},
+		"a clock that is behind": {executor.StateQuarantined, "CLOCK_SKEW", func(h *host) {
+			restarted(h, func() { h.jwt(time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)) })
+		}, renew},
+		"a user that is revoked": {executor.StateQuarantined, "LOGIN_REVOKED", func(h *host) {
+			h.g.Revoke(h.t, h.who.PublicKey)
+		}, restore},
+		"a bus that is away": {executor.StateRunning, "BUS_AWAY", func(h *host) { h.g.Stop() }, func(h *host) { h.g.Start(h.t) }},
+		"a key that is gone": {executor.StateQuarantined, "IDENTITY_UNREADABLE", func(h *host) {
+			key, _ = os.ReadFile(h.root.Key())
+			restarted(h, func() { _ = os.Remove(h.root.Key()) })
+		}, func(h *host) { h.write(h.root.Key(), key) }},
+		"an identity that is damaged": {executor.StateQuarantined, "IDENTITY_UNREADABLE", func(h *host) {
+			restarted(h, func() { h.write(h.root.Identity(), []byte("{")) })
+		}, func(h *host) { h.keep() }},
+	}
+}
+
+// However a bus refuses a server, it costs nothing but time: the agent runs and is
+// healed, no file goes, the executor says what is wrong, and comes back by itself.
+func TestATemporaryAuthorisationErrorDoesNotUninstall(t *testing.T) {
+	for name := range troubles() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trouble := troubles()[name]
+			h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
+			c := h.config()
+			c.StopAgents = true
+			ended, _ := h.run(c)
+			pid := h.daemon()
+			before := files(t, h)
+
+			trouble.start(h)
+			s := h.state(trouble.state, trouble.code)
+			if err := s.Fresh(time.Now()); (err == nil) != (trouble.state == executor.StateRunning) {
+				t.Errorf("its health is %v", err)
+			}
+			// The bus says why before it hangs up, so the next try may be told a beat later.
+			h.eventually("it says why, since when and when it tries again", func() bool {
+				s, err := executor.ReadStatus(string(h.root))
+				return err == nil && !s.Connected && s.Reason != "" && !s.Since.IsZero() && !s.NextTry.IsZero()
+			})
+			h.healed(pid)
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended with %v", err)
+			default:
+			}
+			trouble.end(h)
+			h.eventually("it is back", func() bool {
+				s, err := executor.ReadStatus(string(h.root))
+				return err == nil && s.State == executor.StateRunning && s.Code == "" && s.Connected && s.Fresh(time.Now()) == nil
+			})
+			if after := files(t, h); after != before {
+				t.Errorf("files were:\n%s\nand are:\n%s", before, after)
+			}
+			if h.g.URL != "" && len(h.receipts()) > 0 {
+				t.Error("it said that it removes itself")
+			}
+		})
+	}
+}
+
+// files lists the names that are kept under the root.
+func files(t *testing.T, h *host) string {
+	var out []string
+	for line := range strings.Lines(withoutSizes(tree(t, string(h.root)))) {
+		if !strings.Contains(line, "/run/") { // what runs changes
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+// healed kills the agent and waits until another runs.
+func (h *host) healed(pid int) {
+	h.t.Helper()
+	if h.pid() != pid {
+		h.t.Errorf("the agent was %d and is %d", pid, h.pid())
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		h.t.Error(err)
+	}
+	h.eventually("the agent is healed", func() bool { now := h.pid(); return now > 0 && now != pid })
+}
+
+// Started with an identity that cannot be read, or that is gone, it keeps its agents and waits.
+func TestAnExecutorThatCannotTellWhoItIsKeepsItsAgents(t *testing.T) {
+	for name, spoil := range map[string]func(*host){
+		"damaged": func(h *host) { h.write(h.root.Identity(), []byte("}")) },
+		"empty":   func(h *host) { h.write(h.root.Identity(), nil) },
+		"gone":    func(h *host) { _ = os.Remove(h.root.Identity()) },
+		"another": func(h *host) { h.write(h.root.Identity(), []byte(`{"server_id":"","cell":"main"}`)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
+			_, stop := h.run(h.config())
+			pid := h.daemon()
+			h.dead(h.proof(here.Server)) // whatever the bus says meanwhile
+			stop()
+			spoil(h)
+			c := h.config()
+			c.StopAgents = true
+			h.run(c)
+			s := h.state(executor.StateQuarantined, "IDENTITY_UNREADABLE")
+			if s.Fresh(time.Now()) == nil || s.Reason == "" || s.ServerID != h.who.ServerID {
+				t.Errorf("status %+v", s)
+			}
+			h.eventually("the agent is taken over", func() bool { return h.pid() == pid })
+			h.healed(pid)
+			h.keep()
+			h.state(executor.StateQuarantined, "OTHER_TOMBSTONE")
+		})
+	}
+}
+
+// What is kept for a way back is kept by the same policy, whoever this server is.
+func TestAnExecutorThatCannotTellWhoItIsKeepsReplacedVersions(t *testing.T) {
+	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
+	_, stop := h.run(h.config())
+	h.daemonOf("1.0.0")
+	pid := h.daemonOf("2.0.0")
+	stop()
+	h.write(h.root.Identity(), []byte("}"))
+	c := h.config()
+	c.StopAgents = true
+	h.run(c)
+	h.state(executor.StateQuarantined, "IDENTITY_UNREADABLE")
+	h.eventually("the agent is taken over", func() bool { return h.pid() == pid })
+	h.healed(pid) // so it has swept, if it does
+	if kept, err := os.ReadDir(h.root.Images()); len(kept) != 2 {
+		t.Errorf("%d images are on the disk, want the one that runs and the one before it: %v", len(kept), err)
+	}
+}

@@ -1,0 +1,200 @@
+package executor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// box is one server, on a bus with the real accounts, whose executor is a process that is
+// started again whenever it ends, as a service manager does.
+type box struct {
+	t         *testing.T
+	at        executor.Server
+	root      layout.Root
+	bootstrap string // the program that is started, version 1.0.0
+	url       string // where the executor connects: a way that can be cut
+	way       *way
+	log       string
+	signer    *trust.Signer
+
+	dispatcher, catalog, registry, reader *bus.Conn
+
+	told told
+
+	mu     sync.Mutex
+	beats  string // the version that the last beat said
+	images map[string]*imagev1.Manifest
+	doc    *desiredv1.Document
+	unit   *unit
+	main   func() int // the process that is kept up now
+}
+
+func newBox(t *testing.T) *box {
+	t.Helper()
+	return newBoxIn(t, filepath.Join(t.TempDir(), "root"))
+}
+
+// newBoxIn is a box with another place for its root.
+func newBoxIn(t *testing.T, root string) *box {
+	t.Helper()
+	dir := t.TempDir()
+	b := newServer(t, root, filepath.Join(dir, "bootstrap", "executor"), filepath.Join(dir, "log"))
+	b.main = func() int { return b.unit.pid() }
+	b.way = newWay(t, strings.TrimPrefix(b.url, "nats://"))
+	b.url = "nats://" + b.way.listener.Addr().String()
+	program, err := selfProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Dir(b.bootstrap), 0o755), os.WriteFile(b.bootstrap, program, 0o755),
+		os.WriteFile(filepath.Join(filepath.Dir(b.bootstrap), "trait.json"), []byte(`{"Version":"1.0.0"}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.stop()
+		b.endAgent()
+	})
+	return b
+}
+
+// newServer makes a server as a join leaves it, on a bus of its own. Who makes it says how
+// its executor is kept up.
+func newServer(t *testing.T, root, bootstrap, log string) *box {
+	t.Helper()
+	g := bustest.StartGuarded(t)
+	signer, err := trust.OpenSigner(g.Authority.SignerDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &box{
+		t: t, at: executor.Server{Cell: "main", Server: ident.New()}, root: layout.Root(root), bootstrap: bootstrap, url: g.URL, log: log, signer: signer,
+		dispatcher: g.Service(t, topology.UserDispatcher), catalog: g.Service(t, topology.UserCatalog), registry: g.Service(t, topology.UserRegistry), reader: g.Service(t, topology.UserProvision),
+		told:   told{map[string]uint64{}, map[string]*reportv1.TaskReport{}, map[string]bool{}},
+		images: map[string]*imagev1.Manifest{},
+	}
+	b.doc = &desiredv1.Document{ServerId: b.at.Server, Cell: b.at.Cell}
+	t.Cleanup(func() {
+		_ = imagedir.RemoveTree(string(b.root.Images()))
+		if data, err := os.ReadFile(b.log); err == nil && t.Failed() {
+			t.Logf("the executors said:\n%s", data[max(0, len(data)-20_000):])
+		}
+	})
+	b.join()
+	stop, err := b.registry.Subscribe(topology.BeatSubject(b.at), func(m bus.Message) {
+		beat := &reportv1.Beat{}
+		if bus.Unmarshal(m, beat) == nil {
+			b.mu.Lock()
+			b.beats = beat.GetExecutorVersion()
+			b.mu.Unlock()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return b
+}
+
+// join writes what an enrolment leaves.
+func (b *box) join() {
+	b.t.Helper()
+	key, err := identity.OpenKey(b.root)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	token, err := b.signer.Server(key.Public, b.at.Server, b.at.Cell)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	is := identity.Identity{
+		ServerID: b.at.Server, Cell: b.at.Cell, URL: b.url, PublicKey: key.Public, JWT: token,
+		Ownership: identity.Manual, TombstoneKey: b.signer.TombstoneKey(),
+	}
+	if err := is.Write(b.root); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *box) status() executor.Status {
+	s, err := executor.ReadStatus(string(b.root))
+	if err != nil {
+		b.t.Log(err)
+	}
+	return s
+}
+
+func (b *box) agent(name string) executor.AgentStatus {
+	for _, a := range b.status().Agents {
+		if a.Agent == name {
+			return a
+		}
+	}
+	return executor.AgentStatus{}
+}
+
+func (b *box) endAgent() {
+	records, _ := filepath.Glob(filepath.Join(b.root.Run("sleeper"), "process-*.json"))
+	for _, path := range records {
+		var r struct{ Pid int }
+		data, err := os.ReadFile(path)
+		if err == nil && json.Unmarshal(data, &r) == nil && r.Pid > 1 {
+			if p, err := os.FindProcess(r.Pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+	}
+}
+
+func (b *box) forgetBeat() {
+	b.mu.Lock()
+	b.beats = ""
+	b.mu.Unlock()
+}
+
+func (b *box) beat() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.beats
+}
+
+// install brings the agent that must not be touched, and gives its process.
+func (b *box) install() (pid int) {
+	b.t.Helper()
+	end, err := b.waitEnd(b.want(b.agentImage()))
+	if err != nil || end.GetState() != taskv1.State_STATE_SUCCEEDED {
+		b.t.Fatal(end, err)
+	}
+	var r struct{ Pid int }
+	records, _ := filepath.Glob(filepath.Join(b.root.Run("sleeper"), "process-*.json"))
+	if len(records) != 1 {
+		b.t.Fatalf("records %v", records)
+	}
+	data, err := os.ReadFile(records[0])
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil || r.Pid == 0 {
+		b.t.Fatalf("the agent's process: %s %v", data, err)
+	}
+	return r.Pid
+}

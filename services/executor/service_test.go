@@ -1,0 +1,390 @@
+package executor_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+)
+
+// These tests run the real executor as deploy/systemd/garrison-executor.service, on a
+// server that systemd runs: make systemd-test. The unit is as it is delivered, but for the
+// path of the program, a shorter RestartSec and WatchdogSec, and what it says going to a file.
+
+const (
+	serviceUnit = "garrison-executor.service"
+	serviceRoot = "/var/lib/garrison"
+	dropIn      = "/run/systemd/system/" + serviceUnit + ".d/test.conf"
+)
+
+// service is a server whose executor is the unit.
+type service struct {
+	*box
+	t       *testing.T
+	address string // where the agent listens
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	if os.Getenv(benchVariable) == "" {
+		t.Skipf("%s is not set: make systemd-test", benchVariable)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	settings := fmt.Sprintf("[Service]\nRestartSec=500ms\nWatchdogSec=5s\nEnvironment=GARRISON_BEAT_INTERVAL=50ms\nStandardOutput=append:%s\nStandardError=append:%s\n", log, log)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(dropIn), 0o755), os.WriteFile(dropIn, []byte(settings), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	s := &service{box: newServer(t, serviceRoot, "/usr-local/executor", log), t: t}
+	s.main = func() int { pid, _ := strconv.Atoi(s.shows(serviceUnit, "MainPID")); return pid }
+	t.Cleanup(func() {
+		s.ctl("stop", serviceUnit)
+		for _, a := range s.agents() {
+			s.ctl("stop", a)
+		}
+		_ = os.RemoveAll(serviceRoot)
+		_ = os.RemoveAll(filepath.Dir(dropIn))
+		s.ctl("daemon-reload")
+	})
+	s.ctl("daemon-reload")
+	s.ctl("start", serviceUnit)
+	return s
+}
+
+func (s *service) ctl(args ...string) {
+	s.t.Helper()
+	if out, err := exec.Command("systemctl", args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("systemctl %v: %v: %s", args, err, out)
+	}
+}
+
+func (s *service) shows(unit, property string) string {
+	s.t.Helper()
+	out, err := exec.Command("systemctl", "show", "--value", "-p", property, unit).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// agents lists the services of agents.
+func (s *service) agents() (names []string) {
+	s.t.Helper()
+	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "garrison-*.service").Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if name := strings.Fields(line)[0]; name != serviceUnit {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// is looks at properties of the unit.
+func (s *service) is(properties map[string]string) {
+	s.t.Helper()
+	for name, want := range properties {
+		if got := s.shows(serviceUnit, name); got != want {
+			s.t.Errorf("%s of %s is %q, want %q", name, serviceUnit, got, want)
+		}
+	}
+}
+
+// installs brings an agent with a socket, which systemd runs, and gives its process.
+func (s *service) installs() (pid int) {
+	s.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	_ = l.Close()
+	run := &imagev1.Run{Command: "sleeper", Ready: &imagev1.Ready{SoakMs: 10}, Sockets: []*imagev1.Socket{{Name: "main", Listen: s.address}}}
+	end, err := s.waitEnd(s.want(s.publish(imagetest.New(s.t, "sleeper", "1.0.0", run, imagetest.Regular("sleeper", 0o755, []byte("#!/bin/sh\nexec sleep 100000\n"))))))
+	if err != nil || end.GetState() != succeeded {
+		s.t.Fatal(end, err)
+	}
+	agents := s.agents()
+	if len(agents) != 1 || s.shows(agents[0], "Slice") != "garrison.slice" {
+		s.t.Fatalf("agents' services %v", agents)
+	}
+	if pid, _ = strconv.Atoi(s.shows(agents[0], "MainPID")); pid == 0 {
+		s.t.Fatal("the agent has no process")
+	}
+	s.same(pid)
+	return pid
+}
+
+// same looks whether the agent's process is the one that it was, for systemd, for the
+// executor, and for who connects.
+func (s *service) same(pid int) {
+	s.t.Helper()
+	s.untouched(pid)
+	s.lives(pid)
+}
+
+// lives looks at the agent without an executor.
+func (s *service) lives(pid int) {
+	s.t.Helper()
+	agents := s.agents()
+	if len(agents) != 1 || s.shows(agents[0], "MainPID") != strconv.Itoa(pid) || s.shows(agents[0], "NRestarts") != "0" {
+		s.t.Errorf("agents' services %v, want one whose process is %d, started once", agents, pid)
+	}
+	conn, err := net.DialTimeout("tcp", s.address, 5*time.Second)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	_ = conn.Close()
+}
+
+// kills ends the executor's process, and returns when systemd has started another one that works.
+func (s *service) kills(signal syscall.Signal) {
+	s.t.Helper()
+	was := s.main()
+	if err := syscall.Kill(was, signal); err != nil {
+		s.t.Fatal(err)
+	}
+	bustest.Eventually(s.t, "systemd has started it again", func() bool {
+		pid := s.main()
+		return pid != 0 && pid != was && s.status().Pid == pid && s.status().Connected
+	})
+	bustest.Eventually(s.t, "it is the only one", s.alone)
+}
+
+// program gives one of the programs that were built for this.
+func (s *service) program(name string) []byte {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(os.Getenv(benchVariable), name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return data
+}
+
+// tries starts a change to an executor that hangs in its trial, and returns when it does.
+func (s *service) tries(version string) (task string) {
+	s.t.Helper()
+	task = s.want(s.bringsProgram(trait{Version: version, Hang: "trial"}, s.program("self"), 60_000))
+	s.tried()
+	return task
+}
+
+func (s *service) tried() {
+	s.t.Helper()
+	bustest.Eventually(s.t, "the new executor is on trial", func() bool {
+		return slices.ContainsFunc(s.executors(), func(p process) bool { return p.trial })
+	})
+}
+
+func TestTheUnitBringsTheExecutorBackAndAgentsDoNotNotice(t *testing.T) {
+	s := newService(t)
+	agent := s.installs()
+	if group := s.shows(serviceUnit, "ControlGroup"); group == "" || group == s.shows(s.agents()[0], "ControlGroup") {
+		t.Errorf("the agent is in the executor's group %q", group)
+	}
+	s.kills(syscall.SIGKILL)
+	s.same(agent)
+	s.kills(syscall.SIGTERM) // not from systemd, so it is not wanted
+	s.same(agent)
+	s.is(map[string]string{"NRestarts": "2", "ActiveState": "active"})
+
+	s.ctl("stop", serviceUnit)
+	s.is(map[string]string{"ActiveState": "inactive", "Result": "success"})
+	s.lives(agent)
+	if left := s.executors(); len(left) != 0 {
+		t.Errorf("executors %v are left", left)
+	}
+	s.ctl("start", serviceUnit)
+	s.same(agent)
+	s.ctl("restart", serviceUnit)
+	s.same(agent)
+}
+
+func TestTheUnitsProgramReplacesItselfInPlace(t *testing.T) {
+	s := newService(t)
+	agent := s.installs()
+	main, invocation := s.main(), s.shows(serviceUnit, "InvocationID")
+	inPlace := func() {
+		t.Helper()
+		s.is(map[string]string{"MainPID": strconv.Itoa(main), "InvocationID": invocation, "NRestarts": "0", "ActiveState": "active"})
+		s.same(agent)
+	}
+	for _, version := range []string{"2.0.0", "3.0.0"} { // from no image to one, and from one to the next
+		s.replace(s.want(s.bringsProgram(trait{Version: version}, s.program("executor-"+version), 30_000)), succeeded, "", version, version)
+		s.found("good")
+		inPlace()
+	}
+	s.replace(s.want(s.bringsProgram(trait{Version: "4.0.0", Hang: "trial"}, s.program("self"), 500)), undone, "NOT_READY", "3.0.0", "3.0.0")
+	inPlace()
+
+	// Whoever took the agent over knows its service: an end is seen, and the next process is too.
+	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "another process of the agent is known", func() bool {
+		a := s.agent("sleeper")
+		return a.Health == "good" && a.Pid != 0 && int(a.Pid) != agent && s.shows(s.agents()[0], "MainPID") == strconv.Itoa(int(a.Pid))
+	})
+	task := s.unwant("executor")
+	s.replace(task, succeeded, "", "", "1.0.0")
+	s.is(map[string]string{"MainPID": strconv.Itoa(main), "InvocationID": invocation, "NRestarts": "0"})
+}
+
+// A process that hangs is ended by systemd and started again; that it lives is heard before
+// and after it has become another program.
+func TestTheUnitThatHangsIsStartedAgainAndAgentsDoNotNotice(t *testing.T) {
+	s := newService(t)
+	agent := s.installs()
+	hangs := func(restarts string) {
+		t.Helper()
+		for range 2 {
+			heard := s.shows(serviceUnit, "WatchdogTimestampMonotonic")
+			bustest.Eventually(t, "systemd hears that it lives", func() bool { return s.shows(serviceUnit, "WatchdogTimestampMonotonic") != heard })
+		}
+		s.kills(syscall.SIGSTOP)
+		s.same(agent)
+		s.is(map[string]string{"NRestarts": restarts, "ActiveState": "active"})
+	}
+	s.is(map[string]string{"NRestarts": "0", "WatchdogUSec": "5s"})
+	hangs("1")
+	s.replace(s.want(s.bringsProgram(trait{Version: "2.0.0"}, s.program("executor-2.0.0"), 30_000)), succeeded, "", "2.0.0", "2.0.0")
+	s.same(agent)
+	s.is(map[string]string{"NRestarts": "1"})
+	hangs("2")
+	if s := s.status(); s.Version != "2.0.0" || s.Note != "" {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestTheUnitIsStoppedAndKilledWhileANewExecutorIsOnTrial(t *testing.T) {
+	s := newService(t)
+	agent := s.installs()
+	task := s.tries("2.0.0")
+	s.ctl("stop", serviceUnit)
+	s.is(map[string]string{"ActiveState": "inactive", "Result": "success"})
+	if left := s.executors(); len(left) != 0 {
+		t.Errorf("executors %v are left", left)
+	}
+	s.lives(agent)
+	s.ctl("start", serviceUnit)
+	s.tried() // as if it had never begun
+	s.kills(syscall.SIGKILL)
+	s.replace(task, undone, "INTERRUPTED", "", "1.0.0")
+	s.same(agent)
+	s.is(map[string]string{"NRestarts": "1"})
+}
+
+func TestTheUnitOfADecommissionedServerStaysDown(t *testing.T) {
+	s := newService(t)
+	s.installs()
+	proof, err := s.signer.Tombstone(s.at.Server, s.at.Cell, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.drop("sleeper")
+	s.doc.Life, s.doc.Tombstone = serverv1.Life_LIFE_DEAD, proof
+	s.write()
+	down := func() {
+		t.Helper()
+		bustest.Eventually(t, "the unit is down for good", func() bool { return s.shows(serviceUnit, "SubState") == "dead" })
+		s.is(map[string]string{"ActiveState": "inactive", "Result": "success", "MainPID": "0", "Job": ""})
+		if agents := s.agents(); len(agents) != 0 {
+			t.Errorf("agents' services %v are left", agents)
+		}
+		if _, err := os.Stat(serviceRoot); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", serviceRoot, err)
+		}
+	}
+	down()
+	if said, err := os.ReadFile(s.log); err != nil || !strings.Contains(string(said), "this executor removed itself") || strings.Contains(string(said), "join first") {
+		t.Errorf("the executor said %s (%v)", said, err)
+	}
+	s.ctl("start", serviceUnit) // as the next boot does: the unit is enabled still
+	down()
+	theirs := filepath.Join(serviceRoot, "executor", "image-keys") // as of an administrator who keeps them
+	if err := errors.Join(os.MkdirAll(filepath.Dir(theirs), 0o700), os.WriteFile(theirs, []byte("# nobody\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.ctl("start", serviceUnit)
+	s.is(map[string]string{"ActiveState": "inactive", "ConditionResult": "no", "MainPID": "0"})
+}
+
+// abandons takes the executor away; systemd goes on running what it started.
+func (s *service) abandons() {
+	s.t.Helper()
+	s.ctl("kill", "--signal=SIGKILL", "--kill-whom=main", serviceUnit)
+	s.ctl("stop", serviceUnit)
+}
+
+// cleanUp cleans up with the tombstone, as somebody does there.
+func (s *service) cleanUp() (out []byte, err error) {
+	s.t.Helper()
+	proof, err := s.signer.Tombstone(s.at.Server, s.at.Cell, time.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := protojson.Marshal(proof)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	clean := exec.Command("/usr-local/executor", "uninstall", "--root", serviceRoot, "--tombstone", "-", "-o", "json")
+	clean.Stdin = bytes.NewReader(text)
+	return clean.Output()
+}
+
+// A clean-up finds the agents that systemd goes on running without their executor.
+func TestTheUnitThatIsGoneLeavesAgentsThatACleanUpEnds(t *testing.T) {
+	s := newService(t)
+	agent := s.installs()
+	s.abandons()
+	s.same(agent)
+	out, err := s.cleanUp()
+	if err != nil || !strings.Contains(string(out), "executor/identity.json") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if agents := s.agents(); len(agents) != 0 || runs(agent) {
+		t.Errorf("agents' services %v are left; its process: %v", agents, runs(agent))
+	}
+	if _, err := os.Stat(serviceRoot); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", serviceRoot, err)
+	}
+}
+
+// An agent of which the journal lost the entry runs on as a service, and is not taken for gone.
+func TestTheUnitsAgentThatNobodyKnowsIsNotCleanedAway(t *testing.T) {
+	s := newService(t)
+	agent := s.installs()
+	s.abandons()
+	j, err := journal.Open(filepath.Join(serviceRoot, "executor", "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Update(func(tx *journal.Tx) error { return tx.DropInstance("sleeper") }), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cleanUp()
+	if err == nil || !strings.Contains(string(out), "PROCESSES_STAY") || !strings.Contains(string(out), strconv.Itoa(agent)+" at ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	s.same(agent)
+}
