@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,7 @@ func (s *session) removeCommand() *cobra.Command {
 	var w workFlags
 	c := &cobra.Command{
 		Use: "remove AGENT --on SELECTOR", Short: "Take an agent off servers again", Args: exactly("AGENT"),
+		SuggestFor: []string{"uninstall", "delete", "rm"},
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := ident.CheckName("agent", a[0]); err != nil {
 				return usageError{err.Error()}
@@ -84,7 +86,10 @@ func (s *session) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--all] [--exclude AGENT]… --on SELECTOR",
 		Short: "Plan an upgrade, show it, ask, do it, and watch it",
+		// The line that ends a change says how to go back, and where it is lost this is where people look.
+		SuggestFor: []string{"upgrade", "update", "downgrade", "rollback", "undo", "revert"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
+			"  garrison up node-exporter@1.9.1 --on all            back to the version of before\n" +
 			"  garrison up --all --exclude node-exporter --on env=prod",
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			if u.on, err = parseSelector(w.on); err != nil {
@@ -99,7 +104,7 @@ func (s *session) upCommand() *cobra.Command {
 	w.add(c, true)
 	w.addYes(c)
 	c.Flags().BoolVar(&u.all, "all", false, "every agent that is on the servers")
-	c.Flags().StringSliceVar(&u.exclude, "exclude", nil, "with --all: but not this `AGENT`; may be said again")
+	namesVar(c.Flags(), &u.exclude, "exclude", aName("agent"), "with --all: but not this `AGENT`; may be said again")
 	return c
 }
 
@@ -124,6 +129,9 @@ func (u *up) parse(words []string) error {
 		t, err := parseTarget(text)
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(u.targets, func(o target) bool { return o.agent == t.agent }) {
+			return usage("%s is named twice; say once to which image it shall go", t.agent)
 		}
 		u.targets = append(u.targets, t)
 	}

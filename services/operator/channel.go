@@ -53,7 +53,7 @@ func (s *session) channelListCommand() *cobra.Command {
 func (s *session) channelCreateCommand() *cobra.Command {
 	q := &catalogv1.CreateChannelRequest{}
 	c := &cobra.Command{
-		Use: "create NAME", Short: "Create a channel", Args: exactly("NAME"),
+		Use: "create NAME", Short: "Create a channel", Args: exactly("NAME"), PreRunE: prints(s, channelListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
 			r, err := call[*catalogv1.CreateChannelResponse](c.Context(), s, "CreateChannel", q)

@@ -96,7 +96,7 @@ func lineOf(err error) string {
 		return fault.Line(r)
 	}
 	text := err.Error()
-	if strings.HasPrefix(text, "garrison ") { // it begins with the command
+	if strings.HasPrefix(text, "garrison ") || strings.HasPrefix(text, "garrison:") { // it begins with the command
 		return text
 	}
 	return "garrison: " + text

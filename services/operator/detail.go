@@ -80,6 +80,8 @@ func serverDetail(f ledger.Fact) string {
 		return phrase("environment", b.GetEnvironment(), pairs(b.GetLabels()))
 	case *serverv1.SysinfoSeen:
 		return sysinfoText(b.GetSysinfo())
+	case *serverv1.AgentsFound:
+		return foundDetail(b)
 	case *serverv1.Online:
 		return phrase("boot", b.GetBootId(), "")
 	case *serverv1.Offline:
@@ -88,6 +90,13 @@ func serverDetail(f ledger.Fact) string {
 		return b.GetReason()
 	case *serverv1.Released:
 		return b.GetReason()
+	case *serverv1.Uninstalled:
+		if b.GetVia() != "" {
+			return fmt.Sprintf("the machine was cleaned by %s: %d paths went, %d stay", b.GetVia(), b.GetRemoved(), b.GetLeft())
+		}
+		return fmt.Sprintf("the executor removes itself: %d paths go, %d stay", b.GetRemoved(), b.GetLeft())
+	case *serverv1.CleanUpFailed:
+		return fmt.Sprintf("the machine was not cleaned by %s: %s: %s", b.GetVia(), b.GetCode(), b.GetReason())
 	case *serverv1.Dead:
 		if b.GetLost() {
 			return "lost: nothing was removed"
@@ -104,7 +113,11 @@ func sysinfoText(i *serverv1.Sysinfo) string {
 func instanceDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
 	case *instancev1.Wanted:
-		return fmt.Sprintf("at %s, generation %d", b.GetImage().GetVersion(), b.GetGeneration())
+		text := fmt.Sprintf("at %s, generation %d", b.GetImage().GetVersion(), b.GetGeneration())
+		if m := b.GetConfiguration().GetMetadata(); len(m) > 0 {
+			text += ", with " + pairs(m)
+		}
+		return text
 	case *instancev1.Unwanted:
 		return fmt.Sprintf("generation %d", b.GetGeneration())
 	case *instancev1.Observed:

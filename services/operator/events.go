@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,10 +96,11 @@ func shortKey(v view, key string) string {
 // eventFlags say which facts are wanted.
 type eventFlags struct {
 	follow bool
-	since  string
+	since  time.Time
 	noun   string
 	id     string
-	page   pageFlags
+	limit  uint32
+	from   uint64
 }
 
 func (s *session) eventsCommand() *cobra.Command {
@@ -110,11 +112,11 @@ func (s *session) eventsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return s.events(c.Context(), f) },
 	}
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with new facts until Ctrl-C")
-	c.Flags().StringVar(&f.since, "since", "", "only facts since a `TIME` (RFC 3339) or for so long (10m, 2h)")
-	c.Flags().StringVar(&f.noun, "noun", "", "only facts about this `NOUN`")
-	c.Flags().StringVar(&f.id, "id", "", "only facts whose key or request has this `ID` or name; eight characters from an id's start or end are enough")
-	c.Flags().Uint32Var(&f.page.limit, "limit", 0, "with --since or --cursor the first, otherwise the last this many `FACTS`; 0 means all")
-	c.Flags().StringVar(&f.page.cursor, "cursor", "", "begin at this `SEQUENCE`")
+	c.Flags().Var(valueOf(&f.since, s.parseSince, func(time.Time) string { return "" }), "since", "only facts since a `TIME` (RFC 3339) or for so long (10m, 2h)")
+	textVar(c.Flags(), &f.noun, "noun", oneOf("noun", nouns()), "only facts about this `NOUN`: "+strings.Join(nouns(), ", "))
+	textVar(c.Flags(), &f.id, "id", said("id"), "only facts whose key or request has this `ID` or name; eight characters from an id's start or end are enough")
+	limitVar(c.Flags(), &f.limit, "limit", 0, "with --since or --cursor the first, otherwise the last this many `FACTS`, or all")
+	c.Flags().Var(valueOf(&f.from, parseSequence, func(uint64) string { return "" }), "cursor", "begin at this `SEQUENCE`")
 	return c
 }
 
@@ -138,10 +140,10 @@ func (s *session) events(ctx context.Context, f eventFlags) error {
 	if f.noun != "" {
 		r.filter = ledger.NounSubject(ledger.Noun(f.noun))
 	}
-	if err := r.seek(ctx, f, s.now()); err != nil {
+	if err := r.seek(ctx, f); err != nil {
 		return s.readError(ctx, err)
 	}
-	p := &eventPrinter{s: s, limit: int(f.page.limit), last: f.since == "" && f.page.cursor == ""}
+	p := &eventPrinter{s: s, limit: int(f.limit), last: f.since.IsZero() && f.from == 0}
 	if f.follow {
 		err = s.follow(ctx, r, p)
 	} else if err = r.read(ctx, p.add); err == nil {
@@ -158,16 +160,18 @@ func (s *session) readError(ctx context.Context, err error) error {
 	return err
 }
 
-func (s *session) checkEvents(f eventFlags) error {
-	var nouns []string
+// nouns lists what facts are about.
+func nouns() []string {
+	var out []string
 	for _, k := range ledger.Kinds {
-		if !slices.Contains(nouns, string(k.Noun)) {
-			nouns = append(nouns, string(k.Noun))
+		if !slices.Contains(out, string(k.Noun)) {
+			out = append(out, string(k.Noun))
 		}
 	}
-	if f.noun != "" && !slices.Contains(nouns, f.noun) {
-		return usage("--noun %q is not a noun (want %s)", f.noun, strings.Join(nouns, ", "))
-	}
+	return out
+}
+
+func (s *session) checkEvents(f eventFlags) error {
 	if f.follow && (s.output.format == formatJSON || s.output.format == formatYAML) {
 		return usage("--follow never ends, and %s is one document. Try: -o jsonl", s.output.format)
 	}
@@ -178,35 +182,33 @@ func (s *session) checkEvents(f eventFlags) error {
 }
 
 // seek finds where to begin.
-func (r *reader) seek(ctx context.Context, f eventFlags, now time.Time) error {
-	if f.page.cursor != "" {
-		n, err := strconv.ParseUint(f.page.cursor, 10, 64)
-		if err != nil {
-			return usage("--cursor %q is not a sequence", f.page.cursor)
-		}
-		r.next = n
-	}
-	if f.since == "" {
+func (r *reader) seek(ctx context.Context, f eventFlags) error {
+	r.next = max(r.next, f.from)
+	if f.since.IsZero() {
 		return nil
 	}
-	since, err := parseSince(f.since, now)
-	if err != nil {
-		return err
-	}
-	n, err := r.firstSince(ctx, since)
+	n, err := r.firstSince(ctx, f.since)
 	r.next = max(r.next, n)
 	return err
 }
 
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d.Abs()), nil
+func (s *session) parseSince(text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return s.now().Add(-d), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, usage("--since %q is neither a time such as 2026-01-31T12:00:00Z nor how long ago, such as 10m", text)
+		return t, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor how long ago, such as 10m", text)
 	}
 	return t, nil
+}
+
+func parseSequence(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is not the sequence of a fact, a whole number from 1 on", text)
+	}
+	return n, nil
 }
 
 // firstSince finds the first fact that was stored at a time or later. Facts are stored

@@ -14,9 +14,11 @@ import (
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -44,15 +46,19 @@ const (
 
 // fakes answer in place of the services, over a real bus. What they answer about an
 // agent goes by its name: ghost has no image, flaky is undone on one server, broken
-// fails on both, slow never ends.
+// fails on both, slow never ends, many are more than are named.
 type fakes struct {
 	mu      sync.Mutex
 	intents map[string]*intentv1.Record
+	agents  []*agentv1.Agent
+	apps    []*applicationv1.Application
+	envs    []*environmentv1.Environment
 	images  map[string]*imagev1.Image
 	chunks  map[string][]byte
+	cleaned *serverv1.CleanUp // of gone-1
 }
 
-func startFakes(t *testing.T, b *bustest.Bus) {
+func startFakes(t testing.TB, b *bustest.Bus) {
 	f := &fakes{intents: map[string]*intentv1.Record{}, images: map[string]*imagev1.Image{}, chunks: map[string][]byte{}}
 	f.registry(t, b.Dial(t, ledger.Registry))
 	f.catalog(t, b.Dial(t, ledger.Catalog))
@@ -61,7 +67,7 @@ func startFakes(t *testing.T, b *bustest.Bus) {
 }
 
 // handle registers an answer, with the lock held while it is made.
-func handle[Q, R proto.Message](t *testing.T, f *fakes, s *bus.Service, method string, answer func(Q) (R, error)) {
+func handle[Q, R proto.Message](t testing.TB, f *fakes, s *bus.Service, method string, answer func(Q) (R, error)) {
 	t.Helper()
 	err := bus.Handle(s, method, func(_ context.Context, _ bus.Caller, q Q) (R, error) {
 		f.mu.Lock()
@@ -73,7 +79,7 @@ func handle[Q, R proto.Message](t *testing.T, f *fakes, s *bus.Service, method s
 	}
 }
 
-func service(t *testing.T, f *fakes, c *bus.Conn, d protoreflect.ServiceDescriptor, version string) *bus.Service {
+func service(t testing.TB, f *fakes, c *bus.Conn, d protoreflect.ServiceDescriptor, version string) *bus.Service {
 	s, err := c.NewService(c.Name(), version, d)
 	if err != nil {
 		t.Fatal(err)
@@ -94,23 +100,58 @@ func servers() []*serverv1.Server {
 	}
 }
 
+// leaving are servers that are dying or dead; lists do not show them.
+func leaving() []*serverv1.Server {
+	return []*serverv1.Server{
+		{Id: ident.From("old-1"), Name: "old-1", Life: serverv1.Life_LIFE_DYING, Presence: serverv1.Presence_PRESENCE_ONLINE, Since: ago(time.Hour), Duties: []*serverv1.Duty{
+			{Kind: serverv1.DutyKind_DUTY_KIND_AGENT, Agent: "cron", TaskId: web1, Since: ago(time.Minute), Reason: "it did not end"},
+			{Kind: serverv1.DutyKind_DUTY_KIND_AGENT, Agent: "web", Since: ago(time.Minute)},
+		}},
+		{Id: ident.From("old-2"), Name: "old-2", Life: serverv1.Life_LIFE_DYING, Presence: serverv1.Presence_PRESENCE_OFFLINE, Since: ago(time.Hour), Duties: []*serverv1.Duty{
+			{Kind: serverv1.DutyKind_DUTY_KIND_PRESENCE, Since: ago(time.Hour), Reason: "no beat arrives"},
+		}},
+		{Id: ident.From("gone-1"), Name: "gone-1", Life: serverv1.Life_LIFE_DEAD, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Since: ago(time.Hour), Tombstone: tombstone("gone-1"), Duties: []*serverv1.Duty{
+			{Kind: serverv1.DutyKind_DUTY_KIND_RECEIPT, Since: ago(time.Hour)},
+		}},
+		{Id: ident.From("gone-2"), Name: "gone-2", Life: serverv1.Life_LIFE_DEAD, Ownership: serverv1.Ownership_OWNERSHIP_PROVISIONED, Since: ago(time.Hour)},
+	}
+}
+
+// foundServer is a server on which there is what no instance explains.
+func foundServer() *serverv1.Server {
+	since := ago(4 * time.Minute)
+	return &serverv1.Server{
+		Id: "01900000-0000-7000-8000-000000000003", Name: "web-3", Cell: "main", Life: serverv1.Life_LIFE_ALIVE, Presence: serverv1.Presence_PRESENCE_ONLINE, Since: ago(time.Hour),
+		FoundAt: since, FoundMore: 3, Found: []*serverv1.FoundAgent{
+			{Trace: serverv1.Trace_TRACE_LINK, Path: "agents/E_odd\x1b[31m/current", Since: since},
+			{Agent: "beacon", Trace: serverv1.Trace_TRACE_LINK, Version: "0.9.0", Path: "agents/beacon/current", OtherRoot: "/srv/other", Since: since},
+			{Agent: "cron", Trace: serverv1.Trace_TRACE_PROCESS, Version: "1.0.0", Digest: []byte{0xab, 0xcd, 0xef, 1, 2}, Path: "images/abcdef0102", OtherServerId: web1, Since: since},
+			{Agent: "cron", Trace: serverv1.Trace_TRACE_UNIT, Path: "garrison-0-cron-1.service; reboot", Since: since},
+			{Agent: "web", Trace: serverv1.Trace_TRACE_INSTANCE, Version: "2.0.0", Path: web2, Since: ago(time.Minute)},
+		},
+	}
+}
+
 func unknown(code, what, name, near string) error {
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{Code: code, Message: "no " + what + " \"" + name + "\" (2 searched)", Nearest: near})
 }
 
-func (f *fakes) registry(t *testing.T, c *bus.Conn) {
+func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, services[ledger.Registry], "v1.0.0")
 	handle(t, f, s, "ListServers", func(q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
 		all := servers()
+		if q.GetFound() {
+			return &registryv1.ListServersResponse{Servers: []*serverv1.Server{foundServer()}}, nil
+		}
 		if q.GetPage().GetCursor() == "second" {
 			return &registryv1.ListServersResponse{Servers: all[1:]}, nil
 		}
 		return &registryv1.ListServersResponse{Servers: all[:1], NextCursor: "second"}, nil
 	})
 	handle(t, f, s, "GetServer", func(q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
-		for _, found := range servers() {
+		for _, found := range append(append(servers(), leaving()...), foundServer()) {
 			if found.Id == q.Server || found.Name == q.Server {
-				return &registryv1.GetServerResponse{Server: found}, nil
+				return &registryv1.GetServerResponse{Server: f.withCleanUp(found)}, nil
 			}
 		}
 		return nil, unknown("UNKNOWN_SERVER", "server", q.Server, "web-1")
@@ -125,11 +166,20 @@ func (f *fakes) registry(t *testing.T, c *bus.Conn) {
 		return &registryv1.ListInstancesResponse{Instances: rows}, nil
 	})
 	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
-		return &registryv1.ListAgentsResponse{}, nil
+		return &registryv1.ListAgentsResponse{Agents: f.agents}, nil
 	})
+	handle(t, f, s, "ChangeAgent", func(q *registryv1.ChangeAgentRequest) (*registryv1.ChangeAgentResponse, error) {
+		return &registryv1.ChangeAgentResponse{Agent: q.GetAgent()}, nil
+	})
+	f.groups(t, s)
+	f.cleanUps(t, s)
+	f.changes(t, s)
 	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
 		if q.GetAgent().GetName() == "taken" {
 			return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
+		}
+		if len(q.GetAgent().GetMetadata()) > 0 { // others are not remembered: there are scripts about an empty list
+			f.agents = append(f.agents, q.GetAgent())
 		}
 		return &registryv1.CreateAgentResponse{Agent: q.GetAgent()}, nil
 	})
@@ -149,6 +199,32 @@ func (f *fakes) registry(t *testing.T, c *bus.Conn) {
 	t.Cleanup(stop)
 }
 
+// groups answers about applications and environments, and keeps what is created and changed.
+func (f *fakes) groups(t testing.TB, s *bus.Service) {
+	handle(t, f, s, "ListApplications", func(*registryv1.ListApplicationsRequest) (*registryv1.ListApplicationsResponse, error) {
+		return &registryv1.ListApplicationsResponse{Applications: f.apps}, nil
+	})
+	handle(t, f, s, "CreateApplication", func(q *registryv1.CreateApplicationRequest) (*registryv1.CreateApplicationResponse, error) {
+		f.apps = append(f.apps, q.GetApplication())
+		return &registryv1.CreateApplicationResponse{Application: q.GetApplication()}, nil
+	})
+	handle(t, f, s, "ChangeApplication", func(q *registryv1.ChangeApplicationRequest) (*registryv1.ChangeApplicationResponse, error) {
+		f.apps = []*applicationv1.Application{q.GetApplication()}
+		return &registryv1.ChangeApplicationResponse{Application: q.GetApplication()}, nil
+	})
+	handle(t, f, s, "ListEnvironments", func(*registryv1.ListEnvironmentsRequest) (*registryv1.ListEnvironmentsResponse, error) {
+		return &registryv1.ListEnvironmentsResponse{Environments: f.envs}, nil
+	})
+	handle(t, f, s, "CreateEnvironment", func(q *registryv1.CreateEnvironmentRequest) (*registryv1.CreateEnvironmentResponse, error) {
+		f.envs = append(f.envs, q.GetEnvironment())
+		return &registryv1.CreateEnvironmentResponse{Environment: q.GetEnvironment()}, nil
+	})
+	handle(t, f, s, "ChangeEnvironment", func(q *registryv1.ChangeEnvironmentRequest) (*registryv1.ChangeEnvironmentResponse, error) {
+		f.envs = []*environmentv1.Environment{q.GetEnvironment()}
+		return &registryv1.ChangeEnvironmentResponse{Environment: q.GetEnvironment()}, nil
+	})
+}
+
 func instances(agent string) []*registryv1.InstanceRow {
 	if agent == "" {
 		agent = "beacon"
@@ -156,13 +232,19 @@ func instances(agent string) []*registryv1.InstanceRow {
 	row := func(server, name string, p serverv1.Presence, s instancev1.State, reason string) *registryv1.InstanceRow {
 		return &registryv1.InstanceRow{ServerName: name, Presence: p, Instance: &instancev1.Instance{
 			Id: ident.From(server, agent), ServerId: server, Agent: agent, Wanted: &imagev1.Ref{Version: "1.0.0"}, Observed: &imagev1.Ref{Version: "1.0.0"},
-			State: s, Health: instancev1.Health_HEALTH_GOOD, Since: ago(time.Minute), Reason: reason,
+			Configuration: &instancev1.Configuration{Own: map[string]string{"level": "info"}, Metadata: map[string]string{"level": "info", "region": "eu"}, Digest: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+			State:         s, Health: instancev1.Health_HEALTH_GOOD, Since: ago(time.Minute), Reason: reason,
 		}}
 	}
-	return []*registryv1.InstanceRow{
+	rows := []*registryv1.InstanceRow{
 		row(web1, "web-1", serverv1.Presence_PRESENCE_ONLINE, instancev1.State_STATE_CONVERGED, ""),
 		row(web2, "web-2", serverv1.Presence_PRESENCE_OFFLINE, instancev1.State_STATE_PENDING, "waits for its server"),
 	}
+	if agent == "flaky" { // 2.0.0 was undone on one server, and it has no values of its own there
+		undone := rows[1].Instance
+		undone.Wanted, undone.State, undone.Configuration = &imagev1.Ref{Id: web2, Version: "2.0.0"}, instancev1.State_STATE_FAILED, nil
+	}
+	return rows
 }
 
 // hear decides an intent as its agent's name says.
@@ -177,8 +259,14 @@ func (f *fakes) hear(m bus.Message) {
 	case "ghost":
 		r = &intentv1.Record{Id: address.ID, Actor: address.Actor, Intent: i, State: intentv1.State_STATE_REFUSED, Refusal: &apiv1.Refusal{
 			Code: "NO_MATCH", Component: ledger.Registry, Message: `no image of agent "ghost" for linux/amd64 in channel release (7 images searched)`, Try: "garrison image list ghost"}}
+	case "many":
+		r.Changed = 1200 // more than it names
 	case "same":
 		r.ServerIds, r.Changed, r.Already = nil, 0, 2
+	}
+	if i.GetInstall().GetImage().GetChannel() == "v2" {
+		r = &intentv1.Record{Id: address.ID, Actor: address.Actor, Intent: i, State: intentv1.State_STATE_REFUSED, Refusal: &apiv1.Refusal{
+			Code: "UNKNOWN_CHANNEL", Component: ledger.Registry, Message: `no channel "v2" (1 channels searched)`, Try: "garrison channel list"}}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +274,7 @@ func (f *fakes) hear(m bus.Message) {
 }
 
 func agentOf(i *intentv1.Intent) string {
-	for _, name := range []string{i.GetInstall().GetAgent(), i.GetUpgrade().GetAgent(), i.GetRemove().GetAgent()} {
+	for _, name := range []string{i.GetInstall().GetAgent(), i.GetUpgrade().GetAgent(), i.GetRemove().GetAgent(), i.GetConfigure().GetAgent()} {
 		if name != "" {
 			return name
 		}
@@ -194,7 +282,7 @@ func agentOf(i *intentv1.Intent) string {
 	return ""
 }
 
-func (f *fakes) dispatcher(t *testing.T, c *bus.Conn) {
+func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, services[ledger.Dispatcher], "v1.1.0")
 	handle(t, f, s, "ListTasks", func(q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {
 		r := f.intents[q.GetIntentId()]
@@ -218,29 +306,7 @@ func (f *fakes) dispatcher(t *testing.T, c *bus.Conn) {
 	})
 }
 
-func tasksOf(r *intentv1.Record) []*taskv1.Task {
-	name := agentOf(r.GetIntent())
-	one := func(server string, state taskv1.State, o *taskv1.Outcome) *taskv1.Task {
-		return &taskv1.Task{
-			Id: ident.From(name, server), Verb: taskv1.Verb_VERB_UPGRADE, ServerId: server, Agent: name, Generation: 2, Attempt: 1, IntentId: r.GetId(),
-			From: &imagev1.Ref{Version: "1.0.0"}, To: &imagev1.Ref{Version: "2.0.0"}, State: state, Outcome: o,
-			QueuedAt: ago(3 * time.Second), Since: ago(time.Second), Deadline: timestamppb.New(noon.Add(10 * time.Minute)),
-		}
-	}
-	bad := &taskv1.Outcome{FailedStep: taskv1.Step_STEP_PROVE, Code: "NOT_READY", Reason: "no READY=1 within 30s", LogTail: "panic: no\n\x1b[31mred"}
-	first, second := one(web1, taskv1.State_STATE_SUCCEEDED, nil), one(web2, taskv1.State_STATE_SUCCEEDED, nil)
-	switch name {
-	case "flaky":
-		second = one(web2, taskv1.State_STATE_UNDONE, bad)
-	case "broken":
-		first, second = one(web1, taskv1.State_STATE_FAILED, bad), one(web2, taskv1.State_STATE_FAILED, bad)
-	case "slow":
-		second = one(web2, taskv1.State_STATE_RUNNING, nil)
-	}
-	return []*taskv1.Task{first, second}
-}
-
-func (f *fakes) catalog(t *testing.T, c *bus.Conn) {
+func (f *fakes) catalog(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, services[ledger.Catalog], "v1.0.0")
 	handle(t, f, s, "ListChannels", func(*catalogv1.ListChannelsRequest) (*catalogv1.ListChannelsResponse, error) {
 		return &catalogv1.ListChannelsResponse{Channels: []*channelv1.Channel{{Name: "release", Default: true}}}, nil
@@ -286,7 +352,7 @@ func (f *fakes) catalog(t *testing.T, c *bus.Conn) {
 func chunkKey(id string, n uint32) string { return id + "." + string(rune('a'+n)) }
 
 // writeLedger writes a few facts.
-func writeLedger(t *testing.T, b *bustest.Bus) {
+func writeLedger(t testing.TB, b *bustest.Bus) {
 	w := b.Writer(t, b.Dial(t, "writer"))
 	fact := func(n ledger.Noun, key, source, actor string, body proto.Message) ledger.Draft {
 		return ledger.Free(ledger.Fact{Noun: n, Key: key, Body: body, ID: ident.New(), At: noon, Source: source, Actor: actor, Request: web2})

@@ -34,6 +34,7 @@ var imageListing = listing[imageRow]{
 			key: func(i imageRow) string { return fmt.Sprint(i.GetManifest().GetBlob().GetSizeBytes()) }},
 		{title: "KIND", wide: true, value: func(_ view, i imageRow) string { return word(i.GetManifest().GetKind()) }},
 		{title: "UNPACKED", wide: true, value: func(_ view, i imageRow) string { return size(i.GetManifest().GetBlob().GetUnpackedSizeBytes()) }},
+		{title: "SIGNED BY", wide: true, value: func(_ view, i imageRow) string { return signers(i.GetManifest()) }},
 		{title: "PUBLISHED", wide: true, value: func(_ view, i imageRow) string { return stamp(i.GetManifest().GetPublishedAt()) }},
 		{title: "DIGEST", wide: true, value: func(_ view, i imageRow) string { return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest()) }},
 		{title: "DESCRIPTION", wide: true, value: func(_ view, i imageRow) string { return i.GetManifest().GetDescription() }},
@@ -60,23 +61,19 @@ func imageNext(i imageRow) string {
 
 func (s *session) imageCommands() *cobra.Command {
 	return group("image", "Immutable builds of agents",
-		s.imageBuildCommand(), s.imageImportCommand(), s.imageExportCommand(), s.imageVerifyCommand(),
+		s.imageKeyCommand(), s.imageBuildCommand(), s.imageSignCommand(), s.imageImportCommand(), s.imageExportCommand(), s.imageVerifyCommand(),
 		s.imageListCommand(), s.imageShowCommand(), s.imageActivateCommand(), s.imageDisableCommand(),
 		s.imageDeleteCommand(), s.imagePromoteCommand())
 }
 
 func (s *session) imageListCommand() *cobra.Command {
 	var page pageFlags
-	var state string
 	q := &catalogv1.ListImagesRequest{}
 	c := &cobra.Command{
 		Use: "list [AGENT]", Short: "List images", Args: atMost("AGENT"),
-		RunE: func(c *cobra.Command, a []string) (err error) {
+		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
 				q.Agent = a[0]
-			}
-			if q.State, err = parseWord[imagev1.State]("--state", state); err != nil {
-				return err
 			}
 			return list(c.Context(), s, page, imageListing, func(ctx context.Context, p *apiv1.Page) (*catalogv1.ListImagesResponse, error) {
 				q.Page = p
@@ -85,8 +82,8 @@ func (s *session) imageListCommand() *cobra.Command {
 		},
 	}
 	page.add(c, 0)
-	c.Flags().StringVar(&q.Channel, "channel", "", "only images in this `CHANNEL`")
-	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: "+strings.Join(words(imagev1.State(0).Descriptor()), ", "))
+	textVar(c.Flags(), &q.Channel, "channel", aName("channel"), "only images in this `CHANNEL`")
+	wordVar(c.Flags(), &q.State, "state", "only in this `STATE`")
 	return c
 }
 
@@ -109,6 +106,7 @@ func (s *session) imageShowCommand() *cobra.Command {
 				[2]string{"TAGS", pairs(i.GetManifest().GetTags())},
 				[2]string{"COMMAND", strings.Join(append([]string{run.GetCommand()}, run.GetArgs()...), " ")},
 				[2]string{"TAKEOVER", word(run.GetTakeover())},
+				[2]string{"SIGNED BY", signers(i.GetManifest())},
 				[2]string{"CHUNKS", fmt.Sprint(len(i.GetManifest().GetBlob().GetChunkDigests()))})
 		},
 	}
@@ -117,7 +115,7 @@ func (s *session) imageShowCommand() *cobra.Command {
 func (s *session) imageActivateCommand() *cobra.Command {
 	q := &catalogv1.ActivateImageRequest{}
 	c := &cobra.Command{
-		Use: "activate IMAGE", Short: "Check that an image is whole and let it be installed, in a channel", Args: exactly("IMAGE"),
+		Use: "activate IMAGE", Short: "Check that an image is whole and let it be installed, in a channel", Args: exactly("IMAGE"), PreRunE: prints(s, imageListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
 			i, err := s.activate(c.Context(), q)
@@ -127,7 +125,7 @@ func (s *session) imageActivateCommand() *cobra.Command {
 			return changed(s, imageListing, i, "image %s activated", imageName(i))
 		},
 	}
-	c.Flags().StringVar(&q.Channel, "channel", "", "the `CHANNEL` it joins; without it the default one")
+	textVar(c.Flags(), &q.Channel, "channel", aName("channel"), "the `CHANNEL` it joins; without it the default one")
 	return c
 }
 
@@ -156,7 +154,7 @@ func imageName(i imageRow) string {
 func (s *session) imageDisableCommand() *cobra.Command {
 	q := &catalogv1.DisableImageRequest{}
 	c := &cobra.Command{
-		Use: "disable IMAGE", Short: "Keep an image from being newly installed", Args: exactly("IMAGE"),
+		Use: "disable IMAGE", Short: "Keep an image from being newly installed", Args: exactly("IMAGE"), PreRunE: prints(s, imageListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
 			r, err := call[*catalogv1.DisableImageResponse](c.Context(), s, "DisableImage", q)
@@ -184,7 +182,7 @@ func (s *session) imageDeleteCommand() *cobra.Command {
 func (s *session) imagePromoteCommand() *cobra.Command {
 	q := &catalogv1.PromoteImageRequest{}
 	c := &cobra.Command{
-		Use: "promote IMAGE --channel CHANNEL", Short: "Add an active image to a channel, as its newest", Args: exactly("IMAGE"),
+		Use: "promote IMAGE --channel CHANNEL", Short: "Add an active image to a channel, as its newest", Args: exactly("IMAGE"), PreRunE: prints(s, imageListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			if q.Channel == "" {
 				return usage("--channel is missing: to which channel?")
@@ -197,6 +195,6 @@ func (s *session) imagePromoteCommand() *cobra.Command {
 			return changed(s, imageListing, r.GetImage(), "image %s is the newest of channel %s", imageName(r.GetImage()), q.Channel)
 		},
 	}
-	c.Flags().StringVar(&q.Channel, "channel", "", "the `CHANNEL`")
+	textVar(c.Flags(), &q.Channel, "channel", aName("channel"), "the `CHANNEL`")
 	return c
 }

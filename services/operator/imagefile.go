@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 )
 
 const (
@@ -28,6 +29,7 @@ const (
 
 func (s *session) imageBuildCommand() *cobra.Command {
 	o := image.BuildOptions{}
+	var key string
 	c := &cobra.Command{
 		Use: "build DIR", Short: "Pack a directory with a " + image.RecipeName + " into an image file", Args: exactly("DIR"),
 		Long: recipeText,
@@ -35,6 +37,12 @@ func (s *session) imageBuildCommand() *cobra.Command {
 			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg",
 		RunE: func(_ *cobra.Command, a []string) error {
 			o.Dir, o.At = a[0], s.now()
+			if key != "" {
+				var err error
+				if o.Key, err = readKey(key); err != nil {
+					return err
+				}
+			}
 			m, err := image.Build(o)
 			if err != nil {
 				return err
@@ -44,9 +52,10 @@ func (s *session) imageBuildCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&o.Out, "output", "o", "", "the image `FILE`; without it AGENT-VERSION-OS-ARCH"+image.Extension)
-	c.Flags().StringVar(&o.Version, "version", "", "the `VERSION`, instead of the recipe's")
-	c.Flags().StringVar(&o.OS, "os", "", "the operating `SYSTEM`, instead of the recipe's")
-	c.Flags().StringVar(&o.Arch, "arch", "", "the `ARCHITECTURE`, instead of the recipe's")
+	textVar(c.Flags(), &key, "key", said("file with a key"), "sign it with the secret half of a key, in this `FILE`")
+	textVar(c.Flags(), &o.Version, "version", image.CheckVersion, "the `VERSION`, instead of the recipe's")
+	textVar(c.Flags(), &o.OS, "os", image.CheckOS, "the operating `SYSTEM`, instead of the recipe's")
+	textVar(c.Flags(), &o.Arch, "arch", image.CheckArch, "the `ARCHITECTURE`, instead of the recipe's")
 	return c
 }
 
@@ -62,12 +71,14 @@ var manifestListing = listing[manifest]{
 		{title: "PLATFORM", value: func(_ view, m manifest) string { return platform(m.GetPlatform()) }},
 		{title: "KIND", value: func(_ view, m manifest) string { return word(m.GetKind()) }},
 		{title: "SIZE", value: func(_ view, m manifest) string { return size(m.GetBlob().GetSizeBytes()) }},
+		{title: "SIGNED BY", wide: true, value: func(_ view, m manifest) string { return signers(m) }},
 		{title: "DIGEST", wide: true, value: func(_ view, m manifest) string { return fmt.Sprintf("%x", m.GetBlob().GetDigest()) }},
 	},
 }
 
 func (s *session) imageVerifyCommand() *cobra.Command {
-	return &cobra.Command{
+	var keys []string
+	c := &cobra.Command{
 		Use: "verify FILE", Short: "Check every byte of an image file against its manifest", Args: exactly("FILE"),
 		RunE: func(c *cobra.Command, a []string) error {
 			f, err := image.Open(a[0])
@@ -78,16 +89,24 @@ func (s *session) imageVerifyCommand() *cobra.Command {
 			if err := f.Verify(c.Context()); err != nil {
 				return err
 			}
-			return changed(s, manifestListing, f.Manifest(), "%s is whole", a[0])
+			if len(keys) == 0 {
+				return changed(s, manifestListing, f.Manifest(), "%s is whole", a[0])
+			}
+			if err := seal.Trust(f.Manifest(), keys); err != nil {
+				return err
+			}
+			return changed(s, manifestListing, f.Manifest(), "%s is whole and signed", a[0])
 		},
 	}
+	namesVar(c.Flags(), &keys, "image-key", seal.CheckKey, "the public `KEY` of which it must be signed by one; may be repeated")
+	return c
 }
 
 func (s *session) imageImportCommand() *cobra.Command {
 	var activate bool
 	var into string
 	c := &cobra.Command{
-		Use: "import FILE", Short: "Send an image file to the catalog; goes on where it was interrupted", Args: exactly("FILE"),
+		Use: "import FILE", Short: "Send an image file to the catalog; goes on where it was interrupted", Args: exactly("FILE"), PreRunE: prints(s, imageListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			i, err := s.importFile(c.Context(), a[0])
 			if err != nil {
@@ -105,7 +124,7 @@ func (s *session) imageImportCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&activate, "activate", false, "let it be installed at once")
-	c.Flags().StringVar(&into, "channel", "", "activate it in this `CHANNEL`; without it the default one")
+	textVar(c.Flags(), &into, "channel", aName("channel"), "activate it in this `CHANNEL`; without it the default one")
 	return c
 }
 

@@ -2,6 +2,9 @@ package operator
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
@@ -62,21 +66,17 @@ func instanceNext(_ view, r instance) string {
 }
 
 func (s *session) instanceCommands() *cobra.Command {
-	return group("instance", "Which agent is wanted, and found, on which server", s.instanceListCommand())
+	return group("instance", "Which agent is wanted, and found, on which server", s.instanceListCommand(), s.instanceShowCommand())
 }
 
 func (s *session) instanceListCommand() *cobra.Command {
 	var page pageFlags
-	var state string
 	q := &registryv1.ListInstancesRequest{}
 	c := &cobra.Command{
 		Use: "list [AGENT]", Short: "List instances", Args: atMost("AGENT"),
-		RunE: func(c *cobra.Command, a []string) (err error) {
+		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
 				q.Agent = a[0]
-			}
-			if q.State, err = parseWord[instancev1.State]("--state", state); err != nil {
-				return err
 			}
 			return list(c.Context(), s, page, instanceListing, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
 				q.Page = p
@@ -85,12 +85,44 @@ func (s *session) instanceListCommand() *cobra.Command {
 		},
 	}
 	page.add(c, 0)
-	c.Flags().StringVar(&q.Server, "server", "", "only on this `SERVER`")
-	c.Flags().StringVar(&q.Agent, "agent", "", "only of this `AGENT`")
-	c.Flags().StringVar(&q.ImageId, "image", "", "only those that want or have this image, by `ID`")
-	c.Flags().StringVar(&q.Environment, "env", "", "only on servers of this `ENVIRONMENT`")
-	c.Flags().StringVar(&state, "state", "", "only in this `STATE`: "+strings.Join(words(instancev1.State(0).Descriptor()), ", "))
+	textVar(c.Flags(), &q.Server, "server", aServer, "only on this `SERVER`")
+	textVar(c.Flags(), &q.Agent, "agent", aName("agent"), "only of this `AGENT`")
+	textVar(c.Flags(), &q.ImageId, "image", anID("image"), "only those that want or have this image, by `ID`")
+	textVar(c.Flags(), &q.Environment, "env", aName("environment"), "only on servers of this `ENVIRONMENT`")
+	wordVar(c.Flags(), &q.State, "state", "only in this `STATE`")
 	return c
+}
+
+func (s *session) instanceShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show SERVER AGENT", Short: "Show everything about an instance, its configuration too", Args: exactly("SERVER", "AGENT"),
+		RunE: func(c *cobra.Command, a []string) error {
+			rows, err := s.listInstances(c.Context(), &registryv1.ListInstancesRequest{Server: a[0], Agent: a[1]})
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return refuse(fault.NotFound, &apiv1.Refusal{
+					Code: "NO_INSTANCES", Message: fmt.Sprintf("server %q has no instance of agent %q", a[0], a[1]), Try: "garrison instance list --server " + a[0],
+				})
+			}
+			have := rows[0].GetInstance()
+			return showOne(s, s.view(), instanceListing, rows[0],
+				[2]string{"METADATA", lines(have.GetConfiguration().GetMetadata())},
+				[2]string{"OWN", lines(have.GetConfiguration().GetOwn())},
+				[2]string{"CONFIGURATION", fmt.Sprintf("%.8x", have.GetConfiguration().GetDigest())},
+				[2]string{"FOUND-CONFIGURATION", fmt.Sprintf("%.8x", have.GetObservedConfigurationDigest())})
+		},
+	}
+}
+
+// lines writes values one under another.
+func lines(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return strings.Join(out, "\n")
 }
 
 // listInstances reads all instances that a request filters.

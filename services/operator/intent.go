@@ -51,6 +51,12 @@ func intentText(i *intentv1.Intent) string {
 		words = []string{"install", targetText(ask.Install.GetAgent(), ask.Install.GetImage()), selectorArgs(ask.Install.GetOn())}
 	case *intentv1.Intent_Upgrade:
 		words = []string{"up", targetText(ask.Upgrade.GetAgent(), ask.Upgrade.GetImage()), selectorArgs(ask.Upgrade.GetOn())}
+	case *intentv1.Intent_Configure:
+		words = []string{"configure", ask.Configure.GetAgent()}
+		if args := configureArgs(ask.Configure); args != "" {
+			words = append(words, args)
+		}
+		words = append(words, selectorArgs(ask.Configure.GetOn()))
 	case *intentv1.Intent_Remove:
 		words = []string{"remove", ask.Remove.GetAgent(), selectorArgs(ask.Remove.GetOn())}
 	case *intentv1.Intent_Refresh:

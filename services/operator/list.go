@@ -20,8 +20,8 @@ type pageFlags struct {
 }
 
 func (p *pageFlags) add(c *cobra.Command, limit uint32) {
-	c.Flags().Uint32Var(&p.limit, "limit", limit, "at most this many `ROWS`; 0 means all")
-	c.Flags().StringVar(&p.cursor, "cursor", "", "go on at this `CURSOR`, which the part before ended with")
+	limitVar(c.Flags(), &p.limit, "limit", limit, "at most this many `ROWS`, or all")
+	textVar(c.Flags(), &p.cursor, "cursor", said("cursor"), "go on at this `CURSOR`, which the part before ended with")
 }
 
 // part is one part of a list, as services give it.

@@ -3,6 +3,8 @@ package operator
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,10 +47,11 @@ func (s *session) root() *cobra.Command {
 		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // verb refuses them, and names the nearest
+		RunE:          verb,
+
+		SuggestionsMinimumDistance: likeness,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err := s.output.check(); err != nil {
-				return err
-			}
 			s.began = true
 			return nil
 		},
@@ -56,10 +59,11 @@ func (s *session) root() *cobra.Command {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&s.context, "context", "", "context `FILE` or name (or the environment variable GARRISON_CONTEXT)")
 	s.output.add(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "day", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Nouns:"}, &cobra.Group{ID: "self", Title: "About itself:"})
-	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.removeCommand(), s.eventsCommand(), s.versionsCommand()}
+	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.configureCommand(), s.removeCommand(), s.eventsCommand(), s.versionsCommand()}
 	nouns := []*cobra.Command{
 		s.serverCommands(), s.instanceCommands(), s.agentCommands(), s.appCommands(), s.envCommands(),
 		s.imageCommands(), s.channelCommands(), s.taskCommands(), s.intentCommands(),
@@ -77,29 +81,51 @@ func (s *session) root() *cobra.Command {
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, a []string) error {
-			_, _, err := root.Find(a)
-			return err // a topic that is none
+			found, rest, err := root.Find(a)
+			if err == nil && found.HasSubCommands() && len(rest) > 0 { // a topic that is none
+				return verb(found, rest)
+			}
+			return err
 		}
 	}
 	return root
 }
 
+// likeness is how many letters a command may differ in from what was meant.
+const likeness = 2
+
 // group makes a noun, whose verbs are commands of their own.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		message := usageError{"there is no command " + c.CommandPath() + " " + args[0]}
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			message.text += ". Nearest: " + near[0]
-		}
-		message.text += ". Try: " + c.CommandPath() + " --help"
-		return message
-	}}
-	c.SuggestionsMinimumDistance = 2
+	c := &cobra.Command{Use: use, Short: short, RunE: verb, SuggestionsMinimumDistance: likeness}
 	c.AddCommand(verbs...)
 	return c
+}
+
+// verb refuses a command that is not there, and names the nearest; without a word it helps.
+func verb(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	text, help := "there is no command "+c.CommandPath()+" "+args[0], c.CommandPath()
+	if near := nearestVerb(c, args[0]); near != "" {
+		help += " " + near
+		text += ". Nearest: " + help
+	}
+	return usage("%s. Try: %s --help", text, help)
+}
+
+// nearestVerb gives the command that a word means elsewhere, or else one that is spelled
+// much like it: uninstall is no install.
+func nearestVerb(c *cobra.Command, word string) string {
+	for _, v := range c.Commands() {
+		if slices.Contains(v.SuggestFor, strings.ToLower(word)) {
+			return v.Name()
+		}
+	}
+	if near := c.SuggestionsFor(word); len(near) > 0 {
+		return near[0]
+	}
+	return ""
 }
 
 // exactly wants as many arguments as names, and names the missing one.

@@ -40,17 +40,11 @@ type outputFlags struct {
 }
 
 func (o *outputFlags) add(f *pflag.FlagSet) {
-	f.StringVarP(&o.format, "output", "o", formatTable, "`FORMAT`: "+strings.Join(formats, ", "))
+	o.format = formatTable
+	f.VarP(textValue(&o.format, oneOf("format", formats)), "output", "o", "`FORMAT`: "+strings.Join(formats, ", "))
 	f.BoolVar(&o.noHeaders, "no-headers", false, "print tables without their first line")
 	f.StringSliceVar(&o.columns, "columns", nil, "print these `COLUMNS` only, in this order")
 	f.StringVar(&o.sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts downwards")
-}
-
-func (o *outputFlags) check() error {
-	if !slices.Contains(formats, o.format) {
-		return usage("--output %q is not a format (want %s)", o.format, strings.Join(formats, ", "))
-	}
-	return nil
 }
 
 // isTable says whether a person reads.

@@ -18,7 +18,10 @@ func TestTheRecipeThatTheHelpShowsIsBuilt(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	for name, content := range map[string]string{"beacon": "#!/bin/sh\n", image.RecipeName: recipe.String()} {
+	for name, content := range map[string]string{"beacon": "#!/bin/sh\n", "etc/beacon.conf": "level = {{.metadata.level}}\n", image.RecipeName: recipe.String()} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -23,10 +23,9 @@ var update = flag.Bool("update", false, "rewrite what the scripts expect")
 //	garrison ARG…     runs the command line, which must end with 0; with ! before it, with another code
 //	code N            checks the last exit code
 //	interrupt ARG…    runs the command line and interrupts it once its standard error has a line
+//
+// Scripts run side by side, so each has a bus and services of its own: what one creates no other one lists.
 func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
-	b := bustest.Start(t)
-	startFakes(t, b)
-	r := &runner{t: t, bus: b}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
@@ -35,22 +34,30 @@ func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
 			e.Setenv("FLAKY", ident.From("flaky", web2)) // the task that was undone
 			e.Values["code"] = new(int)
+			e.Values["runner"] = startRunner(e.T().(testing.TB))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"garrison":  r.garrison,
-			"interrupt": r.interrupt,
+			"garrison":  garrison,
+			"interrupt": interrupt,
 			"code":      checkCode,
 		},
 	})
 }
 
 type runner struct {
-	t   *testing.T
+	t   testing.TB
 	bus *bustest.Bus
 }
 
-func (r *runner) session(ts *testscript.TestScript) *session {
+func startRunner(t testing.TB) *runner {
+	b := bustest.Start(t)
+	startFakes(t, b)
+	return &runner{t: t, bus: b}
+}
+
+func newSession(ts *testscript.TestScript) *session {
+	r := ts.Value("runner").(*runner)
 	return &session{
 		in: strings.NewReader(""), out: ts.Stdout(), err: ts.Stderr(), getenv: ts.Getenv,
 		now: func() time.Time { return noon },
@@ -63,10 +70,10 @@ func (r *runner) session(ts *testscript.TestScript) *session {
 	}
 }
 
-func (r *runner) garrison(ts *testscript.TestScript, neg bool, args []string) {
+func garrison(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	code := r.session(ts).run(ctx, args)
+	code := newSession(ts).run(ctx, args)
 	*ts.Value("code").(*int) = code
 	if (code != 0) != neg {
 		ts.Fatalf("exit code %d", code)
@@ -87,10 +94,10 @@ func (s signalling) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-func (r *runner) interrupt(ts *testscript.TestScript, _ bool, args []string) {
+func interrupt(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := r.session(ts)
+	s := newSession(ts)
 	s.err = signalling{word: args[0], cancel: cancel, to: s.err}
 	s.out = signalling{word: args[0], cancel: cancel, to: s.out}
 	*ts.Value("code").(*int) = s.run(ctx, args[1:])

@@ -1,13 +1,18 @@
 package operator
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
@@ -61,6 +66,9 @@ func addTerm(s *intentv1.Selector, text, part string) error {
 		if s.Environment != "" && s.Environment != value {
 			return usage("--on: no server is in two environments, %s and %s", s.Environment, value)
 		}
+		if err := ident.CheckName("environment", value); err != nil {
+			return usage("--on %q: %v", text, err)
+		}
 		s.Environment = value
 	case equals:
 		if s.Labels == nil {
@@ -75,6 +83,9 @@ func addTerm(s *intentv1.Selector, text, part string) error {
 	case part == "all":
 		return usage("--on %q: all stands alone", text)
 	default:
+		if err := aServer(part); err != nil {
+			return usage("--on %q: %v", text, err)
+		}
 		s.Servers = append(s.Servers, part)
 	}
 	return nil
@@ -141,15 +152,25 @@ func parseTarget(text string) (target, error) {
 	return t, nil
 }
 
-// parseLabels reads k=v words.
-func parseLabels(flag string, words []string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, w := range words {
-		k, v, ok := strings.Cut(w, "=")
-		if !ok || k == "" {
-			return nil, usage("%s: %q is not LABEL=VALUE", flag, w)
-		}
-		out[k] = v
+// takenForChannel gives why an order is refused, and explains it where a word was taken for
+// a channel: a person who meant a version or the start of an image's id said no channel.
+func takenForChannel(o *order) *apiv1.Refusal {
+	r := o.record.GetRefusal()
+	said := cmp.Or(o.intent.GetInstall().GetImage().GetChannel(), o.intent.GetUpgrade().GetImage().GetChannel())
+	if r.GetCode() != "UNKNOWN_CHANNEL" || said == "" {
+		return r
 	}
-	return out, nil
+	r = proto.CloneOf(r)
+	r.Message += fmt.Sprintf("; %q was taken for a channel, since it is neither a version such as 1.2.3 nor an image's whole id", said)
+	r.Try = "garrison channel list, or garrison image list " + o.agent + " -o wide"
+	return r
+}
+
+// parseLabel reads a label and its value.
+func parseLabel(word string) (k, v string, err error) {
+	k, v, ok := strings.Cut(word, "=")
+	if !ok || k == "" {
+		return "", "", fmt.Errorf("%q is not LABEL=VALUE", word)
+	}
+	return k, v, nil
 }

@@ -30,13 +30,16 @@ var serverListing = listing[server]{
 		{title: "STATE", value: func(_ view, s server) string { return serverState(s) }},
 		{title: "SINCE", value: func(v view, s server) string { return age(v, s.GetSince()) }, key: func(s server) string { return stamp(s.GetSince()) }},
 		{title: "NEXT", value: serverNext},
-		{title: "REASON", value: func(_ view, s server) string { return s.GetReason() }},
+		{title: "REASON", value: func(_ view, s server) string { return serverReason(s) }},
 		{title: "ENV", value: func(_ view, s server) string { return s.GetEnvironment() }},
 		{title: "LABELS", value: func(_ view, s server) string { return pairs(s.GetLabels()) }},
 		{title: "PLATFORM", value: func(_ view, s server) string { return platform(s.GetSysinfo().GetPlatform()) }},
 		{title: "ID", wide: true, value: func(_ view, s server) string { return s.GetId() }},
 		{title: "CELL", wide: true, value: func(_ view, s server) string { return s.GetCell() }},
 		{title: "OWNERSHIP", wide: true, value: func(_ view, s server) string { return word(s.GetOwnership()) }},
+		{title: "FOUND", wide: true, value: func(_ view, s server) string { return count(uint64(foundCount(s))) }},
+		{title: "UNINSTALLED", wide: true, value: func(_ view, s server) string { return uninstalled(s) }},
+		{title: "CLEANED", wide: true, value: func(_ view, s server) string { return cleanedText(s) }},
 		{title: "HOST", wide: true, value: func(_ view, s server) string { return s.GetSysinfo().GetHostname() }},
 		{title: "SYSTEM", wide: true, value: func(_ view, s server) string { return s.GetSysinfo().GetDistribution() }},
 		{title: "KERNEL", wide: true, value: func(_ view, s server) string { return s.GetSysinfo().GetKernel() }},
@@ -52,8 +55,25 @@ func platform(p *serverv1.Platform) string {
 	return p.GetOs() + "/" + p.GetArch()
 }
 
-// serverState says life, presence and, when it is out of the ordinary, standing.
+// leaked says whether something of Garrison may be left on a dead server's machine.
+func leaked(s server) bool {
+	return s.GetLife() == serverv1.Life_LIFE_DEAD && s.GetOwnership() == serverv1.Ownership_OWNERSHIP_MANUAL && s.GetUninstalledAt() == nil
+}
+
+// uninstalled says when the executor said that it removes itself, or somebody had the machine cleaned, and what had to stay.
+func uninstalled(s server) string {
+	if s.GetLeftPaths() > 0 {
+		return fmt.Sprintf("%s, but %s left", stamp(s.GetUninstalledAt()), plural(int(s.GetLeftPaths()), "path"))
+	}
+	return stamp(s.GetUninstalledAt())
+}
+
+// serverState says life, presence and what is out of the ordinary: standing, and that
+// something was found that no instance explains.
 func serverState(s server) string {
+	if leaked(s) {
+		return word(s.GetLife()) + ",leaked"
+	}
 	if s.GetLife() != serverv1.Life_LIFE_ALIVE && s.GetLife() != serverv1.Life_LIFE_DYING {
 		return word(s.GetLife())
 	}
@@ -64,6 +84,9 @@ func serverState(s server) string {
 	if s.GetStanding() == serverv1.Standing_STANDING_QUARANTINED {
 		words = append(words, word(s.GetStanding()))
 	}
+	if foundCount(s) > 0 {
+		words = append(words, "found")
+	}
 	return strings.Join(words, ",")
 }
 
@@ -71,16 +94,20 @@ func serverNext(v view, s server) string {
 	switch {
 	case s.GetLife() == serverv1.Life_LIFE_INVITED:
 		return "joins " + until(v, s.GetTokenExpiresAt())
+	case leaked(s):
+		return "garrison server clean " + s.GetName()
 	case s.GetLife() == serverv1.Life_LIFE_DEAD:
-		return "garrison server forget"
+		return "garrison server forget " + s.GetName()
 	case s.GetLife() == serverv1.Life_LIFE_DYING && s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE:
 		return "comes back, or is lost"
 	case s.GetLife() == serverv1.Life_LIFE_DYING:
-		return "agents go"
+		return agentsGo(s)
 	case s.GetPresence() == serverv1.Presence_PRESENCE_UNSPECIFIED: // it joined, and was never heard
 		return "executor run"
 	case s.GetPresence() != serverv1.Presence_PRESENCE_ONLINE:
 		return "comes back"
+	case foundCount(s) > 0:
+		return "garrison explain " + s.GetName()
 	}
 	return ""
 }
@@ -88,31 +115,36 @@ func serverNext(v view, s server) string {
 func (s *session) serverCommands() *cobra.Command {
 	return group("server", "The machines under management",
 		s.enrollCommand(), s.serverListCommand(), s.serverShowCommand(), s.serverLabelCommand(),
-		s.refreshCommand(), s.decommissionCommand(), s.forgetCommand())
+		s.refreshCommand(), s.decommissionCommand(), s.tombstoneCommand(), s.cleanCommand(), s.forgetCommand())
 }
 
+// longestToken is the longest time for which the registry lets a token be used.
+const longestToken = 30 * 24 * time.Hour
+
 func (s *session) enrollCommand() *cobra.Command {
-	var labels []string
 	var valid time.Duration
 	var file string
+	var provisioned bool
 	q := &registryv1.InviteServerRequest{}
 	c := &cobra.Command{
-		Use: "enroll NAME", Short: "Make a one-time token for a server that will come; it is printed alone", Args: exactly("NAME"),
+		SuggestFor: []string{"add", "create", "invite", "join"},
+		Use:        "enroll NAME", Short: "Make a one-time token for a server that will come; it is printed alone", Args: exactly("NAME"),
 		Example: "  garrison server enroll web-1 --label rack=a1 --token-file web-1.token\n" +
 			"  garrison server enroll web-1 > web-1.token",
-		RunE: func(c *cobra.Command, a []string) (err error) {
+		RunE: func(c *cobra.Command, a []string) error {
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
-			if q.Labels, err = parseLabels("--label", labels); err != nil {
-				return err
+			if provisioned {
+				q.Ownership = serverv1.Ownership_OWNERSHIP_PROVISIONED
 			}
 			return s.enroll(c.Context(), q, file)
 		},
 	}
 	c.Flags().StringVar(&file, "token-file", "", "write the token to this `FILE` for its owner only; do nothing when it is there already")
-	c.Flags().StringArrayVar(&labels, "label", nil, "a label, `LABEL=VALUE`; may be said again")
-	c.Flags().StringVar(&q.Environment, "env", "", "its `ENVIRONMENT`")
-	c.Flags().StringVar(&q.Cell, "cell", "", "its `SITE`")
-	c.Flags().DurationVar(&valid, "valid", time.Hour, "how long the token may be used")
+	pairsVar(c.Flags(), &q.Labels, "label", "a label, `LABEL=VALUE`; may be said again", parseLabel)
+	textVar(c.Flags(), &q.Environment, "env", aName("environment"), "its `ENVIRONMENT`")
+	textVar(c.Flags(), &q.Cell, "cell", aName("cell"), "its `SITE`")
+	c.Flags().BoolVar(&provisioned, "provisioned", false, "a provisioner made the machine and takes it away: the executor never removes itself. Said once, for ever")
+	timeVar(c.Flags(), &valid, "valid", time.Hour, longestToken, "how long the token may be used; thirty days at most")
 	return c
 }
 
@@ -136,20 +168,12 @@ func (s *session) enroll(ctx context.Context, q *registryv1.InviteServerRequest,
 
 func (s *session) serverListCommand() *cobra.Command {
 	var page pageFlags
-	var labels []string
-	var life, presence string
 	q := &registryv1.ListServersRequest{}
 	c := &cobra.Command{
-		Use: "list", Short: "List servers; dead ones only with --life dead", Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if q.Labels, err = parseLabels("--label", labels); err != nil {
-				return err
-			}
-			if q.Life, err = parseWord[serverv1.Life]("--life", life); err != nil {
-				return err
-			}
-			if q.Presence, err = parseWord[serverv1.Presence]("--presence", presence); err != nil {
-				return err
+		Use: "list", Short: "List servers; dead ones only with --life dead or --leaked", Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if q.Found && q.Leaked {
+				return usage("--found and --leaked exclude each other: nothing is looked for on a dead server")
 			}
 			return list(c.Context(), s, page, serverListing, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
 				q.Page = p
@@ -158,10 +182,12 @@ func (s *session) serverListCommand() *cobra.Command {
 		},
 	}
 	page.add(c, 0)
-	c.Flags().StringVar(&q.Environment, "env", "", "only servers of this `ENVIRONMENT`")
-	c.Flags().StringArrayVar(&labels, "label", nil, "only servers with this label, `LABEL=VALUE`; may be said again")
-	c.Flags().StringVar(&life, "life", "", "only servers in this `LIFE`: "+strings.Join(words(serverv1.Life(0).Descriptor()), ", "))
-	c.Flags().StringVar(&presence, "presence", "", "only servers with this `PRESENCE`: "+strings.Join(words(serverv1.Presence(0).Descriptor()), ", "))
+	textVar(c.Flags(), &q.Environment, "env", aName("environment"), "only servers of this `ENVIRONMENT`")
+	pairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; may be said again", parseLabel)
+	wordVar(c.Flags(), &q.Life, "life", "only servers in this `LIFE`")
+	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers that a person made, whose executor never said that it removes itself, and that nobody cleaned, so that something of Garrison may be left there; never those enrolled with --provisioned, which go with their machine")
+	c.Flags().BoolVar(&q.Found, "found", false, "only servers with agents that no instance explains; garrison explain SERVER says what and what to do")
+	wordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
 	return c
 }
 
@@ -184,55 +210,11 @@ func (s *session) serverShowCommand() *cobra.Command {
 				[2]string{"MEMORY", size(info.GetMemoryBytes())},
 				[2]string{"PROCESSORS", strings.TrimSpace(fmt.Sprint(info.GetProcessors()) + " " + info.GetProcessorModel())},
 				[2]string{"ADDRESSES", strings.Join(info.GetAddresses(), "\n")},
-				[2]string{"BOOTED", stamp(info.GetBootedAt())})
+				[2]string{"BOOTED", stamp(info.GetBootedAt())},
+				[2]string{"WAITS-FOR", dutyLines(found)},
+				[2]string{"TRACES", foundLines(view{at: s.now(), wide: true}, found)})
 		},
 	}
-}
-
-func (s *session) serverLabelCommand() *cobra.Command {
-	var env string
-	c := &cobra.Command{
-		Use: "label SERVER [LABEL=VALUE | LABEL-]…", Short: "Set labels (LABEL=VALUE), take them away (LABEL-), or move to another environment",
-		Args: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 || len(a) == 1 && !c.Flags().Changed("env") {
-				return usage("garrison server label wants a server and a change. Try: garrison server label SERVER LABEL=VALUE")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, a []string) error {
-			q, err := changeOf(a[0], a[1:])
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed("env") {
-				q.Environment = &env
-			}
-			r, err := call[*registryv1.ChangeServerResponse](c.Context(), s, "ChangeServer", q)
-			if err != nil {
-				return err
-			}
-			return changed(s, serverListing, r.GetServer(), "server %s changed", r.GetServer().GetName())
-		},
-	}
-	c.Flags().StringVar(&env, "env", "", "the `ENVIRONMENT` it belongs to; empty means none")
-	return c
-}
-
-// changeOf reads LABEL=VALUE and LABEL- words.
-func changeOf(server string, words []string) (*registryv1.ChangeServerRequest, error) {
-	q := &registryv1.ChangeServerRequest{Server: server, SetLabels: map[string]string{}}
-	for _, w := range words {
-		if label, ok := strings.CutSuffix(w, "-"); ok && !strings.Contains(w, "=") && label != "" {
-			q.UnsetLabels = append(q.UnsetLabels, label)
-			continue
-		}
-		k, v, ok := strings.Cut(w, "=")
-		if !ok || k == "" {
-			return nil, usage("%q is neither LABEL=VALUE nor LABEL-", w)
-		}
-		q.SetLabels[k] = v
-	}
-	return q, nil
 }
 
 func (s *session) forgetCommand() *cobra.Command {
@@ -273,7 +255,8 @@ func (s *session) decommissionCommand() *cobra.Command {
 	var lost bool
 	c := &cobra.Command{
 		Use: "decommission SERVER", Short: "Remove every agent from a server, and end it", Args: exactly("SERVER"),
-		RunE: func(c *cobra.Command, a []string) error { return s.decommission(c.Context(), w, a[0], lost) },
+		SuggestFor: []string{"delete", "remove", "retire"},
+		RunE:       func(c *cobra.Command, a []string) error { return s.decommission(c.Context(), w, a[0], lost) },
 	}
 	w.add(c, false)
 	w.addYes(c)
@@ -297,12 +280,19 @@ func (s *session) decommission(ctx context.Context, w workFlags, name string, lo
 			how = "to give up"
 		}
 		s.say("server %s (%s): %s %s, and the server is dead then", found.GetName(), serverState(found), plural(len(instances), "agent"), how)
+		if foundCount(found) > 0 {
+			s.say("what no instance explains stays on it (%d): garrison explain %s", foundCount(found), found.GetName())
+		}
 		if err := s.confirm(ctx, w, "Decommission "+found.GetName()+"?"); err != nil {
 			return err
 		}
 	}
 	ask := &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: found.GetId(), Lost: lost}}}
-	return s.work(ctx, w, order{verb: topology.VerbDecommission, intent: ask, dying: found.GetId()})
+	without := "server " + found.GetName() + " is dead; it had no agent to remove"
+	if lost {
+		without = "server " + found.GetName() + " is recorded as dead; nothing was run on it"
+	}
+	return s.work(ctx, w, order{verb: topology.VerbDecommission, intent: ask, dying: found.GetId(), without: without})
 }
 
 // allServers reads the servers that are not dead; an error is none.

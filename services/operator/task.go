@@ -87,26 +87,16 @@ func (s *session) taskCommands() *cobra.Command {
 func (s *session) taskListCommand() *cobra.Command {
 	var page pageFlags
 	var on string
-	var states []string
 	q := &dispatcherv1.ListTasksRequest{}
 	c := &cobra.Command{
 		Use: "list", Short: "List tasks, the newest first", Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			for _, w := range states {
-				state, err := parseWord[taskv1.State]("--state", w)
-				if err != nil {
-					return err
-				}
-				q.States = append(q.States, state)
-			}
-			return s.listTasks(c.Context(), page, q, on)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return s.listTasks(c.Context(), page, q, on) },
 	}
 	page.add(c, 100)
-	c.Flags().StringVar(&q.IntentId, "intent", "", "only tasks of this intent, by `ID`")
-	c.Flags().StringVar(&on, "server", "", "only tasks on this `SERVER`")
-	c.Flags().StringVar(&q.Agent, "agent", "", "only tasks of this `AGENT`")
-	c.Flags().StringSliceVar(&states, "state", nil, "only in these `STATES`: "+strings.Join(words(taskv1.State(0).Descriptor()), ", "))
+	textVar(c.Flags(), &q.IntentId, "intent", anID("intent"), "only tasks of this intent, by `ID`")
+	textVar(c.Flags(), &on, "server", aServer, "only tasks on this `SERVER`")
+	textVar(c.Flags(), &q.Agent, "agent", aName("agent"), "only tasks of this `AGENT`")
+	wordsVar(c.Flags(), &q.States, "state", "only in these `STATES`")
 	return c
 }
 
@@ -218,7 +208,7 @@ func (s *session) taskWaitCommand() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, a []string) error { return s.waitTasks(c.Context(), a, timeout) },
 	}
-	c.Flags().DurationVar(&timeout, "timeout", time.Hour, "stop waiting after this time, with exit code 7")
+	timeVar(c.Flags(), &timeout, "timeout", time.Hour, 0, "stop waiting after this time, with exit code 7")
 	return c
 }
 
@@ -250,7 +240,7 @@ func (s *session) waitTasks(ctx context.Context, ids []string, timeout time.Dura
 func (s *session) taskCancelCommand() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "cancel TASK", Short: "Take back a task that is not assigned yet", Args: exactly("TASK"),
+		Use: "cancel TASK", Short: "Take back a task that is not assigned yet", Args: exactly("TASK"), PreRunE: prints(s, taskListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			r, err := call[*dispatcherv1.CancelTaskResponse](c.Context(), s, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: a[0], Reason: reason})
 			if err != nil {

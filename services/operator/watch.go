@@ -220,11 +220,8 @@ func (v *watcher) endText(t task) string {
 	if t.GetAgent() != "" {
 		text += " " + t.GetAgent()
 	}
-	switch from, to := t.GetFrom().GetVersion(), t.GetTo().GetVersion(); {
-	case from != "" && to != "":
-		text += " " + from + " → " + to
-	case to != "":
-		text += " " + to
+	if versions := versionsText(t); versions != "" {
+		text += " " + versions
 	}
 	text += ": " + word(t.GetState())
 	if d := t.GetSince().AsTime().Sub(t.GetQueuedAt().AsTime()); t.GetQueuedAt() != nil && d > 0 {
@@ -237,6 +234,18 @@ func (v *watcher) endText(t task) string {
 		text += " (garrison task show " + ident.Short(t.GetId()) + ")"
 	}
 	return text
+}
+
+// versionsText says from where to where a task leads; what stays is said once.
+func versionsText(t task) string {
+	from, to := t.GetFrom().GetVersion(), t.GetTo().GetVersion()
+	switch {
+	case from != "" && to != "" && from != to:
+		return from + " → " + to
+	case from != "" && to != "" && t.GetVerb() == taskv1.Verb_VERB_UPGRADE:
+		return to + " again"
+	}
+	return to
 }
 
 // comeBack gives the commands that show the same work again.
@@ -276,13 +285,19 @@ func (v *watcher) conclude(ctx context.Context) error {
 		}
 	}
 	n := tally(v.tasks)
-	v.s.say("%s after %s", n, v.s.now().Sub(v.started).Round(10*time.Millisecond))
+	v.s.say("%s", v.doneText(n))
 	for _, o := range v.orders {
-		for _, line := range undoLines(o, v.of(o), v.names) {
-			v.s.say("to undo: %s", line)
-		}
+		v.s.sayUndo(undoLines(o, v.of(o), v.names))
 	}
 	return ended(n.code())
+}
+
+// doneText says how it ended: by its tasks, or what was done without any.
+func (v *watcher) doneText(n counts) string {
+	if len(v.tasks) == 0 && v.orders[0].without != "" {
+		return "done: " + v.orders[0].without
+	}
+	return fmt.Sprintf("%s after %s", n, v.s.now().Sub(v.started).Round(10*time.Millisecond))
 }
 
 // of gives the tasks of an order.

@@ -63,9 +63,15 @@ func (s *session) explainServer(ctx context.Context, name string, agents []strin
 		return err
 	}
 	rows := []why{whyServer(s.view(), found)}
+	for _, d := range found.GetDuties() {
+		if agent == "" || d.GetAgent() == agent || d.GetAgent() == "" {
+			rows = append(rows, whyDuty(s.view(), found, d))
+		}
+	}
 	for _, i := range instances {
 		rows = append(rows, whyInstance(s.view(), i))
 	}
+	rows = append(rows, whyFound(s.view(), found, agent)...)
 	if agent != "" && len(instances) == 0 {
 		rows = append(rows, why{What: "agent", Name: agent, State: "not wanted", Next: "garrison install " + agent + " --on " + found.GetName()})
 	}

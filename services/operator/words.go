@@ -36,22 +36,19 @@ func words(d protoreflect.EnumDescriptor) []string {
 	return out
 }
 
-// parseWord reads an enum's value as a person says it; an empty one is unspecified.
+// parseWord reads an enum's value as a person says it.
 func parseWord[E interface {
 	protoreflect.Enum
 	~int32
-}](flag, s string) (E, error) {
+}](s string) (E, error) {
 	var zero E
-	if s == "" {
-		return zero, nil
-	}
 	d := zero.Descriptor()
 	for i, w := range words(d) {
 		if strings.EqualFold(w, s) {
 			return E(d.Values().Get(i + 1).Number()), nil
 		}
 	}
-	return zero, usage("%s: %q is not known (want %s)", flag, s, strings.Join(words(d), ", "))
+	return zero, fmt.Errorf("%q is not known (want %s)", s, strings.Join(words(d), ", "))
 }
 
 // age says how long ago a time was, in one unit.

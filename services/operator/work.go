@@ -41,7 +41,7 @@ func (w *workFlags) add(c *cobra.Command, selector bool) {
 		c.Flags().StringArrayVar(&w.on, "on", nil, selectorHelp)
 	}
 	c.Flags().BoolVar(&w.detach, "detach", false, "do not watch; the work goes on")
-	c.Flags().DurationVar(&w.timeout, "timeout", time.Hour, "stop watching after this time, with exit code 7; the work goes on")
+	timeVar(c.Flags(), &w.timeout, "timeout", time.Hour, 0, "stop watching after this time, with exit code 7; the work goes on")
 	c.Flags().BoolVar(&w.dryRun, "dry-run", false, "let the service check everything, and change nothing")
 }
 
@@ -51,11 +51,13 @@ func (w *workFlags) addYes(c *cobra.Command) {
 
 // order is an intent that is to be published, and what became of it.
 type order struct {
-	verb   string
-	intent *intentv1.Intent
-	on     *intentv1.Selector
-	agent  string
-	dying  string // the server that ends with it
+	verb    string
+	intent  *intentv1.Intent
+	on      *intentv1.Selector
+	agent   string
+	dying   string               // the server that ends with it
+	without string               // what is done when it takes no task
+	undo    func(order) []string // what undoes it, when that is not the version before
 
 	id     string
 	record *intentv1.Record
@@ -63,6 +65,13 @@ type order struct {
 
 // work publishes intents, prints what was decided, and watches until the end.
 func (s *session) work(ctx context.Context, w workFlags, orders ...order) error {
+	check := prints(s, taskListing)
+	if w.dryRun || w.detach {
+		check = prints(s, recordListing)
+	}
+	if err := check(nil, nil); err != nil {
+		return err
+	}
 	for i := range orders {
 		orders[i].intent.DryRun = w.dryRun
 		if err := s.decide(ctx, &orders[i]); err != nil {
@@ -76,6 +85,9 @@ func (s *session) work(ctx context.Context, w workFlags, orders ...order) error 
 	case w.detach:
 		for _, o := range orders {
 			s.say("to come back: garrison task list --intent %s", o.id)
+			if o.undo != nil {
+				s.sayUndo(o.undo(o))
+			}
 		}
 		return s.showRecords(orders)
 	}
@@ -102,7 +114,7 @@ func (s *session) decide(ctx context.Context, o *order) error {
 	}
 	switch o.record.GetState() {
 	case intentv1.State_STATE_REFUSED:
-		return refusedIntent(o.record.GetRefusal())
+		return refusedIntent(takenForChannel(o))
 	case intentv1.State_STATE_WITHDRAWN:
 		return fmt.Errorf("intent %s was withdrawn", o.id)
 	}
