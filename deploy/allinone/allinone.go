@@ -15,18 +15,20 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
 // Config says where a Garrison keeps its data and listens.
 type Config struct {
-	Data     string         // the data directory; made if it is not there
-	Listen   string         // host:port; port 0 means a free one, chosen once and kept
-	Services []string       // which services run in this process; nil means all
-	Lazy     bool           // do not sync each write to disk: for trying it out
-	Log      zerolog.Logger // what changed
-	Tuning   Tuning
+	Data      string         // the data directory; made if it is not there
+	Listen    string         // host:port; port 0 means a free one, chosen once and kept
+	Services  []string       // which services run in this process; nil means all
+	Lazy      bool           // do not sync each write to disk: for trying it out
+	ImageKeys seal.Keys      // an image must be signed by one of them; none means that it need not be signed
+	Log       zerolog.Logger // what changed
+	Tuning    Tuning
 }
 
 // Tuning is what tests and benchmarks set; zero values mean the services' own defaults.

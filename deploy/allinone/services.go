@@ -30,14 +30,14 @@ func (g *Garrison) addService(name string) error {
 		}
 		s, err := registry.New(registry.Config{
 			Conn: conn, Store: store, Signer: signer, JoinURL: g.url,
-			BeatInterval: g.config.Tuning.BeatInterval, Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			BeatInterval: g.config.Tuning.BeatInterval, ImageKeys: g.config.ImageKeys, Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err
 		}
 		part.Run = s.Run
 	case topology.UserCatalog:
-		s, err := catalog.New(catalog.Config{Conn: conn, Store: store, Log: g.logger(name), Now: time.Now, NewID: ident.New})
+		s, err := catalog.New(catalog.Config{Conn: conn, Store: store, Keys: g.config.ImageKeys, Log: g.logger(name), Now: time.Now, NewID: ident.New})
 		if err != nil {
 			return err
 		}

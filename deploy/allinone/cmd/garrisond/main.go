@@ -20,14 +20,19 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/seal"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
+
+	"github.com/garrison-fleet/garrison/services/registry"
+	dispatcher "github.com/garrison-fleet/garrison/services/task-dispatcher"
 )
 
 func main() {
@@ -38,34 +43,44 @@ func main() {
 }
 
 type flags struct {
-	data, listen, services, level, url string
-	run                                []string // services, parsed
-	replicas                           int
-	lazy, showVersion                  bool
-	tuning                             allinone.Tuning
+	data, listen, level, url string
+	services                 serviceList
+	replicas                 int
+	lazy, showVersion        bool
+	imageKeys                seal.Keys
+	tuning                   allinone.Tuning
 }
 
+// serviceList is the services that one process has.
+type serviceList []string
+
+// String gives them as they are given.
+func (s serviceList) String() string { return strings.Join(s, ",") }
+
+func parseServices(text string) (serviceList, error) { return allinone.ParseServices(text) }
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	command := "run"
-	if len(args) > 0 && slices.Contains([]string{"run", "keys", "provision", "health"}, args[0]) {
-		command, args = args[0], args[1:]
+	command, args, err := config.Command("garrisond", args, stderr, "run", "keys", "provision", "health")
+	if err != nil {
+		return config.ExitCode(err)
 	}
 	var f flags
 	fs := flag.NewFlagSet("garrisond", flag.ContinueOnError)
-	fs.StringVar(&f.data, "data", "", "data `DIRECTORY`; made if it is not there")
+	config.Checked(fs, &f.data, "data", "", "the `DIRECTORY` that keeps everything; made if it is not there", config.Text)
 	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
 	switch command {
 	case "run":
-		fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDRESS` where servers and operators connect; port 0 means a free one, chosen once and kept")
-		fs.StringVar(&f.services, "services", "all", "the services in this process: all, none (only the bus), or a comma-separated `LIST`")
-		fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error")
+		config.Checked(fs, &f.listen, "listen", "127.0.0.1:0", "`ADDRESS` where servers and operators connect; port 0 means a free one, chosen once and kept", config.Address)
+		config.Checked(fs, &f.services, "services", serviceList(topology.Services), "the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
+		config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
 		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
-		fs.IntVar(&f.tuning.Concurrency, "concurrency", 0, "how many tasks may be under way at once; 0 means 20")
-		fs.DurationVar(&f.tuning.BeatInterval, "beat-interval", 0, "how often servers are expected to beat; 0 means 5s")
-		fs.DurationVar(&f.tuning.TaskDeadline, "task-deadline", 0, "how long a task may take once it is assigned; 0 means 10m")
+		fs.Var(&f.imageKeys, "image-key", "public `KEY` of which an image must be signed by one, here and on servers that join; may be repeated; without it none need be signed")
+		config.Checked(fs, &f.tuning.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks may be under way at once", config.From(1))
+		config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers are expected to beat", config.Lasting(time.Millisecond))
+		config.Checked(fs, &f.tuning.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may take once it is assigned", config.Lasting(time.Millisecond))
 	default:
-		fs.StringVar(&f.url, "url", "", "`URL` of the bus")
-		fs.IntVar(&f.replicas, "replicas", 1, "how many servers of the bus keep each stream")
+		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as nats://bus:4222", config.BusURL)
+		config.Checked(fs, &f.replicas, "replicas", 1, "how many servers of the bus keep each stream", config.From(1))
 		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "take a bus that does not sync each write to disk")
 	}
 	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
@@ -75,9 +90,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "garrisond", version.Version)
 		return 0
 	}
-	if err := f.check(command); err != nil {
-		fmt.Fprintln(stderr, "garrisond:", err)
-		return 2
+	if err := f.complete(fs, command); err != nil {
+		return config.ExitCode(err)
 	}
 	if err := dispatch(ctx, command, f, stdout, stderr); err != nil {
 		fmt.Fprintln(stderr, "garrisond:", err)
@@ -86,20 +100,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// check refuses flags that cannot be meant.
-func (f *flags) check(command string) (err error) {
+// complete refuses a command without what it needs.
+func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if command != "health" && f.data == "" {
-		return errors.New("--data is missing: name the directory that keeps everything")
+		return config.Missing(fs, "data")
 	}
-	if command == "run" {
-		if f.run, err = allinone.ParseServices(f.services); err != nil {
-			return fmt.Errorf("--services: %w", err)
-		}
-	} else if f.url == "" {
-		return errors.New("--url is missing: say where the bus is")
-	}
-	if f.tuning.Concurrency < 0 || f.tuning.BeatInterval < 0 || f.tuning.TaskDeadline < 0 || f.replicas < 0 {
-		return errors.New("a number or duration below 0 means nothing; 0 means the default")
+	if command != "run" && f.url == "" {
+		return config.Missing(fs, "url")
 	}
 	f.data, err = filepath.Abs(f.data) // what is printed can be used from anywhere
 	return err
@@ -119,7 +126,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		return err
 	}
 	debug.SetGCPercent(200)
-	c := allinone.Config{Data: f.data, Listen: f.listen, Services: f.run, Lazy: f.lazy, Log: log, Tuning: f.tuning}
+	c := allinone.Config{Data: f.data, Listen: f.listen, Services: f.services, Lazy: f.lazy, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning}
 	for {
 		begun := time.Now()
 		err := serve(ctx, c, stdout)
