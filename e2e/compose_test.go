@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
 // compose is the containers of docker-compose.yml, under a project name of their own.
@@ -143,27 +145,11 @@ func (c *compose) eventually(what string, done func() error) {
 // image builds, imports and activates a version of beacon that listens on every interface of its container.
 func (c *compose) image(version string) {
 	c.t.Helper()
-	dir := filepath.Join(c.dir, "beacon-"+version)
-	program, err := os.ReadFile(filepath.Join(bin, "beacon"))
-	if err == nil {
-		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "beacon"), program, 0o755))
-	}
-	if err != nil {
+	cli := func(_ context.Context, args ...string) (string, error) { return c.cli(args...) }
+	v := sample.Version{Version: version, Host: "0.0.0.0", Ready: "10s", Soak: "300ms"}
+	if err := sample.Import(c.t.Context(), cli, bin, c.dir, v); err != nil {
 		c.t.Fatal(err)
 	}
-	recipe := "agent: beacon\nversion: " + version + `
-kind: daemon
-run:
-  command: beacon
-  args: ["-listen", "0.0.0.0:${label.port}", "-version", "${version}"]
-  takeover: overlap
-  ready: {notify: true, timeout: 10s, soak: 300ms}
-`
-	if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	c.ok("image", "build", dir, "-o", dir+".gimg")
-	c.ok("image", "import", dir+".gimg", "--activate")
 }
 
 // answers asks the agent of each server, over the port that its container publishes.

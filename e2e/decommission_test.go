@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -53,10 +55,66 @@ func TestADecommissionedServerLeavesNothing(t *testing.T) {
 	if len(step) != 2 {
 		t.Errorf("the step is %v, want one instance gone and one server dead", step)
 	}
+	// A person made the machine, so the executor goes too, and says so before.
+	w.eventually("its root is gone", func() error { return nothingAt(gone.Root) })
+	w.eventually("its last receipt is recorded", func() error { return w.leaked("bravo", false) })
 	w.fails(1, "UNKNOWN_SERVER", "install", "beacon@1.0.0", "--on", "bravo")
 	w.ok("server", "forget", "bravo")
 	w.holds()
 	w.equalViews()
+}
+
+// nothingAt says whether a path is gone.
+func nothingAt(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %v", path, err)
+	}
+	return nil
+}
+
+// leaked says whether a dead server is listed as one that may have something left on it.
+func (w *world) leaked(name string, want bool) error {
+	list := w.ok("server", "list", "--leaked")
+	if strings.Contains(list, name) != want {
+		return fmt.Errorf("leaked servers:\n%s", list)
+	}
+	return nil
+}
+
+func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
+	w := newWorld(t, fleet.Options{})
+	s, err := w.EnrollServer(t.Context(), "cloud", "--provisioned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it is online", func() error { return w.says("PRESENCE_ONLINE", "server", "list", "-o", "json") })
+	w.ok("install", "beacon@1.0.0", "--on", "cloud")
+	w.ok("server", "decommission", "cloud", "--yes")
+	w.eventually("nothing is left on it", func() error { return nothingLeft(s) })
+	w.eventually("its executor rests", func() error {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "resting") || !strings.Contains(string(out), "PROVISIONED") {
+			return fmt.Errorf("%v: %s", err, out)
+		}
+		return nil
+	})
+	if _, err := os.Stat(filepath.Join(s.Root, "executor", "identity.json")); err != nil {
+		t.Errorf("the identity: %v", err)
+	}
+	if err := w.leaked("cloud", false); err != nil {
+		t.Error(err)
+	}
+}
+
+// says says whether the CLI answers with a word.
+func (w *world) says(word string, args ...string) error {
+	if out := w.ok(args...); !strings.Contains(out, word) {
+		return fmt.Errorf("no %s in:\n%s", word, out)
+	}
+	return nil
 }
 
 func TestALostServerIsGoneAtOnce(t *testing.T) {
@@ -79,7 +137,17 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	lost := w.servers[1]
 	w.servers = w.servers[:1]
 	w.converges("1.0.0")
 	w.holds()
+	if err := w.leaked("bravo", true); err != nil {
+		t.Error(err)
+	}
+	// It was not lost after all: it connects, finds itself dead, and goes.
+	if err := lost.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("its root is gone", func() error { return nothingAt(lost.Root) })
+	w.eventually("it is not leaked any more", func() error { return w.leaked("bravo", false) })
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/invariant"
+	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -136,32 +137,10 @@ func (w *world) printLogs() {
 // image builds, imports and activates a version of beacon that may misbehave.
 func (w *world) image(version, misbehave string) {
 	w.t.Helper()
-	dir := filepath.Join(w.Dir, "beacon-"+version)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	v := sample.Version{Version: version, Misbehave: misbehave, Ready: "3s", Soak: "1s", Stop: "2s"}
+	if err := sample.Import(w.t.Context(), w.CLI, bin, w.Dir, v); err != nil {
 		w.t.Fatal(err)
 	}
-	program, err := os.ReadFile(filepath.Join(bin, "beacon"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "beacon"), program, 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	recipe := fmt.Sprintf(`agent: beacon
-version: %s
-kind: daemon
-run:
-  command: beacon
-  args: ["-listen", "127.0.0.1:${label.port}", "-version", "${version}", "-misbehave", %q]
-  takeover: overlap
-  ready: {notify: true, timeout: 3s, soak: 1s}
-  stop_timeout: 2s
-`, version, misbehave)
-	if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	w.ok("image", "build", dir, "-o", dir+".gimg")
-	w.ok("image", "import", dir+".gimg", "--activate")
 }
 
 // ok runs the CLI and fails the test when it does not end with 0.

@@ -2,49 +2,24 @@ package main
 
 import (
 	"context"
-	"os"
-	"path/filepath"
+
+	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
-// twoVersions creates the agent beacon with versions 1.0.0 and 2.0.0, by the CLI.
-func twoVersions(ctx context.Context, w *world) error {
-	if _, err := w.CLI(ctx, "agent", "create", "beacon", "--kind", "daemon"); err != nil {
+// versions creates the agent beacon with these versions, by the CLI.
+func versions(ctx context.Context, w *world, of ...sample.Version) error {
+	if _, err := w.CLI(ctx, "agent", "create", sample.Agent, "--kind", "daemon"); err != nil {
 		return err
 	}
-	program, err := os.ReadFile(filepath.Join(w.Bin, "beacon"))
-	if err != nil {
-		return err
-	}
-	for _, version := range []string{"1.0.0", "2.0.0"} {
-		dir := filepath.Join(w.Dir, "beacon-"+version)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "beacon"), program, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe(version)), 0o600); err != nil {
-			return err
-		}
-		if _, err := w.CLI(ctx, "image", "build", dir, "-o", dir+".gimg"); err != nil {
-			return err
-		}
-		if _, err := w.CLI(ctx, "image", "import", dir+".gimg", "--activate"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sample.Import(ctx, w.CLI, w.Bin, w.Dir, of...)
 }
 
-func recipe(version string) string {
-	return `agent: beacon
-version: ` + version + `
-kind: daemon
-run:
-  command: beacon
-  args: ["-listen", "127.0.0.1:${label.port}", "-version", "${version}"]
-  takeover: overlap
-  ready: {notify: true, timeout: 10s, soak: 100ms}
-  stop_timeout: 5s
-`
+// twoVersions creates the agent beacon with versions 1.0.0 and 2.0.0.
+func twoVersions(ctx context.Context, w *world) error {
+	return versions(ctx, w, quick("1.0.0"), quick("2.0.0"))
+}
+
+// quick is a version that loses no time on purpose.
+func quick(version string) sample.Version {
+	return sample.Version{Version: version, Ready: "10s", Soak: "100ms", Stop: "5s"}
 }

@@ -22,24 +22,11 @@ import (
 // measureLatency measures from the publishing of an intent until the document that
 // carries it out can be read, on an unloaded system, as the executor would: at its bell.
 func measureLatency(ctx context.Context, s settings) (_ []figure, err error) {
-	w, err := newWorld(ctx, s, false)
+	w, server, err := oneServer(ctx, s, quick("1.0.0"), quick("2.0.0"))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	if err := twoVersions(ctx, w); err != nil {
-		return nil, err
-	}
-	server, err := w.AddServer(ctx, "alpha")
-	if err != nil {
-		return nil, err
-	}
-	if err := waitOnline(ctx, w, 1); err != nil {
-		return nil, err
-	}
-	if _, err := w.CLI(ctx, "install", "beacon@1.0.0", "--on", "alpha"); err != nil {
-		return nil, err
-	}
 	l := &latency{server: server.Name}
 	if l.operator, err = w.operator(); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // Command bench measures what Garrison costs, each figure beside a bare limit measured
 // in the same run on the same machine; see README.md for what each means.
 //
-//	bench --bin DIR [--only append,fold,start,latency,footprint,query,upgrade] [--quick]
+//	bench --bin DIR [--only append,fold,latency,footprint,query,upgrade,image,steps,undo] [--quick]
 //
 // It judges nothing and ends with 0 when everything could be measured.
 package main
@@ -48,6 +48,7 @@ func (s settings) scaled(n int) int {
 var measurements = []measurement{
 	{"append", measureAppend}, {"fold", measureFold}, {"latency", measureLatency},
 	{"footprint", measureFootprint}, {"query", measureQuery}, {"upgrade", measureUpgrade},
+	{"image", measureImage}, {"steps", measureSteps}, {"undo", measureUndo},
 }
 
 func main() {
@@ -65,11 +66,12 @@ func main() {
 }
 
 func run(ctx context.Context, s settings, only string) error {
+	chosen, err := choose(only)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("%-52s %-26s %-34s %-7s %s\n", "FIGURE", "MEASURED", "BESIDE", "RATIO", "AIM")
-	for _, m := range measurements {
-		if only != "" && !slices.Contains(strings.Split(only, ","), m.name) {
-			continue
-		}
+	for _, m := range chosen {
 		figures, err := m.run(ctx, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
@@ -79,6 +81,28 @@ func run(ctx context.Context, s settings, only string) error {
 		}
 	}
 	return nil
+}
+
+// choose gives the measurements of a comma-separated list, in its order; all without one.
+func choose(only string) (chosen []measurement, err error) {
+	if only == "" {
+		return measurements, nil
+	}
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no measurement %q; there are %s", name, strings.Join(names(), ", "))
+		}
+		chosen = append(chosen, measurements[i])
+	}
+	return chosen, nil
+}
+
+func names() (out []string) {
+	for _, m := range measurements {
+		out = append(out, m.name)
+	}
+	return out
 }
 
 // ratio prints ours against the limit.

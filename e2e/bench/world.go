@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -37,6 +38,35 @@ func newWorld(ctx context.Context, s settings, busOnly bool) (*world, error) {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
+}
+
+// oneServer starts everything, with one server that is online. The first of the versions
+// of beacon, when there are any, is on it.
+func oneServer(ctx context.Context, s settings, of ...sample.Version) (*world, *fleet.Server, error) {
+	w, err := newWorld(ctx, s, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := w.oneServer(ctx, of)
+	if err != nil {
+		return nil, nil, errors.Join(err, w.close())
+	}
+	return w, server, nil
+}
+
+func (w *world) oneServer(ctx context.Context, of []sample.Version) (*fleet.Server, error) {
+	server, err := w.AddServer(ctx, "alpha")
+	if err != nil {
+		return nil, err
+	}
+	if err := waitOnline(ctx, w, 1); err != nil || len(of) == 0 {
+		return server, err
+	}
+	if err := versions(ctx, w, of...); err != nil {
+		return nil, err
+	}
+	_, err = w.CLI(ctx, "install", sample.Agent+"@"+of[0].Version, "--on", server.Name)
+	return server, err
 }
 
 func (w *world) close() error { return errors.Join(w.Close(), os.RemoveAll(w.Dir)) }

@@ -26,6 +26,13 @@ type Process struct {
 	err  error
 }
 
+// AddArgs adds arguments, from the next start on.
+func (p *Process) AddArgs(args ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.args = append(p.args, args...)
+}
+
 // Start starts the program; its output goes behind what is in its log.
 func (p *Process) Start() error {
 	p.mu.Lock()

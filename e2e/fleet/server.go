@@ -36,14 +36,20 @@ func (f *Fleet) AddServer(ctx context.Context, name string, labels ...string) (*
 
 // JoinServer is AddServer without the start of the executor.
 func (f *Fleet) JoinServer(ctx context.Context, name string, labels ...string) (*Server, error) {
+	var args []string
+	for _, l := range labels {
+		args = append(args, "--label", l)
+	}
+	return f.EnrollServer(ctx, name, args...)
+}
+
+// EnrollServer is JoinServer with flags for garrison server enroll.
+func (f *Fleet) EnrollServer(ctx context.Context, name string, flags ...string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"server", "enroll", name, "--label", "port=" + strconv.Itoa(port)}
-	for _, l := range labels {
-		args = append(args, "--label", l)
-	}
+	args := append([]string{"server", "enroll", name, "--label", "port=" + strconv.Itoa(port)}, flags...)
 	token, err := f.CLI(ctx, args...)
 	if err != nil {
 		return nil, err

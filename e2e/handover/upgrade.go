@@ -3,10 +3,9 @@ package handover
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
 // Versions are the two between which an agent goes back and forth.
@@ -18,50 +17,11 @@ type Way struct {
 	Itself   bool   // each version opens its socket by itself, to see what that loses
 }
 
-const recipe = `agent: beacon
-version: %s
-kind: daemon
-description: says its version over HTTP
-run:
-  command: beacon
-  args: ["-version", "${version}", "-listen", "127.0.0.1:${label.port}"]
-  takeover: %s
-  ready: {notify: true, timeout: 10s, soak: 100ms}
-  stop_timeout: 10s
-`
-
-const socket = `  sockets: [{name: http, listen: "127.0.0.1:${label.port}"}]
-`
-
-func (w Way) recipe(version string) []byte {
-	out := fmt.Appendf(nil, recipe, version, w.Takeover)
-	if !w.Itself {
-		out = append(out, socket...)
-	}
-	return out
-}
-
 // Prepare imports both versions of beacon. The agent must be known.
 func Prepare(ctx context.Context, f *fleet.Fleet, w Way) error {
-	program, err := os.ReadFile(filepath.Join(f.Bin, "beacon"))
-	if err != nil {
-		return fmt.Errorf("read the agent's program (make builds it): %w", err)
-	}
 	for _, version := range Versions {
-		dir := filepath.Join(f.Dir, "handover-"+version)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "beacon"), program, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "garrison.yaml"), w.recipe(version), 0o600); err != nil {
-			return err
-		}
-		if _, err := f.CLI(ctx, "image", "build", dir, "-o", dir+".gimg"); err != nil {
-			return err
-		}
-		if _, err := f.CLI(ctx, "image", "import", dir+".gimg", "--activate"); err != nil {
+		v := sample.Version{Version: version, Takeover: w.Takeover, Socket: !w.Itself, Ready: "10s", Soak: "100ms", Stop: "10s"}
+		if err := sample.Import(ctx, f.CLI, f.Bin, f.Dir, v); err != nil {
 			return err
 		}
 	}

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
 // agent is what the demo installs, in two versions.
@@ -24,7 +24,7 @@ func agentNamed(name, bin string) (agent, error) {
 		return agent{
 			name: "beacon", versions: [2]string{"1.0.0", "2.0.0"},
 			prepare: func(dir, version string) error {
-				return fill(dir, filepath.Join(bin, "beacon"), "beacon", beaconRecipe(version))
+				return sample.Version{Version: version, Ready: "10s", Soak: "300ms", Stop: "5s"}.Fill(bin, dir)
 			},
 			version: func(ctx context.Context, s *fleet.Server) (string, error) { return s.Get(ctx, "/") },
 		}, nil
@@ -32,26 +32,12 @@ func agentNamed(name, bin string) (agent, error) {
 		return agent{
 			name: "node-exporter", versions: [2]string{"1.9.1", "1.10.2"},
 			prepare: func(dir, version string) error {
-				return fill(dir, filepath.Join(bin, "node_exporter-"+version), "node_exporter", exporterRecipe(version))
+				return sample.Fill(dir, filepath.Join(bin, "node_exporter-"+version), "node_exporter", exporterRecipe(version))
 			},
 			version: scrapedVersion,
 		}, nil
 	}
 	return agent{}, fmt.Errorf("there is no agent %q to show (want beacon or node_exporter)", name)
-}
-
-func beaconRecipe(version string) string {
-	return `agent: beacon
-version: ` + version + `
-kind: daemon
-description: says its version over HTTP
-run:
-  command: beacon
-  args: ["-listen", "127.0.0.1:${label.port}", "-version", "${version}"]
-  takeover: overlap
-  ready: {notify: true, timeout: 10s, soak: 300ms}
-  stop_timeout: 5s
-`
 }
 
 func exporterRecipe(version string) string {
@@ -82,19 +68,4 @@ func scrapedVersion(ctx context.Context, s *fleet.Server) (string, error) {
 		return "", fmt.Errorf("the metrics of %s hold no version of the exporter", s.Name)
 	}
 	return version, nil
-}
-
-// fill makes a directory with a program and a recipe.
-func fill(dir, program, as, recipe string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return fmt.Errorf("read the agent's program (make builds it): %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, as), data, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe), 0o600)
 }

@@ -1,0 +1,206 @@
+package e2e_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+// shown is what the CLI shows of a server's strangers.
+type shown struct {
+	Found []struct{ Agent, Trace, Version, Path, Since string }
+}
+
+func (w *world) found(server string) (s shown) {
+	w.t.Helper()
+	if err := json.Unmarshal([]byte(w.ok("server", "show", server, "-o", "json")), &s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// tells waits until the CLI shows so many on a server, and gives how long that took.
+func (w *world) tells(server string, want int) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	w.eventually(fmt.Sprintf("%d are found on %s", want, server), func() error {
+		if have := w.found(server); len(have.Found) != want {
+			return fmt.Errorf("found %v", have)
+		}
+		listed := w.ok("server", "list", "--found", "-o", "name")
+		if (strings.TrimSpace(listed) == server) != (want > 0) {
+			return fmt.Errorf("listed %q", listed)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	w.t.Logf("%d found after %s", want, took.Round(time.Millisecond))
+	return took
+}
+
+// lists counts the facts about what was found, by server.
+func (w *world) lists() (n int) {
+	for _, f := range w.facts() {
+		if _, ok := f.Body.(*serverv1.AgentsFound); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// image1 gives the directory of version 1.0.0 on a server: the one that is not current.
+func image1(t *testing.T, s *fleet.Server) string {
+	t.Helper()
+	current, err := filepath.EvalSymlinks(filepath.Join(s.Root, "agents", "beacon", "current"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := os.ReadDir(filepath.Dir(current))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(images, func(d os.DirEntry) bool {
+		_, err := hex.DecodeString(d.Name())
+		return err == nil && d.Name() != filepath.Base(current)
+	})
+	if i < 0 {
+		t.Fatalf("no other image in %v", images)
+	}
+	return filepath.Join(s.Root, "images", images[i].Name())
+}
+
+// What somebody puts on a server is shown while it is there, is never touched, and is two
+// facts: it came, and it went.
+func TestALinkThatSomebodyMadeIsFoundAndNotTouched(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
+	w.converges("2.0.0")
+	if n := w.lists(); n != 0 {
+		t.Errorf("%d lists of what was found, and nothing was there", n)
+	}
+	alpha := w.servers[0]
+	old := filepath.Join(alpha.Root, "agents", "old-agent")
+	if err := os.MkdirAll(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(old, "current")
+	if err := os.Symlink(filepath.Join("..", "..", "images", filepath.Base(image1(t, alpha))), link); err != nil {
+		t.Fatal(err)
+	}
+
+	if took := w.tells("alpha", 1); took > 15*time.Second {
+		t.Errorf("shown after %s", took)
+	}
+	if f := w.found("alpha").Found[0]; f.Agent != "old-agent" || f.Trace != "TRACE_LINK" || f.Version != "1.0.0" || f.Path != "agents/old-agent/current" || f.Since == "" {
+		t.Errorf("shown as %v", f)
+	}
+	if out := w.ok("explain", "alpha"); !strings.Contains(out, "FOUND_LINK") || !strings.Contains(out, "rm agents/old-agent/current") {
+		t.Errorf("explained as:\n%s", out)
+	}
+	w.ok("server", "refresh", "alpha")
+	w.ok("up", "beacon@1.0.0", "--on", "all", "--yes")
+	w.converges("1.0.0")
+	if err := alpha.Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := alpha.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.converges("1.0.0")
+	w.tells("alpha", 1)
+	if _, err := os.Readlink(link); err != nil {
+		t.Errorf("the link was touched: %v", err)
+	}
+
+	if err := os.RemoveAll(old); err != nil {
+		t.Fatal(err)
+	}
+	w.tells("alpha", 0)
+	if n := w.lists(); n != 2 {
+		t.Errorf("%d facts of one that came and went", n)
+	}
+	w.holds()
+	w.equalViews()
+}
+
+func TestAProcessThatSomebodyStartedIsFoundAndNotTouched(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
+	w.converges("2.0.0")
+	alpha := w.servers[0]
+	var started []*exec.Cmd
+	for range 3 {
+		c := exec.Command(filepath.Join(image1(t, alpha), "beacon"), "-listen", "127.0.0.1:0", "-version", "by-hand")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		started = append(started, c)
+	}
+	w.tells("alpha", 1)
+	if f := w.found("alpha").Found[0]; f.Agent != "beacon" || f.Trace != "TRACE_PROCESS" || f.Version != "1.0.0" {
+		t.Errorf("shown as %v", f)
+	}
+	// A process more or less is no news.
+	_ = started[0].Process.Kill()
+	_ = started[0].Wait()
+	w.ok("server", "refresh", "alpha")
+	for _, c := range started[1:] {
+		if err := c.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Errorf("process %d was touched: %v", c.Process.Pid, err)
+		}
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}
+	w.tells("alpha", 0)
+	w.converges("2.0.0")
+	if n := w.lists(); n != 2 {
+		t.Errorf("%d facts of one that came and went", n)
+	}
+	w.holds()
+	w.equalViews()
+}
+
+// A server is decommissioned with what is not ours on it: that stays, and is counted.
+func TestWhatWasFoundOutlivesTheServer(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	alpha := w.servers[0]
+	link := filepath.Join(alpha.Root, "agents", "old-agent", "current")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/usr", link); err != nil {
+		t.Fatal(err)
+	}
+	w.tells("alpha", 1)
+	w.ok("server", "decommission", "alpha", "--yes")
+	w.eventually("its last receipt is recorded", func() error { return w.says(`"leftPaths"`, "server", "show", "alpha", "-o", "json") })
+	if f := w.found("alpha").Found; len(f) != 0 {
+		t.Errorf("a dead server has %v", f)
+	}
+	w.eventually("its executor has ended", func() error { return nothingAt(filepath.Join(alpha.Root, "executor", "journal.db")) })
+	if target, err := os.Readlink(link); err != nil || target != "/usr" {
+		t.Errorf("the link was touched: %s, %v", target, err)
+	}
+	w.servers = nil
+	w.holds()
+	w.equalViews()
+}
