@@ -119,17 +119,48 @@ bench: build ## measure the figures of e2e/bench/README.md
 
 KILLS ?= 1000
 CUTS ?= 200
+WITHIN ?=
 
 .PHONY: crash
-crash: ## kill an executor KILLS times in each operation, and cut the power CUTS times; print what was left
+crash: ## kill an executor KILLS times in each operation, its own replacement too, and cut the power CUTS times; print what was left; WITHIN=20m for as many as there is time for in each test
 	@mkdir -p $(BIN)
-	@cd services/executor/internal/engine && go test -c -o $(BIN)/crash.test . && \
-	  GARRISON_KILLS=$(KILLS) GARRISON_CUTS=$(CUTS) $(BIN)/crash.test -test.timeout 4h -test.run 'AtAnyInstant'
+	@services/executor/crash.sh $(BIN) $(KILLS) $(CUTS) $(WITHIN)
+
+.PHONY: slow-disk
+slow-disk: ## upgrade an agent on a disk that is slowed down to 2 MB/s; needs root and the blkio controller
+	cd services/executor && GARRISON_SLOW_DISK=1 go test -count=1 -timeout 2m -v -run 'OnASlowDisk' ./internal/engine
 
 .PHONY: crash-seeds
 crash-seeds: ## put one bug after another into the executor; count which the crash tests catch
 	@mkdir -p $(BIN)
 	@services/executor/crash-seeds.sh $(BIN)
+
+SELF ?=
+KEY ?=
+
+.PHONY: self-image
+self-image: build ## build an image that brings servers' executors to this source: SELF=1.2.3 is its version; KEY=FILE signs it
+	@test -n "$(SELF)" || { echo "say the version: make self-image SELF=1.2.3"; exit 2; }
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && cp deploy/executor/garrison.yaml $$d/ && \
+	  go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(SELF)" -o $$d/executor $(executor.src) && \
+	  $(BIN)/garrison image build $$d --version $(SELF) $(if $(KEY),--key $(KEY)) -o $(BIN)/executor-$(SELF).gimg
+
+SYSTEMD_BENCH := $(BIN)/systemd
+
+.PHONY: systemd-test
+systemd-test: ## run the engine's tests with agents as services of real systemd, and the executor as its unit, started here in namespaces; needs root, systemd and dbus. RUN=regexp for some
+	@mkdir -p $(SYSTEMD_BENCH)
+	@go test -c -o $(SYSTEMD_BENCH)/engine.test ./services/executor/internal/engine
+	@go test -c -o $(SYSTEMD_BENCH)/executor.test ./services/executor
+	@$(BUILD) -o $(SYSTEMD_BENCH)/agent ./services/executor/internal/engine/testdata/agent
+	@$(BUILD) -o $(SYSTEMD_BENCH)/self ./services/executor/testdata/self
+	@$(foreach v,1.0.0 2.0.0 3.0.0,$(BUILD) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(v)" -o $(SYSTEMD_BENCH)/executor-$(v) $(executor.src) &&) true
+	@cp deploy/systemd/garrison-executor.service $(SYSTEMD_BENCH)/
+	@cd $(SYSTEMD_BENCH) && $(CURDIR)/services/executor/systemd-test.sh 600 '\
+	  install -D executor-1.0.0 /usr-local/executor; sed "s:/usr/local/bin/executor:/usr-local/executor:" garrison-executor.service > /run/systemd/system/garrison-executor.service && \
+	  systemd-analyze verify --man=no /run/systemd/system/garrison-executor.service && \
+	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 480s -test.run "$(or $(RUN),.)" && \
+	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 100s -test.run "$(or $(RUN),TheUnit)"'
 
 .PHONY: images
 images: build ## build the container images, from scratch and our own static binaries
