@@ -226,7 +226,9 @@ func (e *Engine) loop(ctx context.Context) error {
 			err = e.sayAgents("", false)
 		case <-check.C:
 			e.checkHealth(looks)
-			err = e.converge(ctx)
+			if _, err = e.emptyTrash(); err == nil {
+				err = e.converge(ctx)
+			}
 		case <-e.checked:
 			e.checking = false
 			err = e.sayAgents("", false)
@@ -274,9 +276,6 @@ func (e *Engine) take(ctx context.Context, d *desiredv1.Document) error {
 	e.document = d
 	if err := e.sweepUnasked(); err != nil {
 		e.cfg.Log.Warn().Err(err).Msg("images not swept")
-	}
-	if _, err := e.emptyTrash(); err != nil {
-		return err
 	}
 	if err := e.repeatEnds(); err != nil {
 		return err

@@ -122,8 +122,13 @@ func TestABurstOfChangesIsToldInFewListsAndEachEndInItsPlace(t *testing.T) {
 	}
 }
 
-// said is how many reports were ever said.
+// said is how many reports were ever said. It waits until what the machine is was said at
+// the start: that is read beside everything else, and is counted by nobody.
 func (r *running) said() (last uint64) {
+	r.t.Helper()
+	r.eventually("what the machine is was reported", func() bool {
+		return slices.ContainsFunc(r.reports(), func(rep *reportv1.Report) bool { return rep.GetSysinfo() != nil })
+	})
 	for _, rep := range r.reports() {
 		last = max(last, rep.GetSequence())
 	}

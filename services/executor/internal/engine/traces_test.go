@@ -38,6 +38,17 @@ func (r *running) unexplained() (out []*reportv1.Found) {
 	return out
 }
 
+// lastList gives what was last reported to be there.
+func (r *running) lastList() (last *reportv1.AgentsReport) {
+	r.t.Helper()
+	for _, rep := range r.reports() {
+		if list := rep.GetAgents(); list != nil {
+			last = list
+		}
+	}
+	return last
+}
+
 // linkByHand puts a link below agents/ as somebody might.
 func (b *workbench) linkByHand(agent, target string) {
 	b.t.Helper()
@@ -239,8 +250,7 @@ func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
 			if _, err := r.Status(); err != nil {
 				t.Fatal(err)
 			}
-			reports := r.reports()
-			return len(reports[len(reports)-1].GetAgents().GetAgents()) == want
+			return len(r.lastList().GetAgents()) == want
 		})
 	}
 	b.linkByHand("old-agent", "/usr")
