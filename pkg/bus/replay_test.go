@@ -51,3 +51,40 @@ func TestReplayEndsAtAGapInsteadOfPassingItOver(t *testing.T) {
 		t.Errorf("from 1: %v and no error, though 1 is missing", got)
 	}
 }
+
+// What follows a stream begins anew when the bus is back. The replay that was under way
+// must end then, whatever its consumer makes of the bus at that moment.
+func TestAReplayEndsWhenItIsToldToAsTheBusComesBack(t *testing.T) {
+	b := bustest.Start(t)
+	c := b.Dial(t, "test")
+	back := make(chan struct{}, 1)
+	c.OnBack(func() { back <- struct{}{} })
+	for range 3 {
+		var ended []chan struct{}
+		var cancels []context.CancelFunc
+		for range 40 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			end := make(chan struct{})
+			go func() {
+				defer close(end)
+				_ = c.Replay(ctx, topology.Ledger, 1, func([]bus.Message) error { return nil }) // the bus may be gone before it has begun
+			}()
+			ended, cancels = append(ended, end), append(cancels, cancel)
+		}
+		time.Sleep(50 * time.Millisecond) // they wait for messages
+		b.Restart(t, func(string) {})
+		<-back
+		for _, cancel := range cancels { // one is hit at the worst moment
+			cancel()
+			time.Sleep(200 * time.Microsecond)
+		}
+		for n, end := range ended {
+			select {
+			case <-end:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("number %d has not ended 10 s after it was told to", n)
+			}
+		}
+	}
+}

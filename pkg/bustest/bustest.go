@@ -154,7 +154,7 @@ func (b *Bus) Writer(t testing.TB, c *bus.Conn) *bus.Writer {
 	return w
 }
 
-// Go runs f until the test ends, and fails the test if f does.
+// Go runs f until the test ends, and fails the test if f does, or does not end when told to.
 func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -167,8 +167,13 @@ func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 		}
 		stopped = true
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("ended with: %v", err)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("ended with: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("not ended a minute after it was told to")
 		}
 	}
 	t.Cleanup(stop)
