@@ -114,7 +114,7 @@ func (s *session) eventsCommand() *cobra.Command {
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with new facts until Ctrl-C")
 	c.Flags().Var(valueOf(&f.since, s.parseSince, func(time.Time) string { return "" }), "since", "only facts since a `TIME` (RFC 3339) or for so long (10m, 2h)")
 	textVar(c.Flags(), &f.noun, "noun", oneOf("noun", nouns()), "only facts about this `NOUN`: "+strings.Join(nouns(), ", "))
-	textVar(c.Flags(), &f.id, "id", said("id"), "only facts whose key or request has this `ID` or name; eight characters from an id's start or end are enough")
+	textVar(c.Flags(), &f.id, "id", said("id"), "only facts whose key or request has this `ID`, the name of an agent or of a server; eight characters from an id's start or end are enough")
 	limitVar(c.Flags(), &f.limit, "limit", 0, "with --since or --cursor the first, otherwise the last this many `FACTS`, or all")
 	c.Flags().Var(valueOf(&f.from, parseSequence, func(uint64) string { return "" }), "cursor", "begin at this `SEQUENCE`")
 	return c
@@ -124,7 +124,7 @@ func (s *session) eventsCommand() *cobra.Command {
 type reader struct {
 	conn   *bus.Conn
 	filter string
-	id     string
+	ids    []string // only facts with one of them, or all
 	next   uint64
 }
 
@@ -136,7 +136,7 @@ func (s *session) events(ctx context.Context, f eventFlags) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{conn: conn, filter: "garrison.ledger.>", id: f.id, next: 1}
+	r := &reader{conn: conn, filter: "garrison.ledger.>", ids: s.idsOf(ctx, f.id), next: 1}
 	if f.noun != "" {
 		r.filter = ledger.NounSubject(ledger.Noun(f.noun))
 	}
@@ -158,6 +158,26 @@ func (s *session) readError(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// idsOf gives what a fact may bear that a person asks for by an id or a name. Facts are about
+// a server by its id, and the registry knows its name; without it the ledger can still be read.
+func (s *session) idsOf(ctx context.Context, given string) []string {
+	if given == "" {
+		return nil
+	}
+	ids := []string{given}
+	if ident.IsUUID(given) || ident.CheckHostname("server", given) != nil {
+		return ids
+	}
+	found, err := s.getServer(ctx, given)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		s.say("%s is not looked for as the name of a server: %v", given, err)
+	}
+	if found.GetName() == given {
+		ids = append(ids, found.GetId())
+	}
+	return ids
 }
 
 // nouns lists what facts are about.
@@ -254,7 +274,7 @@ func (r *reader) read(ctx context.Context, f func([]event) (more bool, err error
 		var events []event
 		for _, m := range messages {
 			r.next = m.Sequence + 1
-			if e := eventOf(m); e.matches(r.id) {
+			if e := eventOf(m); e.matches(r.ids) {
 				events = append(events, e)
 			}
 		}
@@ -301,10 +321,13 @@ func (s *session) follow(ctx context.Context, r *reader, p *eventPrinter) error 
 // leastOfID is how much of an id must be given to find it: what tables show of one.
 const leastOfID = 8
 
-// matches says whether an id or a name is a part of the fact's key, or its request. The
-// start or the end of an id is enough, as tables show it.
-func (e event) matches(id string) bool {
-	if id == "" || e.Key == id {
+// matches says whether the fact has one of the ids, if there are any.
+func (e event) matches(ids []string) bool { return len(ids) == 0 || slices.ContainsFunc(ids, e.has) }
+
+// has says whether an id or a name is a part of the fact's key, or its request. The start
+// or the end of an id is enough, as tables show it.
+func (e event) has(id string) bool {
+	if e.Key == id {
 		return true
 	}
 	if first, rest, ok := strings.Cut(id, "."); ok && strings.HasPrefix(first, "…") { // …000000000001.beacon
