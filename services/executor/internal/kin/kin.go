@@ -52,17 +52,29 @@ func Of(token string) (pids []int, err error) {
 	return pids, nil
 }
 
+// becomesWithin bounds the waits for a process that becomes another program: each is twice
+// the one before, and this is the longest.
+const becomesWithin = 8 * time.Millisecond
+
+// carries says whether a process carries a token. One that becomes another program shows no
+// environment for a moment, or a part of it, and is looked at again.
 func carries(pid int, token string) bool {
 	if started, ok := StartTime(pid); !ok || started < earliest(token) {
 		return false
 	}
 	want := []byte(Mark(token))
-	for v := range bytes.SplitSeq(environ(pid), []byte{0}) {
-		if bytes.Equal(v, want) {
-			return true
+	for wait := lookOften; ; wait *= 2 {
+		env := environ(pid)
+		for v := range bytes.SplitSeq(env, []byte{0}) {
+			if bytes.Equal(v, want) {
+				return true
+			}
 		}
+		if wait > becomesWithin || !torn(pid, env) {
+			return false
+		}
+		time.Sleep(wait)
 	}
-	return false
 }
 
 // Signal sends a signal to the processes that carry a token, but for some, and gives how

@@ -89,3 +89,21 @@ func TestWhoIsLeftOutGetsNoSignal(t *testing.T) {
 		t.Errorf("%d signalled: %v", n, err)
 	}
 }
+
+// While a process becomes another program, the kernel shows none of its environment for a moment.
+func TestWhatBecomesAnotherProgramAllTheTimeIsFoundAndEnded(t *testing.T) {
+	again := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(again, []byte("#!/bin/sh\n: >up\nexec \"$0\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		token := kin.NewToken()
+		_, cmd := start(t, token, "exec "+again)
+		if err := kin.End(token, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if alive(t, cmd.Process.Pid) {
+			t.Fatal("it was taken for one that does not carry the token")
+		}
+	}
+}

@@ -64,9 +64,10 @@ func (r *reader) answers() bool {
 	}
 }
 
-// environ gives the environment that a process has now, entries and their zeros. The kernel
-// waits for a process that is changing its memory, and that one may wait for a disk for ever;
-// then there is none, and nobody asks again until the kernel has answered.
+// environ gives the environment that a process has now, entries and their zeros; nil when it
+// cannot be read. The kernel waits for a process that is changing its memory, and that one
+// may wait for a disk for ever; then there is none, and nobody asks again until the kernel
+// has answered.
 func environ(pid int) []byte {
 	for {
 		r := &reader{began: time.Now(), done: make(chan struct{})}
@@ -85,7 +86,21 @@ func environ(pid int) []byte {
 }
 
 func (r *reader) read(pid int) {
-	r.data, _ = os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ")) // none when it ended, or is another user's and so not ours
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err == nil { // otherwise it ended, or is another user's and so not ours
+		r.data = data
+	}
 	readers.Delete(pid)
 	close(r.done)
+}
+
+// torn says whether an environment may have been read while its process became another
+// program: there is none, or it does not end with a zero. Kernel threads, and who is about
+// to end, have no program either.
+func torn(pid int, env []byte) bool {
+	if env == nil || len(env) > 0 && env[len(env)-1] == 0 {
+		return false
+	}
+	_, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+	return err == nil
 }
