@@ -349,3 +349,37 @@ func TestAProgramBesideAnAgentHasTheAgentsRights(t *testing.T) {
 		t.Errorf("it said %q: %v", got, err)
 	}
 }
+
+// An image may give its agent an hour to end. Whoever asks how it is, as the loop of the
+// engine does, is not kept waiting for that.
+func TestAUnitIsAskedHowItIsWhileItsProcessTakesLongToEnd(t *testing.T) {
+	s := shell(t, `trap "echo >asked" TERM; : >up; while :; do sleep 0.05; done`)
+	s.StopTimeout = 5 * time.Second
+	u := startable(t, s)
+	pid := begin(t, u)
+	there := func(name string) func() bool {
+		return func() bool { _, err := os.Stat(filepath.Join(s.Dir, name)); return err == nil }
+	}
+	eventually(t, "it is up", there("up"))
+	stopped := make(chan error, 1)
+	go func() { stopped <- u.Stop() }()
+	eventually(t, "it was told to end", there("asked"))
+	began := time.Now()
+	if is := u.Status(); is.Pid != pid {
+		t.Errorf("it runs as %d, want %d", is.Pid, pid)
+	}
+	select {
+	case <-u.Exited():
+		t.Error("it counts as ended")
+	default:
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the answer took %s", took)
+	}
+	if err := u.Stop(); err != nil { // waits for the one before
+		t.Error(err)
+	}
+	if err := <-stopped; err != nil || runs(pid) || u.Status().Pid != 0 {
+		t.Errorf("it runs: %v: %v", runs(pid), err)
+	}
+}

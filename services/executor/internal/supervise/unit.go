@@ -45,7 +45,9 @@ type unit struct {
 
 	keeper Keeper
 
-	mu     sync.Mutex
+	changing sync.Mutex // held by a start and a stop, which may take as long as the process does to end
+
+	mu     sync.Mutex // held to look, and never for long: whoever asks how it is must not wait
 	proc   *process
 	status Status
 }
@@ -58,12 +60,17 @@ func newUnit(s Spec, p Policy, log zerolog.Logger, changed func()) *unit {
 // Start starts the process, or takes over the one that an earlier executor started. It
 // is not restarted when it ends, until Keep.
 func (u *unit) Start() (adopted bool, err error) {
+	u.changing.Lock()
+	defer u.changing.Unlock()
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.alive() {
+	runs := u.alive()
+	u.mu.Unlock()
+	if runs {
 		return true, nil
 	}
 	p, adopted, err := open(u.spec, u.log)
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if p != nil {
 		u.proc = p
 		go u.policy.BoundOutput(u.spec.Output, p.exited, u.log)
@@ -117,8 +124,8 @@ func (u *unit) Signal(s syscall.Signal) error {
 
 // SetEnv replaces the environment of the next start.
 func (u *unit) SetEnv(env []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.changing.Lock()
+	defer u.changing.Unlock()
 	u.spec.Env = env
 }
 
@@ -148,36 +155,47 @@ func (u *unit) Leave() { u.keeper.Leave() }
 // Stop ends the process for good and deletes its record.
 func (u *unit) Stop() error {
 	u.Leave()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if err := u.find(); err != nil {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	p, err := u.find()
+	if err != nil {
 		return err
 	}
-	if u.proc != nil {
-		if err := u.proc.stop(u.spec.StopTimeout); err != nil {
+	if p != nil {
+		if err := p.stop(u.spec.StopTimeout); err != nil {
 			return fmt.Errorf("stop %s: %w", u.spec.Name, err)
 		}
 	}
-	u.proc, u.status = nil, Status{}
+	u.setProcess(nil, Status{})
 	return removeRecord(u.spec.Record)
 }
 
-// find takes over a process that runs and was not looked for yet.
-func (u *unit) find() error {
-	if u.proc != nil {
-		return nil
+// find gives the process, and takes over one that runs and was not looked for yet.
+func (u *unit) find() (*process, error) {
+	u.mu.Lock()
+	p := u.proc
+	u.mu.Unlock()
+	if p != nil {
+		return p, nil
 	}
 	r, ok, err := readRecord(u.spec.Record)
 	if !ok || err != nil {
-		return err
+		return nil, err
 	}
 	found, runs := r.find()
 	if !runs {
 		_, err := r.endRest(killWithin)
-		return err
+		return nil, err
 	}
-	u.proc = adopt(found)
-	return nil
+	p = adopt(found)
+	u.setProcess(p, Status{Pid: p.Pid, StartedAt: p.StartedAt})
+	return p, nil
+}
+
+func (u *unit) setProcess(p *process, s Status) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.proc, u.status = p, s
 }
 
 func (u *unit) keep(stop <-chan struct{}) {
