@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ const (
 	unitPath    = managerPath + "/unit/"
 	manager     = destination + ".Manager."
 
-	callWithin = 15 * time.Second // for one call: a loaded systemd is slow, a dead one is not waited for
+	connectWithin = 5 * time.Second
+	callWithin    = 15 * time.Second // for one call: a loaded systemd is slow, a dead one is not waited for
 )
 
 // bus is a connection to systemd over the system bus, made anew when it breaks.
@@ -33,12 +35,27 @@ func (b *bus) open() (*dbus.Conn, error) {
 	if b.conn != nil && b.conn.Connected() {
 		return b.conn, nil
 	}
-	conn, err := dbus.ConnectSystemBus()
+	conn, err := connect()
 	if err != nil {
 		return nil, fmt.Errorf("connect to the system bus: %w", err)
 	}
 	b.conn, b.held = conn, map[string]bool{}
 	return conn, nil
+}
+
+// connect connects, and gives up on a bus that takes the connection and does not answer: the
+// library waits for it for ever.
+func connect() (*dbus.Conn, error) {
+	ctx, cancel := context.WithCancelCause(context.Background()) // the connection ends with it
+	late := time.AfterFunc(connectWithin, func() { cancel(fmt.Errorf("no answer within %s", connectWithin)) })
+	conn, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
+	if late.Stop() && err == nil {
+		return conn, nil
+	}
+	if conn != nil {
+		_ = conn.Close()
+	}
+	return nil, cmp.Or(context.Cause(ctx), err)
 }
 
 func (b *bus) close() error {

@@ -31,7 +31,6 @@ func (i *invocation) alive() bool {
 // before we looked is followed too: then it has ended.
 func (u *unit) follow(s state) {
 	i := &invocation{id: s.invocation, pid: s.lastPid, startedAt: s.startedAt, exited: make(chan struct{})}
-	u.now = i
 	if s.pid != 0 {
 		i.pid = s.pid
 	}
@@ -39,6 +38,9 @@ func (u *unit) follow(s state) {
 		i.ready = make(chan struct{})
 		go u.awaitReady(i)
 	}
+	u.mu.Lock()
+	u.now = i
+	u.mu.Unlock()
 	go u.policy.BoundOutput(u.spec.Output, i.exited, u.log)
 	go func() {
 		u.await(i)

@@ -75,9 +75,9 @@ func (p *patience) next() (wait time.Duration, stuck bool) {
 func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
 	var looks patience
 	for {
-		u.mu.Lock()
+		u.changing.Lock()
 		adopted, err := u.adopt()
-		u.mu.Unlock()
+		u.changing.Unlock()
 		if adopted {
 			u.log.Info().Msg("agent restarted by systemd")
 			return true

@@ -25,7 +25,9 @@ type unit struct {
 
 	keeper supervise.Keeper
 
-	mu     sync.Mutex
+	changing sync.Mutex // held by a start and a stop, which may take as long as the service does to end
+
+	mu     sync.Mutex  // held to look, and never for long: whoever asks how it is must not wait
 	now    *invocation // the one that runs or ran last; nil when none was seen
 	status supervise.Status
 }
@@ -35,9 +37,9 @@ const startWithin = 30 * time.Second
 
 // Start starts the service, or takes over the one that runs.
 func (u *unit) Start() (adopted bool, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.now != nil && u.now.alive() {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	if i := u.last(); i != nil && i.alive() {
 		return true, nil
 	}
 	if adopted, err := u.adopt(); adopted || err != nil {
@@ -46,7 +48,14 @@ func (u *unit) Start() (adopted bool, err error) {
 	return false, errors.Join(u.before.Stop(), u.start())
 }
 
-// adopt takes over the service if its process runs.
+// last gives the invocation that runs or ran last, or nil.
+func (u *unit) last() *invocation {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.now
+}
+
+// adopt takes over the service if its process runs. It is called with changing held.
 func (u *unit) adopt() (bool, error) {
 	s, err := u.bus.state(u.name)
 	if err != nil || !s.runs() {
@@ -98,9 +107,11 @@ func (u *unit) create() error {
 		defer func() { _ = input.Close() }()
 	}
 	bursts := u.policy.CrashLoop
+	u.mu.Lock()
 	if u.status.CrashLoop {
 		bursts = 1
 	}
+	u.mu.Unlock()
 	settings, err := u.properties(input, bursts)
 	if err != nil {
 		return err
@@ -154,11 +165,13 @@ func (u *unit) started() (s state, err error) {
 // Stop ends the service and what it started.
 func (u *unit) Stop() error {
 	u.Leave()
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.changing.Lock()
+	defer u.changing.Unlock()
 	if err := errors.Join(u.bus.clear(u.name, u.spec.StopTimeout), u.before.Stop()); err != nil {
 		return fmt.Errorf("stop %s: %w", u.spec.Name, err)
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.now, u.status = nil, supervise.Status{}
 	return nil
 }
@@ -190,30 +203,27 @@ func (u *unit) Signal(s syscall.Signal) error { return u.bus.signal(u.name, int3
 
 // Exited is closed when the process that runs now has ended.
 func (u *unit) Exited() <-chan struct{} {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.now == nil {
+	i := u.last()
+	if i == nil {
 		ended := make(chan struct{})
 		close(ended)
 		return ended
 	}
-	return u.now.exited
+	return i.exited
 }
 
 // Ready is closed when the process that runs now said READY=1.
 func (u *unit) Ready() <-chan struct{} {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.now == nil {
-		return nil
+	if i := u.last(); i != nil {
+		return i.ready
 	}
-	return u.now.ready
+	return nil
 }
 
 // SetEnv replaces the environment of the next start of ours; systemd's starts have the one before.
 func (u *unit) SetEnv(env []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.changing.Lock()
+	defer u.changing.Unlock()
 	u.spec.Env = env
 }
 

@@ -1,0 +1,49 @@
+package systemd
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// A bus that takes connections and never answers, as one does that was stopped, holds
+// nobody up for ever; and meanwhile a unit says how it is.
+func TestABusThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bus")
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	s := &Supervisor{bus: &bus{}, direct: supervise.NewDirect(layout.Root(t.TempDir()), supervise.DefaultPolicy)}
+	u := s.unit(supervise.Spec{Agent: "agent", Image: "0197b5a0-0000-7000-8000-000000000001", Record: filepath.Join(t.TempDir(), "process.json")}, zerolog.Nop(), func() {})
+	stopped := make(chan error, 1)
+	go func() { stopped <- u.Stop() }()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	told := make(chan supervise.Status, 1)
+	go func() { told <- u.Status() }()
+	select {
+	case <-told:
+	case <-time.After(connectWithin / 2):
+		t.Error("it does not say how it is")
+	}
+	select {
+	case err := <-stopped:
+		if err == nil {
+			t.Error("it counts as stopped")
+		}
+	case <-time.After(3 * connectWithin):
+		t.Fatal("the bus is still waited for")
+	}
+}
