@@ -93,6 +93,8 @@ func (c *change) end() error {
 
 // endAll closes changes, and says first what is there after all of them.
 func (e *Engine) endAll(changes []*change) error {
+	e.saying.Lock()
+	defer e.saying.Unlock()
 	found, err := e.found()
 	if err != nil {
 		return err

@@ -76,6 +76,7 @@ type Engine struct {
 
 	reserving sync.Mutex // held while a change looks for room
 	keeping   sync.Mutex // held while kept versions are given up
+	saying    sync.Mutex // held from a look at the agents until it is said, so that the last one said is the newest
 
 	mu    sync.Mutex
 	units map[string]map[string]supervise.Unit // by agent and image id

@@ -36,6 +36,8 @@ func (e *Engine) agentsReport(found *reportv1.AgentsReport, generation uint64, t
 
 // sayAgents reports what is there if it differs from what was last said, or always.
 func (e *Engine) sayAgents(taskID string, always bool) error {
+	e.saying.Lock()
+	defer e.saying.Unlock()
 	found, err := e.found()
 	if err != nil {
 		return err
