@@ -38,14 +38,14 @@ func (e *Engine) recover(ctx context.Context) error {
 		e.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
 	}
 	e.regainSockets(instances, changes)
-	e.startAll(instances, changes)
+	e.startAll(ctx, instances, changes)
 	if e.cfg.Trial {
 		return nil // the one that tries this executor decides about changes and leftovers
 	}
-	var g errgroup.Group
+	g, within := errgroup.WithContext(ctx) // one that must stay open ends the others, as it ends the engine
 	g.SetLimit(Parallel)
 	for _, rec := range changes {
-		g.Go(func() error { return e.resume(ctx, rec) })
+		g.Go(func() error { return e.resume(within, rec) })
 	}
 	if err := g.Wait(); err != nil || ctx.Err() != nil {
 		return err
@@ -73,12 +73,15 @@ func (e *Engine) sweepUnfinished() error {
 }
 
 // startAll starts the agents of the inventory, by tier, except those that a change is
-// about to decide on.
-func (e *Engine) startAll(instances []*journal.Instance, changes []*journal.Change) {
+// about to decide on. Told to stop, it leaves the rest: each may take its time.
+func (e *Engine) startAll(ctx context.Context, instances []*journal.Instance, changes []*journal.Change) {
 	slices.SortStableFunc(instances, func(a, b *journal.Instance) int { return cmp.Compare(a.Tier, b.Tier) })
 	for _, i := range instances {
 		if slices.ContainsFunc(changes, func(c *journal.Change) bool { return c.Agent == i.Agent && c.Touched() }) {
 			continue
+		}
+		if ctx.Err() != nil && !e.cfg.StopAgents { // those that end with it must be known
+			return
 		}
 		if err := e.keepSide(sideOf(i)); err != nil {
 			e.cfg.Log.Error().Err(err).Str(logs.Agent, i.Agent).Msg("agent not started")

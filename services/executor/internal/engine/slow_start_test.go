@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// slowStart is a supervisor that takes its time for each start, as systemd does when its bus
+// does not answer.
+type slowStart struct {
+	supervise.Supervisor
+	started chan struct{} // told of each
+	goOn    chan struct{}
+	starts  atomic.Int32
+}
+
+func (s *slowStart) Unit(spec supervise.Spec, log zerolog.Logger, changed func()) supervise.Unit {
+	return slowUnit{s.Supervisor.Unit(spec, log, changed), s}
+}
+
+type slowUnit struct {
+	supervise.Unit
+	s *slowStart
+}
+
+func (u slowUnit) Start() (bool, error) {
+	u.s.starts.Add(1)
+	u.s.started <- struct{}{}
+	<-u.s.goOn
+	return u.Unit.Start()
+}
+
+func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
+	b := newBench(t)
+	first := b.run()
+	for _, agent := range []string{"a-agent", "b-agent", "c-agent"} {
+		outcome(t, first.do(b.want(b.image(agent, "1.0.0", "ready"))), good)
+	}
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s := &slowStart{started: make(chan struct{}, 9), goOn: make(chan struct{})}
+	r := b.run(func(c *Config) { s.Supervisor, c.Supervisor = c.Supervisor, s })
+	<-s.started
+	go func() {
+		time.Sleep(100 * time.Millisecond) // until it was told to stop
+		close(s.goOn)
+	}()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if n := s.starts.Load(); n != 1 {
+		t.Errorf("%d agents were started", n)
+	}
+}
