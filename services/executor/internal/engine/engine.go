@@ -181,6 +181,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 	defer e.leave()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // first: whatever is under way, the next start goes on with it
 	if err := e.recover(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -192,9 +194,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	close(e.ready)
 	e.cfg.FailPoint("recovered")
-	err := e.loop(ctx)
-	e.changes.Wait()
-	return err
+	return e.loop(ctx)
 }
 
 func (e *Engine) loop(ctx context.Context) error {
