@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,17 +27,53 @@ type Exec struct {
 }
 
 const (
-	execWithin = 10 * time.Second       // for one try
-	pipeWithin = 200 * time.Millisecond // for output that somebody still holds open when the program has ended
-	endWithin  = 2 * time.Second        // for what it left, after SIGKILL
-	maxOutput  = 1 << 10                // bytes of output that a reason quotes
+	execWithin  = 10 * time.Second       // for one try
+	pipeWithin  = 200 * time.Millisecond // for output that somebody still holds open when the program has ended
+	endWithin   = 2 * time.Second        // for what it left, after SIGKILL
+	letGoWithin = 2 * endWithin          // for the program itself, and what it left
+	maxOutput   = 1 << 10                // bytes of output that a reason quotes
 )
 
-// Run runs the program once. When it has ended, or ctx is done, its whole process group
+// Run runs the program once, and waits no longer for one that the kernel does not let go,
+// as it waits for a disk. That one is not run again before it has ended.
+func (e *Exec) Run(ctx context.Context) error {
+	name := strings.Join(append([]string{e.Dir, e.Path}, e.Args...), "\x00")
+	if _, is := stuck.Load(name); is {
+		return errors.New("the probe before still waits for the kernel")
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.run(ctx)
+		stuck.Delete(name)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(letGoWithin):
+	}
+	stuck.Store(name, true)
+	select {
+	case err := <-ended: // and may have been forgotten before
+		stuck.Delete(name)
+		return err
+	default:
+		return fmt.Errorf("the probe did not end in time, nor within %s after SIGKILL", letGoWithin)
+	}
+}
+
+// stuck are the programs for which nobody waits any more.
+var stuck sync.Map
+
+// run runs the program once. When it has ended, or ctx is done, its whole process group
 // is killed, and what left the group. What the kernel does not let go is no word about the
 // agent, so a program that passed has passed, and one that did not says it too. If the executor itself is killed, the kernel kills
 // the program.
-func (e *Exec) Run(ctx context.Context) error {
+func (e *Exec) run(ctx context.Context) error {
 	// The kernel sends Pdeathsig when the thread ends that started the program, so this
 	// goroutine keeps its thread until then.
 	runtime.LockOSThread()

@@ -110,6 +110,40 @@ func TestAProgramPassesThoughWhatItLeftCannotBeKilled(t *testing.T) {
 	}
 }
 
+// A probe that itself waits for a disk does not hold up whoever asks, whose other agents are
+// to be probed too, and is not started a second time beside the first.
+func TestAProgramThatCannotBeKilledHoldsNobodyUp(t *testing.T) {
+	if why := powercut.Unable(t); why != "" {
+		t.Skip(why)
+	}
+	disk := powercut.New(t, 16<<20)
+	disk.Freeze(t)
+	e := script(t, `echo $$ > self; echo once >> starts; echo x > `+filepath.Join(disk.Mount, "file"))
+	t.Cleanup(func() { disk.Thaw() })
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- probe.Spec{Exec: e}.Once(ctx) }()
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("it passed")
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("its try goes on")
+		}
+	}
+	if !alive(t, filepath.Join(e.Dir, "self")) {
+		t.Error("it did not hang")
+	}
+	if starts, err := os.ReadFile(filepath.Join(e.Dir, "starts")); err != nil || string(starts) != "once\n" {
+		t.Errorf("it was started %q: %v", starts, err)
+	}
+	disk.Thaw()
+	until(t, "it can be tried again", func() bool { return probe.Spec{Exec: e}.Once(t.Context()) == nil })
+}
+
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(2 * time.Millisecond) {
