@@ -239,6 +239,9 @@ func runOnce(s Spec, interrupted <-chan struct{}) error {
 	}
 	p, err := start(s, nil)
 	if err != nil {
+		if p != nil { // it runs, and could not be written down
+			err = errors.Join(err, p.stop(s.StopTimeout))
+		}
 		return err
 	}
 	select {

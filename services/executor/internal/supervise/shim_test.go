@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
 )
 
 func init() { Shim(os.Args) }
@@ -82,5 +85,31 @@ func TestAProgramThatCannotBeExecutedEndsAndSaysWhy(t *testing.T) {
 	said, _ := os.ReadFile(s.Output)
 	if how := u.Status().LastEnd; how != "exit status 126" || !strings.Contains(string(said), unix.ENOENT.Error()) {
 		t.Errorf("ended with %q, said %q", how, said)
+	}
+}
+
+// A set-up that was started and could not be written down, as on a full disk, must not run
+// on beside what follows, which may be the set-up of the version before.
+func TestASetUpThatCannotBeWrittenDownDoesNotRunOn(t *testing.T) {
+	s := withSockets(t, shell(t, "exec sleep 60"))
+	records := filepath.Join(s.Dir, "records")
+	if err := os.Mkdir(records, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Record = filepath.Join(records, "process.json")
+	give, token := s.Sockets, ""
+	s.Sockets = func() ([]string, []*os.File, error) {
+		r, _, err := readRecord(s.Record)
+		token = r.Token
+		if err := errors.Join(err, os.RemoveAll(records)); err != nil {
+			return nil, nil, err
+		}
+		return give()
+	}
+	if err := runOnce(s, nil); err == nil {
+		t.Error("it ended well, and nobody wrote it down")
+	}
+	if left, err := kin.Of(token); err != nil || token == "" || len(left) > 0 {
+		t.Errorf("%v run on: %v", left, err)
 	}
 }
