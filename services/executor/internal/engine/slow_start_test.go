@@ -7,6 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -57,4 +59,35 @@ func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
 	if n := s.starts.Load(); n != 1 {
 		t.Errorf("%d agents were started", n)
 	}
+}
+
+// An image may give its agent an hour to end; nothing else on the server waits for that.
+func TestAnAgentThatTakesLongToEndHoldsNothingElseUp(t *testing.T) {
+	b := newBench(t)
+	var ends atomic.Bool // the removal is under way
+	r := b.run(func(c *Config) {
+		c.CheckEvery = 50 * time.Millisecond
+		c.FailPoint = func(p string) {
+			if p == "begin switch" {
+				ends.Store(true)
+			}
+		}
+	})
+	slow := b.image("slow-agent", "1.0.0", "stubborn", func(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 6000 })
+	outcome(t, r.do(b.want(slow)), good)
+	ends.Store(false)
+	removal := b.unwant("slow-agent", instanceOf("slow-agent"))
+	r.offer()
+	r.eventually("it is told to end", ends.Load)
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
+	if _, err := r.Status(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Turn(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r.endedTask(removal) != nil {
+		t.Error("the other change waited for it, or it ended at once")
+	}
+	outcome(t, r.wait(removal), good)
 }
