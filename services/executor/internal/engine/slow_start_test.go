@@ -50,7 +50,7 @@ func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
 	r := b.run(func(c *Config) { s.Supervisor, c.Supervisor = c.Supervisor, s })
 	<-s.started
 	go func() {
-		time.Sleep(100 * time.Millisecond) // until it was told to stop
+		time.Sleep(500 * time.Millisecond) // until it was told to stop
 		close(s.goOn)
 	}()
 	if err := r.stop(); err != nil {
