@@ -44,37 +44,55 @@ func Of(token string) (pids []int, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
+	var all []int
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && carries(pid, token) {
-			pids = append(pids, pid)
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, pid)
 		}
 	}
-	return pids, nil
+	return which(all, token), nil
 }
 
-// becomesWithin bounds the waits for a process that becomes another program: each is twice
+// becomesWithin bounds the waits for processes that become other programs: each is twice
 // the one before, and this is the longest.
 const becomesWithin = 8 * time.Millisecond
 
-// carries says whether a process carries a token. One that becomes another program shows no
-// environment for a moment, or a part of it, and is looked at again.
-func carries(pid int, token string) bool {
-	if started, ok := StartTime(pid); !ok || started < earliest(token) {
-		return false
-	}
-	want := []byte(Mark(token))
+// which gives those of the processes that carry a token. One that becomes another program
+// shows no environment for a moment, or a part of it. All such are looked at again together:
+// a machine may be full of processes that never show one.
+func which(pids []int, token string) (those []int) {
 	for wait := lookOften; ; wait *= 2 {
-		env := environ(pid)
-		for v := range bytes.SplitSeq(env, []byte{0}) {
-			if bytes.Equal(v, want) {
-				return true
+		var unsure []int
+		for _, pid := range pids {
+			is, sure := carries(pid, token)
+			switch {
+			case is:
+				those = append(those, pid)
+			case !sure:
+				unsure = append(unsure, pid)
 			}
 		}
-		if wait > becomesWithin || !torn(pid, env) {
-			return false
+		if len(unsure) == 0 || wait > becomesWithin {
+			return those
 		}
 		time.Sleep(wait)
+		pids = unsure
 	}
+}
+
+// carries says whether a process carries a token, as far as it can be seen now.
+func carries(pid int, token string) (is, sure bool) {
+	if started, ok := StartTime(pid); !ok || started < earliest(token) {
+		return false, true
+	}
+	env := environ(pid)
+	want := []byte(Mark(token))
+	for v := range bytes.SplitSeq(env, []byte{0}) {
+		if bytes.Equal(v, want) {
+			return true, true
+		}
+	}
+	return false, !torn(pid, env)
 }
 
 // Signal sends a signal to the processes that carry a token, but for some, and gives how
@@ -107,7 +125,7 @@ func signal(pid int, token string, s unix.Signal) (is bool, err error) {
 		return true, fmt.Errorf("hold process %d: %w", pid, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !carries(pid, token) {
+	if len(which([]int{pid}, token)) == 0 {
 		return false, nil
 	}
 	// Should the id have become another's since it was opened, this says that ours has ended.
@@ -121,7 +139,7 @@ func signal(pid int, token string, s unix.Signal) (is bool, err error) {
 // not ask for that: the process that carries the token is the one that has the id.
 func signalByID(pid int, token string, s unix.Signal) (is bool, err error) {
 	before, ok := StartTime(pid)
-	if !ok || !carries(pid, token) {
+	if !ok || len(which([]int{pid}, token)) == 0 {
 		return false, nil
 	}
 	if after, ok := StartTime(pid); !ok || after != before {
