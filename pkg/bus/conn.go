@@ -56,6 +56,7 @@ type Conn struct {
 	mu     sync.Mutex
 	back   []func() // called when the bus is there, again or for the first time
 	access Access
+	link   link
 }
 
 // Message is a message on the bus.
@@ -74,7 +75,7 @@ func (m Message) Get(header string) string { return nats.Header(m.Header).Get(he
 // Dial connects. With Persist it returns at once and connects in the background;
 // otherwise an error is of kind Unavailable or Denied.
 func Dial(o Options) (*Conn, error) {
-	c := &Conn{name: o.Name, api: o.API, log: o.Log}
+	c := &Conn{name: o.Name, api: o.API, log: o.Log, link: newLink()}
 	if c.api == "" {
 		c.api = topology.CoreAPI
 	}
@@ -121,6 +122,7 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 				err = nats.ErrDisconnected
 			}
 			c.lost(err)
+			c.breakLink()
 			if !c.closing.Load() {
 				c.log.Warn().Err(err).Msg("bus away")
 			}

@@ -18,9 +18,9 @@ import (
 func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, c.api+".DIRECT.GET."+stream+"."+subject, nil)
+	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream + "." + subject})
 	if err != nil {
-		return Message{}, fmt.Errorf("read %s: %w", subject, requestError(err))
+		return Message{}, fmt.Errorf("read %s: %w", subject, err)
 	}
 	return stored(m)
 }
@@ -34,6 +34,8 @@ func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from ui
 	if err != nil {
 		return nil, err
 	}
+	once, done, explain := c.overLink(ctx)
+	defer done()
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -45,9 +47,9 @@ func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from ui
 	}
 	var out []Message
 	for {
-		m, err := sub.NextMsgWithContext(ctx)
+		m, err := sub.NextMsgWithContext(once)
 		if err != nil {
-			return nil, fmt.Errorf("read %s from %d: %w", stream, from, requestError(err))
+			return nil, fmt.Errorf("read %s from %d: %w", stream, from, requestError(explain(err)))
 		}
 		if status := m.Header.Get("Status"); status == "204" || status == "404" {
 			return out, nil // the end of the batch, or nothing there at all
@@ -87,9 +89,9 @@ func (c *Conn) Purge(ctx context.Context, stream, filter string) error {
 	if err != nil {
 		return err
 	}
-	m, err := c.nc.RequestWithContext(ctx, c.api+".STREAM.PURGE."+stream, body)
+	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".STREAM.PURGE." + stream, Data: body})
 	if err != nil {
-		return fmt.Errorf("purge %s: %w", filter, requestError(err))
+		return fmt.Errorf("purge %s: %w", filter, err)
 	}
 	if _, err := parseAck(m.Data); err != nil {
 		return fmt.Errorf("purge %s: %w", filter, err)
@@ -161,9 +163,9 @@ func (c *Conn) streamInfo(ctx context.Context, stream string, ask map[string]any
 			return info, err
 		}
 	}
-	m, err := c.nc.RequestWithContext(ctx, c.api+".STREAM.INFO."+stream, body)
+	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".STREAM.INFO." + stream, Data: body})
 	if err != nil {
-		return info, requestError(err)
+		return info, err
 	}
 	if err := json.Unmarshal(m.Data, &info); err != nil {
 		return info, err

@@ -77,9 +77,9 @@ func kindOf(status int, err *apiError) fault.Kind {
 
 // publishOnce sends one message and waits for its ack. Its error is Unavailable when the outcome is not known.
 func (c *Conn) publishOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
-	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	answer, err := c.request(ctx, m)
 	if err != nil {
-		return pubAck{}, requestError(err)
+		return pubAck{}, err
 	}
 	return parseAck(answer.Data)
 }
