@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -32,7 +33,10 @@ func (r *Registry) watchPresence(ctx context.Context) error {
 	defer tick.Stop()
 	// Until everybody had time to beat, silence means nothing; the same after this
 	// process was cut off from the bus.
-	grace := r.Now().Add(server.Silence(r.BeatInterval))
+	var grace atomic.Pointer[time.Time]
+	spare := func() { until := r.Now().Add(server.Silence(r.BeatInterval)); grace.Store(&until) }
+	spare()
+	r.Conn.OnBack(spare) // it may be away and back between two looks, or while a sweep waits for it
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,10 +45,10 @@ func (r *Registry) watchPresence(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if !r.Conn.Connected() {
-			grace = r.Now().Add(server.Silence(r.BeatInterval))
+			spare()
 			continue
 		}
-		r.sweep(ctx, grace)
+		r.sweep(ctx, *grace.Load())
 	}
 }
 
