@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
@@ -23,15 +24,17 @@ const (
 // newExpirer makes the pass that ends the tasks whose deadline passed.
 func (d *Dispatcher) newExpirer() pass {
 	grace := min(maxGrace, d.TaskDeadline)
-	var countsFrom time.Time // deadlines count from then on
+	var countsFrom atomic.Pointer[time.Time] // deadlines count from then on
+	spare := func() { from := d.Now().Add(grace); countsFrom.Store(&from) }
+	d.Conn.OnBack(spare) // it may be away and back between two looks, or while one waits for it
 	return func(ctx context.Context) (time.Duration, error) {
-		now := d.Now()
-		if countsFrom.IsZero() || !d.Conn.Connected() {
-			countsFrom = now.Add(grace)
+		if countsFrom.Load() == nil || !d.Conn.Connected() {
+			spare()
 		}
-		if now.Before(countsFrom) {
+		now := d.Now()
+		if left := countsFrom.Load().Sub(now); left > 0 {
 			d.overdue.Store(false)
-			return min(countsFrom.Sub(now), lookForDeadlines), nil
+			return min(left, lookForDeadlines), nil
 		}
 		return d.expire(ctx, now)
 	}
