@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type session struct {
 	getenv   func(string) string
 	now      func() time.Time
 	dial     func(bus.Options) (*bus.Conn, error)
+	patience time.Duration // how long one answer is waited for; 0 means bus.DefaultTimeout
 
 	stop    context.CancelCauseFunc // ends the run's context
 	began   bool                    // the command line was understood
@@ -135,6 +137,18 @@ var services = map[string]protoreflect.ServiceDescriptor{
 	ledger.Dispatcher: dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService"),
 }
 
+// activationWithin is above the longest that a service works on one request.
+const activationWithin = 40 * time.Second
+
+// answerWithin bounds one question, however long the command may wait: an answer that a
+// bus took with it when it was started anew never comes.
+func (s *session) answerWithin(method protoreflect.MethodDescriptor) time.Duration {
+	if method.Name() == "ActivateImage" { // the service reads the whole content back
+		return activationWithin
+	}
+	return cmp.Or(s.patience, bus.DefaultTimeout)
+}
+
 // call asks the service that has the method.
 func call[R proto.Message](ctx context.Context, s *session, method protoreflect.Name, q proto.Message) (R, error) {
 	for name, d := range services {
@@ -152,7 +166,9 @@ func callOn[R proto.Message](ctx context.Context, s *session, service string, me
 	if err != nil {
 		return zero, err
 	}
-	r, err := bus.Call[R](ctx, conn, service, method, q)
+	once, cancel := context.WithTimeout(ctx, s.answerWithin(method))
+	defer cancel()
+	r, err := bus.Call[R](once, conn, service, method, q)
 	if err != nil && ctx.Err() != nil {
 		return zero, context.Cause(ctx) // interrupted, or told that it is not allowed
 	}

@@ -13,6 +13,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
@@ -216,13 +217,15 @@ func (s *session) waitTasks(ctx context.Context, ids []string, timeout time.Dura
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
 	defer cancel()
 	var tasks []task
+	answered := false
 	for _, id := range ids {
 		for {
 			t, err := s.getTask(ctx, id)
-			if err != nil {
+			if err != nil && !(answered && fault.Is(err, fault.Unavailable)) {
 				return s.left(ctx, err, "garrison task show "+id)
 			}
-			if hasEnded(t) {
+			answered = true // from now on a service or a bus that is started anew is waited for
+			if err == nil && hasEnded(t) {
 				tasks = append(tasks, t)
 				break
 			}

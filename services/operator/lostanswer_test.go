@@ -1,0 +1,50 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// A wait may last for an hour. A question of it whose answer is lost, as when the bus is
+// started anew, must not.
+func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
+	b := bustest.Start(t)
+	task := &taskv1.Task{Id: web1, ServerId: web1, Agent: "beacon", State: taskv1.State_STATE_RUNNING}
+	var asked atomic.Int32
+	s := service(t, &fakes{}, b.Dial(t, ledger.Dispatcher), services[ledger.Dispatcher], "v1.0.0")
+	err := bus.Handle(s, "GetTask", func(ctx context.Context, _ bus.Caller, _ *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
+		switch asked.Add(1) {
+		case 1:
+		case 2:
+			<-ctx.Done() // much later than anybody waits for one answer
+		default:
+			task = proto.CloneOf(task)
+			task.State = taskv1.State_STATE_SUCCEEDED
+		}
+		return &dispatcherv1.GetTaskResponse{Task: task}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	cli := &session{
+		in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, now: time.Now,
+		conn: b.Dial(t, "alice"), patience: time.Second,
+	}
+	began := time.Now()
+	if code := cli.run(t.Context(), []string{"task", "wait", web1, "--timeout", "30s"}); code != exitOK {
+		t.Errorf("exit code %d after %v: %s%s", code, time.Since(began), &out, &errs)
+	}
+}
