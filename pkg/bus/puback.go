@@ -20,6 +20,7 @@ const (
 	codeWrongLastSequenceConstant = 10164 // it cannot be checked while another write under it is on its way to the replicas
 	codeNotStored                 = 10077 // anything that went wrong in the store; the description says what
 	codeTooLarge                  = 10054 // the message is larger than the stream allows
+	codeBatchIncomplete           = 10176 // the bus does not have the batch's first messages (any more): it was started anew in between
 	codeBatchDuplicate            = 10201 // a message of the batch was stored before
 )
 
@@ -69,7 +70,7 @@ func kindOf(status int, err *apiError) fault.Kind {
 		return fault.Conflict
 	case err.code == codeTooLarge:
 		return fault.Invalid
-	case status >= 500, status == 408, status == 429:
+	case status >= 500, status == 408, status == 429, err.code == codeBatchIncomplete:
 		return fault.Unavailable
 	}
 	return fault.Internal

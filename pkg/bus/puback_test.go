@@ -20,6 +20,7 @@ func TestARefusedPublishHasTheKindOfItsCause(t *testing.T) {
 		`{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`:                             fault.Unavailable,
 		`{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`:               fault.Invalid,
 		`{"error":{"code":400,"err_code":10200,"description":"atomic publish batch commit is invalid"}}`:             fault.Internal,
+		`{"error":{"code":400,"err_code":10176,"description":"atomic publish batch is incomplete"}}`:                 fault.Unavailable,
 		`not an answer`: fault.Unavailable,
 	} {
 		if _, err := parseAck([]byte(answer)); !fault.Is(err, want) {
