@@ -177,7 +177,7 @@ func (w *Writer) commit(ctx context.Context, units []*unit) {
 		return
 	}
 	if len(units) <= apartBelow && allSingle(units) {
-		w.commitApart(units)
+		w.commitApart(ctx, units)
 		return
 	}
 	w.commitBatch(ctx, units)
@@ -205,15 +205,22 @@ func allSingle(units []*unit) bool {
 	return true
 }
 
-// commitApart publishes single facts side by side and waits for all.
-func (w *Writer) commitApart(units []*unit) {
+// commitApart publishes single facts side by side and waits for all, but not for a bus
+// that is away or cannot write when the writer is told to stop.
+func (w *Writer) commitApart(ctx context.Context, units []*unit) {
+	told, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWithin, giveUp) })()
 	results := make(chan struct{}, len(units))
 	for _, u := range units {
 		go func() {
 			defer func() { results <- struct{}{} }()
-			ack, again, err := w.conn.publishRetrying(u.ctx, u.msgs[0])
+			once, cancel := context.WithCancel(u.ctx)
+			defer cancel()
+			defer context.AfterFunc(told, cancel)()
+			ack, again, err := w.conn.publishRetrying(once, u.msgs[0])
 			if again && err != nil {
-				ack.Sequence, err = w.readBack(u, err)
+				ack.Sequence, err = w.readBack(once, u, err)
 			}
 			u.done <- result{ack.Sequence, err}
 		}()
@@ -260,7 +267,7 @@ func (w *Writer) publishBatch(ctx context.Context, units []*unit) (uint64, error
 			return ack.Sequence, nil
 		}
 		if again || isCode(err, codeBatchDuplicate) {
-			if seq, back := w.readBack(units[len(units)-1], err); back == nil {
+			if seq, back := w.readBack(deadline, units[len(units)-1], err); back == nil {
 				return seq, nil
 			}
 		}
@@ -303,9 +310,9 @@ func (w *Writer) publishBatchOnce(ctx context.Context, units []*unit) (pubAck, e
 
 // readBack looks whether a unit whose outcome was not known is stored after all: the
 // last fact on its last subject has its id. Otherwise it gives the error that led here.
-func (w *Writer) readBack(u *unit, cause error) (uint64, error) {
+func (w *Writer) readBack(ctx context.Context, u *unit, cause error) (uint64, error) {
 	i := len(u.msgs) - 1
-	m, err := w.conn.DirectGet(u.ctx, topology.Ledger, u.msgs[i].Subject)
+	m, err := w.conn.DirectGet(ctx, topology.Ledger, u.msgs[i].Subject)
 	if err != nil || m.Get(nats.MsgIdHdr) != u.ids[i] {
 		return 0, cause
 	}

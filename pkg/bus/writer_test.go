@@ -321,3 +321,32 @@ func TestWhatStillWaitsIsAnsweredWhenTheWriterStops(t *testing.T) {
 		}
 	}
 }
+
+// A process that is told to stop while the bus is away must not wait for the bus until the
+// appends that are under way give up.
+func TestAWriterStopsWhileTheBusIsAway(t *testing.T) {
+	b := bustest.Start(t)
+	w := b.Dial(t, "test").NewWriter()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	if _, err := w.Append(t.Context(), ledger.Free(queued("before"))); err != nil {
+		t.Fatal(err)
+	}
+	b.Restart(t, func(string) {
+		appended := make(chan error, 1)
+		go func() {
+			_, err := w.Append(context.Background(), ledger.Free(queued("away")))
+			appended <- err
+		}()
+		time.Sleep(100 * time.Millisecond) // it is tried by now
+		stop()
+		for what, done := range map[string]chan error{"the writer has": ended, "the append has": appended} {
+			select {
+			case <-done:
+			case <-time.After(4 * time.Second):
+				t.Errorf("%s not ended 4 s after it was told to", what)
+			}
+		}
+	})
+}
