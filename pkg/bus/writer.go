@@ -267,7 +267,8 @@ func (w *Writer) publishBatch(ctx context.Context, units []*unit) (uint64, error
 			return ack.Sequence, nil
 		}
 		if again || isCode(err, codeBatchDuplicate) {
-			if seq, back := w.readBack(deadline, units[len(units)-1], err); back == nil {
+			var seq uint64
+			if seq, err = w.readBack(deadline, units[len(units)-1], err); err == nil {
 				return seq, nil
 			}
 		}
@@ -309,11 +310,15 @@ func (w *Writer) publishBatchOnce(ctx context.Context, units []*unit) (pubAck, e
 }
 
 // readBack looks whether a unit whose outcome was not known is stored after all: the
-// last fact on its last subject has its id. Otherwise it gives the error that led here.
+// last fact on its last subject has its id. Otherwise it gives the error that led here,
+// or one of kind Unavailable when it cannot look: a conflict may be with the unit itself.
 func (w *Writer) readBack(ctx context.Context, u *unit, cause error) (uint64, error) {
 	i := len(u.msgs) - 1
 	m, err := w.conn.DirectGet(ctx, topology.Ledger, u.msgs[i].Subject)
-	if err != nil || m.Get(nats.MsgIdHdr) != u.ids[i] {
+	switch {
+	case err != nil && !fault.Is(err, fault.NotFound):
+		return 0, fault.New(fault.Unavailable, "%w; whether it is stored is not known: %w", cause, err)
+	case err != nil || m.Get(nats.MsgIdHdr) != u.ids[i]:
 		return 0, cause
 	}
 	return m.Sequence, nil
