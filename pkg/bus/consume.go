@@ -156,11 +156,11 @@ func (c *Conn) settle(ctx context.Context, from topology.Consumer, m jetstream.M
 	var settled error
 	switch {
 	case err == nil:
-		settled = m.Ack()
+		settled = c.tell(ctx, m.Ack)
 	case fault.Is(err, fault.Invalid) || tired && !passing(err):
 		c.log.Warn().Err(err).Str(logs.Subject, msg.Subject).Uint64(logs.Sequence, msg.Sequence).Msg("message quarantined")
 		if settled = c.quarantine(ctx, from.Stream, msg, err); settled == nil {
-			settled = m.TermWithReason(oneLine(err.Error()))
+			settled = c.tell(ctx, func() error { return m.TermWithReason(oneLine(err.Error())) })
 		}
 	default:
 		e := c.log.Debug()
@@ -168,10 +168,24 @@ func (c *Conn) settle(ctx context.Context, from topology.Consumer, m jetstream.M
 			e = c.log.Warn()
 		}
 		e.Err(err).Str(logs.Subject, msg.Subject).Uint64("delivered", msg.Delivered).Msg("message put back")
-		settled = m.NakWithDelay(retryAfter(msg.Delivered))
+		settled = c.tell(ctx, func() error { return m.NakWithDelay(retryAfter(msg.Delivered)) })
 	}
 	if settled != nil && ctx.Err() == nil {
 		c.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
+	}
+}
+
+// tell tells the bus what became of a message. While the bus is away it waits, as long as
+// that helps: a handler fails most often because the bus went away, and a message that could
+// not be put back would stand for topology.AckWait.
+func (c *Conn) tell(ctx context.Context, send func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, topology.AckWait)
+	defer cancel()
+	for {
+		err := send()
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) || c.WaitConnected(ctx) != nil {
+			return err
+		}
 	}
 }
 

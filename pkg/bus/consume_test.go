@@ -156,3 +156,31 @@ func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
 		isHandled(what)
 	}
 }
+
+// A handler that fails because the bus went away cannot put its message back at that moment.
+func TestAMessageIsPutBackWhenTheBusIsBack(t *testing.T) {
+	b := bustest.Start(t)
+	c := b.Dial(t, "registry")
+	begun, away := make(chan struct{}), make(chan struct{})
+	var tries atomic.Int32
+	bustest.Go(t, func(ctx context.Context) error {
+		return c.Consume(ctx, topology.RegistryIntents, func(context.Context, bus.Message) error {
+			if tries.Add(1) > 1 {
+				return nil
+			}
+			close(begun)
+			<-away
+			return fault.New(fault.Unavailable, "the bus is away")
+		})
+	})
+	publishIntent(t, c)
+	<-begun
+	b.Restart(t, func(string) {
+		for c.Connected() {
+			time.Sleep(time.Millisecond)
+		}
+		close(away)
+		time.Sleep(50 * time.Millisecond) // it is tried to put it back
+	})
+	bustest.Eventually(t, "it is handled again", func() bool { return tries.Load() > 1 })
+}
