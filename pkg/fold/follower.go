@@ -93,6 +93,13 @@ func (f *Follower) Position() uint64 {
 	return f.position
 }
 
+// Stored gives when the last fact that the view holds was stored; zero when it holds none.
+func (f *Follower) Stored() time.Time {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.stored
+}
+
 // Misfits counts the facts that did not fit, since the process started.
 func (f *Follower) Misfits() uint64 { return f.misfits.Load() }
 

@@ -130,6 +130,11 @@ type Consumer struct {
 	Filter          string // one subject filter; a list would scan the stream
 }
 
+// ServerBackoff is the longest that a server waits before it tries again to reach the bus,
+// so that a large fleet does not come back all at once. Who hears nothing of a server after
+// an absence of the bus gives it that long.
+const ServerBackoff = time.Minute
+
 // The durable consumers.
 var (
 	RegistryIntents = Consumer{Intents, "registry", "garrison.intent.*.*.*"}

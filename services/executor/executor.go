@@ -178,7 +178,7 @@ func (x *Executor) who() (identity.Identity, error) {
 
 // dial connects, in the background when it is to persist: the executor works with the bus away.
 func (x *Executor) dial(who identity.Identity, persist bool) (*bus.Conn, error) {
-	o := bus.Options{URL: who.URL, InProcess: x.cfg.InProcess, Name: who.ServerID, Log: x.cfg.Log, Persist: persist, MaxBackoff: time.Minute}
+	o := bus.Options{URL: who.URL, InProcess: x.cfg.InProcess, Name: who.ServerID, Log: x.cfg.Log, Persist: persist, MaxBackoff: topology.ServerBackoff}
 	if x.cfg.URL != "" {
 		o.URL = x.cfg.URL
 	}

@@ -31,10 +31,10 @@ func (r *Registry) watchPresence(ctx context.Context) error {
 	defer stop()
 	tick := time.NewTicker(min(sweepEvery, r.BeatInterval))
 	defer tick.Stop()
-	// Until everybody had time to beat, silence means nothing; the same after this
-	// process was cut off from the bus.
+	// Until everybody had time to come back and to beat, silence means nothing; the same
+	// after this process was cut off from the bus.
 	var grace atomic.Pointer[time.Time]
-	spare := func() { until := r.Now().Add(server.Silence(r.BeatInterval)); grace.Store(&until) }
+	spare := func() { until := r.spareUntil(); grace.Store(&until) }
 	spare()
 	r.Conn.OnBack(spare) // it may be away and back between two looks, or while a sweep waits for it
 	for {
@@ -50,6 +50,17 @@ func (r *Registry) watchPresence(ctx context.Context) error {
 		}
 		r.sweep(ctx, *grace.Load())
 	}
+}
+
+// spareUntil says until when nobody is called offline from now on. The longer the bus was
+// away, the longer a server waits before it tries again. How long it was away this process
+// may not know, but the last fact was stored before that; without one there is no server.
+func (r *Registry) spareUntil() time.Time {
+	now, away := r.Now(), time.Duration(0)
+	if last := r.follower.Stored(); !last.IsZero() {
+		away = max(0, now.Sub(last))
+	}
+	return now.Add(server.Silence(r.BeatInterval) + min(topology.ServerBackoff, away))
 }
 
 // hear notes a beat. One of a server that is not under management is nobody's, so what

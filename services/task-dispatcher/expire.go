@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
@@ -17,8 +18,9 @@ const (
 	// least: so that a bus that was away is noticed.
 	lookForDeadlines = time.Second
 	// maxGrace is how long the reports that waited are heard, after the dispatcher or
-	// the bus was away, before a deadline that passed meanwhile counts.
-	maxGrace = 30 * time.Second
+	// the bus was away, before a deadline that passed meanwhile counts: until the last
+	// server tries again to reach the bus, and then for what it has to say.
+	maxGrace = topology.ServerBackoff + 30*time.Second
 )
 
 // newExpirer makes the pass that ends the tasks whose deadline passed.
