@@ -24,10 +24,13 @@ const (
 
 // bus is a connection to systemd over the system bus, made anew when it breaks.
 type bus struct {
-	mu   sync.Mutex
-	conn *dbus.Conn
-	held map[string]bool // the services that systemd keeps for this connection when they end
+	mu     sync.Mutex
+	conn   *dbus.Conn
+	held   map[string]bool // the services that systemd keeps for this connection when they end
+	silent time.Time       // when it last took a connection and did not answer
 }
+
+var errSilent = fmt.Errorf("no answer within %s", connectWithin)
 
 func (b *bus) open() (*dbus.Conn, error) {
 	b.mu.Lock()
@@ -35,7 +38,13 @@ func (b *bus) open() (*dbus.Conn, error) {
 	if b.conn != nil && b.conn.Connected() {
 		return b.conn, nil
 	}
+	if time.Since(b.silent) < connectWithin { // whoever waited meanwhile does not wait again, one after another
+		return nil, fmt.Errorf("connect to the system bus: %w", errSilent)
+	}
 	conn, err := connect()
+	if errors.Is(err, errSilent) {
+		b.silent = time.Now()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the system bus: %w", err)
 	}
@@ -47,7 +56,7 @@ func (b *bus) open() (*dbus.Conn, error) {
 // library waits for it for ever.
 func connect() (*dbus.Conn, error) {
 	ctx, cancel := context.WithCancelCause(context.Background()) // the connection ends with it
-	late := time.AfterFunc(connectWithin, func() { cancel(fmt.Errorf("no answer within %s", connectWithin)) })
+	late := time.AfterFunc(connectWithin, func() { cancel(errSilent) })
 	conn, err := dbus.ConnectSystemBus(dbus.WithContext(ctx))
 	if late.Stop() && err == nil {
 		return conn, nil
