@@ -15,23 +15,7 @@ import (
 // have gone already. What cannot be read may be another's.
 func TestAMarkCountsOnlyWhereNobodyElseMayBe(t *testing.T) {
 	const dead, other = "0197b5a0-0000-7000-8000-000000000007", "0197b5a0-0000-7000-8000-000000000008"
-	a, err := trust.OpenAuthority(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := trust.OpenSigner(a.SignerDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	proof, err := s.Tombstone(dead, "main", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := identity.Identity{ServerID: dead, Cell: "main", PublicKey: "UKEY", Ownership: identity.Manual, TombstoneKey: s.TombstoneKey()}
-	mark, err := NewMark(made, proof)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made, mark := marked(t, dead)
 	const key, otherKey = `{"public":"UKEY","seed":"s"}`, `{"public":"UOTHER","seed":"s"}`
 	is := func(change func(*identity.Identity)) string {
 		who := made
@@ -85,4 +69,27 @@ func TestAMarkCountsOnlyWhereNobodyElseMayBe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// marked gives an identity of a server, and the mark that its removal began.
+func marked(t *testing.T, server string) (identity.Identity, Mark) {
+	t.Helper()
+	a, err := trust.OpenAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := trust.OpenSigner(a.SignerDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := s.Tombstone(server, "main", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := identity.Identity{ServerID: server, Cell: "main", PublicKey: "UKEY", Ownership: identity.Manual, TombstoneKey: s.TombstoneKey()}
+	mark, err := NewMark(made, proof)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, mark
 }
