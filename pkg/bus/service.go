@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/strict"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -46,9 +48,13 @@ type Caller struct {
 type Service struct {
 	conn    *Conn
 	name    string
+	version string
 	micro   micro.Service
 	methods map[string]protoreflect.MethodDescriptor
 	slots   chan struct{}
+
+	mu      sync.Mutex
+	handled map[string]bool // the subjects of the methods with a handler, without the actor
 }
 
 var isSemver = regexp.MustCompile(`^v?(\d+\.\d+\.\d+\S*)$`)
@@ -63,7 +69,10 @@ func (c *Conn) NewService(name, version string, services ...protoreflect.Service
 	if err != nil {
 		return nil, fmt.Errorf("announce service %s: %w", name, err)
 	}
-	s := &Service{conn: c, name: name, micro: ms, methods: map[string]protoreflect.MethodDescriptor{}, slots: make(chan struct{}, callsAtOnce)}
+	s := &Service{
+		conn: c, name: name, version: version, micro: ms, methods: map[string]protoreflect.MethodDescriptor{},
+		slots: make(chan struct{}, callsAtOnce), handled: map[string]bool{},
+	}
 	for _, d := range append(services, apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")) {
 		for i := range d.Methods().Len() {
 			s.methods[string(d.Methods().Get(i).Name())] = d.Methods().Get(i)
@@ -88,6 +97,7 @@ func Handle[Q, R proto.Message](s *Service, method string, f func(context.Contex
 		return fault.New(fault.Internal, "method %s takes %s, not %s", method, want, have)
 	}
 	answer := func(r micro.Request) { serve(s, r, f) }
+	s.handle(AccessOf(d), kebab(method))
 	err := s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
 		s.slots <- struct{}{}
 		go func() {
@@ -107,8 +117,8 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 	json := get(header, contentType) == typeJSON
 	var zero Q
 	q := zero.ProtoReflect().New().Interface().(Q)
-	if err := unmarshal(json, r.Data(), q); err != nil {
-		s.refuse(r, fault.New(fault.Invalid, "read request: %w", err))
+	if err := s.read(json, r.Data(), q); err != nil {
+		s.refuse(r, err)
 		return
 	}
 	resp, err := f(ctx, caller, q)
@@ -122,6 +132,21 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 		return
 	}
 	s.answer(r, nil, data)
+}
+
+// read reads a request, and refuses one of which it would do a part only: with a field or
+// an enum value of a newer contract. In a question it may be a filter.
+func (s *Service) read(json bool, data []byte, q proto.Message) error {
+	name := q.ProtoReflect().Descriptor().Name()
+	if err := unmarshal(json, data, q); err != nil {
+		message := fmt.Sprintf("%s cannot be read: %s; this %s is version %s", name, oneLine(err.Error()), s.name, s.version)
+		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "MALFORMED", Message: message, Try: "garrison versions"})
+	}
+	if err := strict.Check(q); err != nil {
+		message := fmt.Sprintf("%s: %s; this %s is version %s", name, err, s.name, s.version)
+		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "UNKNOWN_FIELD", Message: message, Try: "garrison versions"})
+	}
+	return nil
 }
 
 // answer sends an answer by itself. The request's own methods note the error in the

@@ -116,5 +116,6 @@ func (c *Catalog) handle(s *bus.Service) error {
 		bus.Handle(s, "DeleteChannel", c.deleteChannel),
 		bus.Handle(s, "PromoteImage", c.promoteImage),
 		fold.Serve(s, c.follower, version.Version),
+		s.RefuseUnknown(),
 	)
 }

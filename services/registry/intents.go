@@ -10,7 +10,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/strict"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
@@ -71,12 +73,18 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 	return conflict
 }
 
-// read reads an intent. What cannot be read becomes an intent that will be refused.
+// read reads an intent. What cannot be read, or holds a field or an enum value of a newer
+// contract, becomes an intent that will be refused: it would be done in part only.
 func read(at topology.IntentAddress, m bus.Message) intent.Ask {
 	ask := intent.Ask{ID: at.ID, Actor: at.Actor, Verb: at.Verb, Trace: m.Get(ledger.HeaderTrace), Again: m.Delivered > 1}
 	body := &intentv1.Intent{}
 	if err := bus.Unmarshal(m, body); err != nil {
 		ask.Unreadable = strings.ToValidUTF8(err.Error(), "?") // it may quote the body
+		ask.Unreadable += "; this registry is version " + version.Version
+		return ask
+	}
+	if err := strict.Check(body); err != nil {
+		ask.Unknown = err.Error() + "; this registry is version " + version.Version
 		return ask
 	}
 	ask.Intent = body

@@ -39,6 +39,7 @@ func (r *Registry) serve(ctx context.Context) error {
 		handle(s, "ChangeApplication", r.changeApplication), handle(s, "DeleteApplication", r.deleteApplication),
 		handle(s, "ListEnvironments", r.listEnvironments), handle(s, "CreateEnvironment", r.createEnvironment),
 		handle(s, "ChangeEnvironment", r.changeEnvironment), handle(s, "DeleteEnvironment", r.deleteEnvironment),
+		s.RefuseUnknown(),
 	)
 	if err != nil {
 		return err

@@ -55,7 +55,10 @@ func (d *Dispatcher) endpoints(s *bus.Service) error {
 	if err := bus.Handle(s, "GetDocument", d.getDocument); err != nil {
 		return err
 	}
-	return fold.Serve(s, d.fold, version.Version)
+	if err := fold.Serve(s, d.fold, version.Version); err != nil {
+		return err
+	}
+	return s.RefuseUnknown()
 }
 
 func (d *Dispatcher) listTasks(_ context.Context, _ bus.Caller, q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {

@@ -36,6 +36,7 @@ type Ask struct {
 	ID, Actor, Verb string           // as the subject says, which the bus checked
 	Intent          *intentv1.Intent // nil when the body could not be read
 	Unreadable      string           // why not
+	Unknown         string           // fields and enum values of it that are not known here
 	At              time.Time
 	Trace           string
 	Again           bool // it may have been begun before; see guarantee 3
@@ -85,6 +86,9 @@ func (o *outcome) decide() *apiv1.Refusal {
 
 // malformed refuses what cannot be read, or says something else than its subject.
 func malformed(a Ask) *apiv1.Refusal {
+	if a.Unknown != "" {
+		return &apiv1.Refusal{Code: "UNKNOWN_FIELD", Message: "the intent holds " + a.Unknown, Try: "garrison versions"}
+	}
 	if a.Intent == nil {
 		return &apiv1.Refusal{Code: "MALFORMED", Message: "the intent cannot be read: " + a.Unreadable}
 	}
