@@ -17,6 +17,7 @@ const (
 	VerbRefresh      = "refresh"
 	VerbDecommission = "decommission"
 	VerbConfigure    = "configure"
+	VerbUndo         = "undo"
 )
 
 // The kinds of reports.

@@ -605,8 +605,12 @@ type Instance struct {
 	Configuration *Configuration `protobuf:"bytes,15,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// The digest of the configuration that was found.
 	ObservedConfigurationDigest []byte `protobuf:"bytes,16,opt,name=observed_configuration_digest,json=observedConfigurationDigest,proto3" json:"observed_configuration_digest,omitempty"`
-	unknownFields               protoimpl.UnknownFields
-	sizeCache                   protoimpl.SizeCache
+	// The image that a task last failed to bring, or undid; unset once it came. Nothing tries it again without naming it.
+	Failed *v1.Ref `protobuf:"bytes,30,opt,name=failed,proto3" json:"failed,omitempty"`
+	// What was there before the last intent changed what is wanted.
+	Before        *Before `protobuf:"bytes,31,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -751,6 +755,84 @@ func (x *Instance) GetObservedConfigurationDigest() []byte {
 	return nil
 }
 
+func (x *Instance) GetFailed() *v1.Ref {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+func (x *Instance) GetBefore() *Before {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+// Before is what an instance was before the last intent changed what is wanted: an undo of that intent brings it back.
+type Before struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image that was placed; unset when the agent was not there.
+	Image *v1.Ref `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// The configuration; unset when there was none, or same is true.
+	Configuration *Configuration `protobuf:"bytes,2,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// True: the configuration was the one that is wanted now.
+	Same          bool `protobuf:"varint,3,opt,name=same,proto3" json:"same,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Before) Reset() {
+	*x = Before{}
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Before) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Before) ProtoMessage() {}
+
+func (x *Before) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Before.ProtoReflect.Descriptor instead.
+func (*Before) Descriptor() ([]byte, []int) {
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Before) GetImage() *v1.Ref {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Before) GetConfiguration() *Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *Before) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
 var File_garrison_instance_v1_instance_proto protoreflect.FileDescriptor
 
 const file_garrison_instance_v1_instance_proto_rawDesc = "" +
@@ -798,7 +880,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xbe\x05\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xa4\x06\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -820,7 +902,13 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\x0e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12I\n" +
 	"\rconfiguration\x18\x0f \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12B\n" +
-	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest*\x7f\n" +
+	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest\x12.\n" +
+	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x124\n" +
+	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\"\x95\x01\n" +
+	"\x06Before\x12,\n" +
+	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12I\n" +
+	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x12\n" +
+	"\x04same\x18\x03 \x01(\bR\x04same*\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PENDING\x10\x01\x12\x13\n" +
@@ -848,7 +936,7 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
@@ -859,33 +947,38 @@ var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(*Adopted)(nil),               // 6: garrison.instance.v1.Adopted
 	(*Gone)(nil),                  // 7: garrison.instance.v1.Gone
 	(*Instance)(nil),              // 8: garrison.instance.v1.Instance
-	nil,                           // 9: garrison.instance.v1.Configuration.OwnEntry
-	nil,                           // 10: garrison.instance.v1.Configuration.MetadataEntry
-	(*v1.Ref)(nil),                // 11: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(v11.State)(0),                // 13: garrison.task.v1.State
+	(*Before)(nil),                // 9: garrison.instance.v1.Before
+	nil,                           // 10: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 11: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 12: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(v11.State)(0),                // 14: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	9,  // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
-	10, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
-	11, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	10, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	11, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	12, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
 	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
-	11, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	12, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
 	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	11, // 6: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	11, // 7: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	11, // 8: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	12, // 6: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	12, // 7: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	12, // 8: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
 	1,  // 9: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
 	0,  // 10: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	12, // 11: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	12, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	13, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	13, // 11: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	13, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	14, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
 	2,  // 14: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 15: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	9,  // 16: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
+	12, // 17: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 18: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -899,7 +992,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -10,7 +10,9 @@
 package intentv1
 
 import (
-	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -25,6 +27,213 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Operator compares a field of a server with values.
+type Operator int32
+
+const (
+	// Refused.
+	Operator_OPERATOR_UNSPECIFIED Operator = 0
+	// The field has one of the values.
+	Operator_OPERATOR_IN Operator = 1
+	// The field has none of the values. A server without the label meets it.
+	Operator_OPERATOR_NOT_IN Operator = 2
+	// The field is less than the one value.
+	Operator_OPERATOR_LESS Operator = 3
+	// The field is the one value or less.
+	Operator_OPERATOR_AT_MOST Operator = 4
+	// The field is more than the one value.
+	Operator_OPERATOR_MORE Operator = 5
+	// The field is the one value or more.
+	Operator_OPERATOR_AT_LEAST Operator = 6
+)
+
+// Enum value maps for Operator.
+var (
+	Operator_name = map[int32]string{
+		0: "OPERATOR_UNSPECIFIED",
+		1: "OPERATOR_IN",
+		2: "OPERATOR_NOT_IN",
+		3: "OPERATOR_LESS",
+		4: "OPERATOR_AT_MOST",
+		5: "OPERATOR_MORE",
+		6: "OPERATOR_AT_LEAST",
+	}
+	Operator_value = map[string]int32{
+		"OPERATOR_UNSPECIFIED": 0,
+		"OPERATOR_IN":          1,
+		"OPERATOR_NOT_IN":      2,
+		"OPERATOR_LESS":        3,
+		"OPERATOR_AT_MOST":     4,
+		"OPERATOR_MORE":        5,
+		"OPERATOR_AT_LEAST":    6,
+	}
+)
+
+func (x Operator) Enum() *Operator {
+	p := new(Operator)
+	*p = x
+	return p
+}
+
+func (x Operator) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Operator) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_intent_v1_intent_proto_enumTypes[0].Descriptor()
+}
+
+func (Operator) Type() protoreflect.EnumType {
+	return &file_garrison_intent_v1_intent_proto_enumTypes[0]
+}
+
+func (x Operator) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Operator.Descriptor instead.
+func (Operator) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{0}
+}
+
+// Effect is what an intent does to one server.
+type Effect int32
+
+const (
+	// Not known.
+	Effect_EFFECT_UNSPECIFIED Effect = 0
+	// It changes.
+	Effect_EFFECT_CHANGE Effect = 1
+	// It is as asked already.
+	Effect_EFFECT_ALREADY Effect = 2
+	// The intent is not about it: it lacks the agent, or has another image of an agent that is to be installed.
+	Effect_EFFECT_PASSED_OVER Effect = 3
+	// The intent is about it and cannot or must not be done there.
+	Effect_EFFECT_LEFT_OUT Effect = 4
+)
+
+// Enum value maps for Effect.
+var (
+	Effect_name = map[int32]string{
+		0: "EFFECT_UNSPECIFIED",
+		1: "EFFECT_CHANGE",
+		2: "EFFECT_ALREADY",
+		3: "EFFECT_PASSED_OVER",
+		4: "EFFECT_LEFT_OUT",
+	}
+	Effect_value = map[string]int32{
+		"EFFECT_UNSPECIFIED": 0,
+		"EFFECT_CHANGE":      1,
+		"EFFECT_ALREADY":     2,
+		"EFFECT_PASSED_OVER": 3,
+		"EFFECT_LEFT_OUT":    4,
+	}
+)
+
+func (x Effect) Enum() *Effect {
+	p := new(Effect)
+	*p = x
+	return p
+}
+
+func (x Effect) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Effect) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_intent_v1_intent_proto_enumTypes[1].Descriptor()
+}
+
+func (Effect) Type() protoreflect.EnumType {
+	return &file_garrison_intent_v1_intent_proto_enumTypes[1]
+}
+
+func (x Effect) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Effect.Descriptor instead.
+func (Effect) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{1}
+}
+
+// Move is the kind of a change.
+type Move int32
+
+const (
+	// Nothing changes.
+	Move_MOVE_UNSPECIFIED Move = 0
+	// The agent comes.
+	Move_MOVE_INSTALL Move = 1
+	// To a higher version, or to another build of the version.
+	Move_MOVE_UPGRADE Move = 2
+	// To a lower version.
+	Move_MOVE_DOWNGRADE Move = 3
+	// The version stays, the configuration changes.
+	Move_MOVE_CONFIGURE Move = 4
+	// The agent goes.
+	Move_MOVE_REMOVE Move = 5
+	// The same once more, because it failed or is not healthy.
+	Move_MOVE_AGAIN Move = 6
+	// What is wanted becomes what runs already.
+	Move_MOVE_SETTLE Move = 7
+	// The server itself is asked or ends: verbs refresh and decommission.
+	Move_MOVE_SERVER Move = 8
+)
+
+// Enum value maps for Move.
+var (
+	Move_name = map[int32]string{
+		0: "MOVE_UNSPECIFIED",
+		1: "MOVE_INSTALL",
+		2: "MOVE_UPGRADE",
+		3: "MOVE_DOWNGRADE",
+		4: "MOVE_CONFIGURE",
+		5: "MOVE_REMOVE",
+		6: "MOVE_AGAIN",
+		7: "MOVE_SETTLE",
+		8: "MOVE_SERVER",
+	}
+	Move_value = map[string]int32{
+		"MOVE_UNSPECIFIED": 0,
+		"MOVE_INSTALL":     1,
+		"MOVE_UPGRADE":     2,
+		"MOVE_DOWNGRADE":   3,
+		"MOVE_CONFIGURE":   4,
+		"MOVE_REMOVE":      5,
+		"MOVE_AGAIN":       6,
+		"MOVE_SETTLE":      7,
+		"MOVE_SERVER":      8,
+	}
+)
+
+func (x Move) Enum() *Move {
+	p := new(Move)
+	*p = x
+	return p
+}
+
+func (x Move) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Move) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_intent_v1_intent_proto_enumTypes[2].Descriptor()
+}
+
+func (Move) Type() protoreflect.EnumType {
+	return &file_garrison_intent_v1_intent_proto_enumTypes[2]
+}
+
+func (x Move) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Move.Descriptor instead.
+func (Move) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{2}
+}
 
 // State is what became of an intent.
 type State int32
@@ -67,11 +276,11 @@ func (x State) String() string {
 }
 
 func (State) Descriptor() protoreflect.EnumDescriptor {
-	return file_garrison_intent_v1_intent_proto_enumTypes[0].Descriptor()
+	return file_garrison_intent_v1_intent_proto_enumTypes[3].Descriptor()
 }
 
 func (State) Type() protoreflect.EnumType {
-	return &file_garrison_intent_v1_intent_proto_enumTypes[0]
+	return &file_garrison_intent_v1_intent_proto_enumTypes[3]
 }
 
 func (x State) Number() protoreflect.EnumNumber {
@@ -80,7 +289,7 @@ func (x State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use State.Descriptor instead.
 func (State) EnumDescriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{0}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{3}
 }
 
 // Selector says which servers are meant. Everything that is set must hold.
@@ -93,7 +302,11 @@ type Selector struct {
 	// Servers of this environment.
 	Environment string `protobuf:"bytes,3,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Servers with all of these labels.
-	Labels        map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Servers that meet all of these conditions.
+	Where []*Condition `protobuf:"bytes,5,rep,name=where,proto3" json:"where,omitempty"`
+	// Without the servers that match any of these. Such a selector has no `not` of its own.
+	Not           []*Selector `protobuf:"bytes,6,rep,name=not,proto3" json:"not,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -156,6 +369,86 @@ func (x *Selector) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Selector) GetWhere() []*Condition {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+func (x *Selector) GetNot() []*Selector {
+	if x != nil {
+		return x.Not
+	}
+	return nil
+}
+
+// Condition is met by a server or not. A server whose sysinfo lacks the field meets only OPERATOR_NOT_IN.
+type Condition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is compared: name, env, cell, presence, platform (os/arch), os, arch, hostname, kernel, distribution, cpus,
+	// memory, executor; or label.NAME for a label. Only cpus, memory and executor have an order; memory is in bytes, or
+	// with one of the units KiB, MiB, GiB, TiB; executor is a semantic version.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// How.
+	Operator Operator `protobuf:"varint,2,opt,name=operator,proto3,enum=garrison.intent.v1.Operator" json:"operator,omitempty"`
+	// With what; one or more.
+	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Condition) Reset() {
+	*x = Condition{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Condition) ProtoMessage() {}
+
+func (x *Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Condition.ProtoReflect.Descriptor instead.
+func (*Condition) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Condition) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Condition) GetOperator() Operator {
+	if x != nil {
+		return x.Operator
+	}
+	return Operator_OPERATOR_UNSPECIFIED
+}
+
+func (x *Condition) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // ImageChoice says which image of an agent is meant.
 type ImageChoice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -173,7 +466,7 @@ type ImageChoice struct {
 
 func (x *ImageChoice) Reset() {
 	*x = ImageChoice{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[1]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -185,7 +478,7 @@ func (x *ImageChoice) String() string {
 func (*ImageChoice) ProtoMessage() {}
 
 func (x *ImageChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[1]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -198,7 +491,7 @@ func (x *ImageChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageChoice.ProtoReflect.Descriptor instead.
 func (*ImageChoice) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{1}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ImageChoice) GetBy() isImageChoice_By {
@@ -275,7 +568,7 @@ type Install struct {
 
 func (x *Install) Reset() {
 	*x = Install{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[2]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +580,7 @@ func (x *Install) String() string {
 func (*Install) ProtoMessage() {}
 
 func (x *Install) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[2]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +593,7 @@ func (x *Install) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Install.ProtoReflect.Descriptor instead.
 func (*Install) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{2}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Install) GetAgent() string {
@@ -339,7 +632,7 @@ type Upgrade struct {
 
 func (x *Upgrade) Reset() {
 	*x = Upgrade{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[3]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +644,7 @@ func (x *Upgrade) String() string {
 func (*Upgrade) ProtoMessage() {}
 
 func (x *Upgrade) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[3]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +657,7 @@ func (x *Upgrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
 func (*Upgrade) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{3}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Upgrade) GetAgent() string {
@@ -401,7 +694,7 @@ type Remove struct {
 
 func (x *Remove) Reset() {
 	*x = Remove{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -413,7 +706,7 @@ func (x *Remove) String() string {
 func (*Remove) ProtoMessage() {}
 
 func (x *Remove) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -426,7 +719,7 @@ func (x *Remove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remove.ProtoReflect.Descriptor instead.
 func (*Remove) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{4}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Remove) GetAgent() string {
@@ -453,14 +746,16 @@ type Configure struct {
 	// The instance's own values to set.
 	Set map[string]string `protobuf:"bytes,3,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The instance's own values to take away.
-	Unset         []string `protobuf:"bytes,4,rep,name=unset,proto3" json:"unset,omitempty"`
+	Unset []string `protobuf:"bytes,4,rep,name=unset,proto3" json:"unset,omitempty"`
+	// True: bring the version that is wanted where another one runs. Otherwise no version moves.
+	BringWanted   bool `protobuf:"varint,5,opt,name=bring_wanted,json=bringWanted,proto3" json:"bring_wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Configure) Reset() {
 	*x = Configure{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +767,7 @@ func (x *Configure) String() string {
 func (*Configure) ProtoMessage() {}
 
 func (x *Configure) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +780,7 @@ func (x *Configure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configure.ProtoReflect.Descriptor instead.
 func (*Configure) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{5}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Configure) GetAgent() string {
@@ -516,6 +811,13 @@ func (x *Configure) GetUnset() []string {
 	return nil
 }
 
+func (x *Configure) GetBringWanted() bool {
+	if x != nil {
+		return x.BringWanted
+	}
+	return false
+}
+
 // Refresh asks servers to report their sysinfo and the agents found.
 type Refresh struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -527,7 +829,7 @@ type Refresh struct {
 
 func (x *Refresh) Reset() {
 	*x = Refresh{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +841,7 @@ func (x *Refresh) String() string {
 func (*Refresh) ProtoMessage() {}
 
 func (x *Refresh) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +854,7 @@ func (x *Refresh) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refresh.ProtoReflect.Descriptor instead.
 func (*Refresh) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{6}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Refresh) GetOn() *Selector {
@@ -575,7 +877,7 @@ type Decommission struct {
 
 func (x *Decommission) Reset() {
 	*x = Decommission{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +889,7 @@ func (x *Decommission) String() string {
 func (*Decommission) ProtoMessage() {}
 
 func (x *Decommission) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +902,7 @@ func (x *Decommission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decommission.ProtoReflect.Descriptor instead.
 func (*Decommission) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Decommission) GetServer() string {
@@ -617,6 +919,182 @@ func (x *Decommission) GetLost() bool {
 	return false
 }
 
+// Undo asks that what an accepted intent changed goes back to what was there before. Instances that another intent has
+// changed since are left out.
+type Undo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intent that is undone: install, upgrade, configure, remove, or an undo.
+	IntentId      string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Undo) Reset() {
+	*x = Undo{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Undo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Undo) ProtoMessage() {}
+
+func (x *Undo) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Undo.ProtoReflect.Descriptor instead.
+func (*Undo) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Undo) GetIntentId() string {
+	if x != nil {
+		return x.IntentId
+	}
+	return ""
+}
+
+// Chosen is the image that a plan chose for the servers of one platform whose environments have one channel.
+type Chosen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The platform.
+	Platform *v1.Platform `protobuf:"bytes,1,opt,name=platform,proto3" json:"platform,omitempty"`
+	// The channel of the servers' environment; empty means the default channel.
+	Channel string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	// The image.
+	Image         *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Chosen) Reset() {
+	*x = Chosen{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Chosen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Chosen) ProtoMessage() {}
+
+func (x *Chosen) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
+func (*Chosen) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Chosen) GetPlatform() *v1.Platform {
+	if x != nil {
+		return x.Platform
+	}
+	return nil
+}
+
+func (x *Chosen) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *Chosen) GetImage() *v11.Ref {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+// Guard says what a plan showed. The intent is decided with the plan's images, and refused with PLAN_STALE when it
+// would do anything else than the plan showed.
+type Guard struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The plan's targets_sha256.
+	TargetsSha256 []byte `protobuf:"bytes,1,opt,name=targets_sha256,json=targetsSha256,proto3" json:"targets_sha256,omitempty"`
+	// How many servers the plan changes.
+	Changed uint32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// The images that the plan chose. A server for which none is here makes the plan stale.
+	Chosen        []*Chosen `protobuf:"bytes,3,rep,name=chosen,proto3" json:"chosen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guard) Reset() {
+	*x = Guard{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guard) ProtoMessage() {}
+
+func (x *Guard) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guard.ProtoReflect.Descriptor instead.
+func (*Guard) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Guard) GetTargetsSha256() []byte {
+	if x != nil {
+		return x.TargetsSha256
+	}
+	return nil
+}
+
+func (x *Guard) GetChanged() uint32 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *Guard) GetChosen() []*Chosen {
+	if x != nil {
+		return x.Chosen
+	}
+	return nil
+}
+
 // Intent is what is published on garrison.intent.VERB.ACTOR.ID, as protobuf or as JSON.
 type Intent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -630,16 +1108,22 @@ type Intent struct {
 	//	*Intent_Refresh
 	//	*Intent_Decommission
 	//	*Intent_Configure
+	//	*Intent_Undo
 	Ask isIntent_Ask `protobuf_oneof:"ask"`
-	// Check everything and answer, but change nothing.
-	DryRun        bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Check everything and answer, but change nothing. The method PlanIntent does the same without an intent, and lists
+	// every server.
+	DryRun bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// True: refuse the whole intent when a server must be left out. Otherwise the others are changed.
+	Strict bool `protobuf:"varint,8,opt,name=strict,proto3" json:"strict,omitempty"`
+	// What a plan of this intent showed; unset means that the intent is decided as the world is.
+	Guard         *Guard `protobuf:"bytes,9,opt,name=guard,proto3" json:"guard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +1135,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +1148,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Intent) GetAsk() isIntent_Ask {
@@ -728,11 +1212,34 @@ func (x *Intent) GetConfigure() *Configure {
 	return nil
 }
 
+func (x *Intent) GetUndo() *Undo {
+	if x != nil {
+		if x, ok := x.Ask.(*Intent_Undo); ok {
+			return x.Undo
+		}
+	}
+	return nil
+}
+
 func (x *Intent) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
 	}
 	return false
+}
+
+func (x *Intent) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
+}
+
+func (x *Intent) GetGuard() *Guard {
+	if x != nil {
+		return x.Guard
+	}
+	return nil
 }
 
 type isIntent_Ask interface {
@@ -769,6 +1276,11 @@ type Intent_Configure struct {
 	Configure *Configure `protobuf:"bytes,7,opt,name=configure,proto3,oneof"`
 }
 
+type Intent_Undo struct {
+	// Verb undo.
+	Undo *Undo `protobuf:"bytes,10,opt,name=undo,proto3,oneof"`
+}
+
 func (*Intent_Install) isIntent_Ask() {}
 
 func (*Intent_Upgrade) isIntent_Ask() {}
@@ -780,6 +1292,335 @@ func (*Intent_Refresh) isIntent_Ask() {}
 func (*Intent_Decommission) isIntent_Ask() {}
 
 func (*Intent_Configure) isIntent_Ask() {}
+
+func (*Intent_Undo) isIntent_Ask() {}
+
+// Target is one server of a plan.
+type Target struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Its name.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// The agent.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The image that is there; unset when none is.
+	From *v11.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// The image that will be there; unset when the agent goes or nothing changes.
+	To *v11.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// What happens.
+	Effect Effect `protobuf:"varint,6,opt,name=effect,proto3,enum=garrison.intent.v1.Effect" json:"effect,omitempty"`
+	// The kind of the change.
+	Move Move `protobuf:"varint,7,opt,name=move,proto3,enum=garrison.intent.v1.Move" json:"move,omitempty"`
+	// Why it is passed over, left out, or not moved.
+	Reason *v12.Refusal `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The instance's own values as they will be; only where the configuration changes.
+	Own           map[string]string `protobuf:"bytes,9,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Target) Reset() {
+	*x = Target{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Target) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Target) ProtoMessage() {}
+
+func (x *Target) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Target.ProtoReflect.Descriptor instead.
+func (*Target) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Target) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *Target) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *Target) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Target) GetFrom() *v11.Ref {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Target) GetTo() *v11.Ref {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Target) GetEffect() Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return Effect_EFFECT_UNSPECIFIED
+}
+
+func (x *Target) GetMove() Move {
+	if x != nil {
+		return x.Move
+	}
+	return Move_MOVE_UNSPECIFIED
+}
+
+func (x *Target) GetReason() *v12.Refusal {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+func (x *Target) GetOwn() map[string]string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+// Reason counts the servers that do not change, by why.
+type Reason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stable code.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// What happens to these servers.
+	Effect Effect `protobuf:"varint,2,opt,name=effect,proto3,enum=garrison.intent.v1.Effect" json:"effect,omitempty"`
+	// How many servers.
+	Count uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// The ids of the first ten, sorted.
+	ServerIds []string `protobuf:"bytes,4,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
+	// Why, for the first of them.
+	First         *v12.Refusal `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reason) Reset() {
+	*x = Reason{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reason) ProtoMessage() {}
+
+func (x *Reason) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reason.ProtoReflect.Descriptor instead.
+func (*Reason) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Reason) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Reason) GetEffect() Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return Effect_EFFECT_UNSPECIFIED
+}
+
+func (x *Reason) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Reason) GetServerIds() []string {
+	if x != nil {
+		return x.ServerIds
+	}
+	return nil
+}
+
+func (x *Reason) GetFirst() *v12.Refusal {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+// Plan is what an intent would do now.
+type Plan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intent with the guard of this plan: published as it is, it does what the plan shows or is refused.
+	Intent *Intent `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	// The agent; empty when the intent is about servers only.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// How many servers it changes.
+	Changed uint32 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many servers are as asked already.
+	Already uint32 `protobuf:"varint,4,opt,name=already,proto3" json:"already,omitempty"`
+	// How many servers it passes over.
+	PassedOver uint32 `protobuf:"varint,5,opt,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
+	// How many servers it leaves out.
+	LeftOut uint32 `protobuf:"varint,6,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// The sha256 over the targets that change, as in Accepted.
+	TargetsSha256 []byte `protobuf:"bytes,7,opt,name=targets_sha256,json=targetsSha256,proto3" json:"targets_sha256,omitempty"`
+	// The images that were chosen.
+	Chosen []*Chosen `protobuf:"bytes,8,rep,name=chosen,proto3" json:"chosen,omitempty"`
+	// Why servers do not change.
+	Reasons []*Reason `protobuf:"bytes,9,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// Why the intent would be refused as a whole; unset when it would be accepted.
+	Refusal       *v12.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Plan) Reset() {
+	*x = Plan{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plan) ProtoMessage() {}
+
+func (x *Plan) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
+func (*Plan) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Plan) GetIntent() *Intent {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *Plan) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Plan) GetChanged() uint32 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *Plan) GetAlready() uint32 {
+	if x != nil {
+		return x.Already
+	}
+	return 0
+}
+
+func (x *Plan) GetPassedOver() uint32 {
+	if x != nil {
+		return x.PassedOver
+	}
+	return 0
+}
+
+func (x *Plan) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *Plan) GetTargetsSha256() []byte {
+	if x != nil {
+		return x.TargetsSha256
+	}
+	return nil
+}
+
+func (x *Plan) GetChosen() []*Chosen {
+	if x != nil {
+		return x.Chosen
+	}
+	return nil
+}
+
+func (x *Plan) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *Plan) GetRefusal() *v12.Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
 
 // Accepted: the intent holds; what it changes is in the ledger in the same step.
 type Accepted struct {
@@ -794,15 +1635,20 @@ type Accepted struct {
 	Already uint32 `protobuf:"varint,4,opt,name=already,proto3" json:"already,omitempty"`
 	// How many servers were selected and passed over, because they lack the agent.
 	PassedOver uint32 `protobuf:"varint,5,opt,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
-	// The sha256 of all the changed servers' ids, sorted, each with a newline after it.
+	// The sha256 over one line for each changed server, sorted by its id: the id, the id of its new image, and the digest
+	// of its new configuration as hexadecimal digits, with a space between them and a newline behind.
 	TargetsSha256 []byte `protobuf:"bytes,6,opt,name=targets_sha256,json=targetsSha256,proto3" json:"targets_sha256,omitempty"`
+	// Why selected servers do not change.
+	Reasons []*Reason `protobuf:"bytes,7,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// How many servers were selected and left out, because it cannot or must not be done there.
+	LeftOut       uint32 `protobuf:"varint,8,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +1660,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +1673,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Accepted) GetIntent() *Intent {
@@ -872,20 +1718,34 @@ func (x *Accepted) GetTargetsSha256() []byte {
 	return nil
 }
 
+func (x *Accepted) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *Accepted) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 // Refused: the intent changes nothing.
 type Refused struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent, as it was asked; unset when it could not be read.
 	Intent *Intent `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	// Why.
-	Refusal       *v1.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal       *v12.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1757,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1770,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Refused) GetIntent() *Intent {
@@ -920,7 +1780,7 @@ func (x *Refused) GetIntent() *Intent {
 	return nil
 }
 
-func (x *Refused) GetRefusal() *v1.Refusal {
+func (x *Refused) GetRefusal() *v12.Refusal {
 	if x != nil {
 		return x.Refusal
 	}
@@ -938,7 +1798,7 @@ type Withdrawn struct {
 
 func (x *Withdrawn) Reset() {
 	*x = Withdrawn{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1810,7 @@ func (x *Withdrawn) String() string {
 func (*Withdrawn) ProtoMessage() {}
 
 func (x *Withdrawn) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1823,7 @@ func (x *Withdrawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawn.ProtoReflect.Descriptor instead.
 func (*Withdrawn) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Withdrawn) GetReason() string {
@@ -995,14 +1855,20 @@ type Record struct {
 	// How many servers were passed over.
 	PassedOver uint32 `protobuf:"varint,9,opt,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	// Why it was refused.
-	Refusal       *v1.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal *v12.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Why selected servers do not change.
+	Reasons []*Reason `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// The sha256 over the targets that change, as in Accepted.
+	TargetsSha256 []byte `protobuf:"bytes,12,opt,name=targets_sha256,json=targetsSha256,proto3" json:"targets_sha256,omitempty"`
+	// How many servers were left out.
+	LeftOut       uint32 `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1880,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1893,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Record) GetId() string {
@@ -1093,26 +1959,53 @@ func (x *Record) GetPassedOver() uint32 {
 	return 0
 }
 
-func (x *Record) GetRefusal() *v1.Refusal {
+func (x *Record) GetRefusal() *v12.Refusal {
 	if x != nil {
 		return x.Refusal
 	}
 	return nil
 }
 
+func (x *Record) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *Record) GetTargetsSha256() []byte {
+	if x != nil {
+		return x.TargetsSha256
+	}
+	return nil
+}
+
+func (x *Record) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 var File_garrison_intent_v1_intent_proto protoreflect.FileDescriptor
 
 const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x01\n" +
+	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
 	"\bSelector\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x18\n" +
 	"\aservers\x18\x02 \x03(\tR\aservers\x12 \n" +
 	"\venvironment\x18\x03 \x01(\tR\venvironment\x12@\n" +
-	"\x06labels\x18\x04 \x03(\v2(.garrison.intent.v1.Selector.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x04 \x03(\v2(.garrison.intent.v1.Selector.LabelsEntryR\x06labels\x123\n" +
+	"\x05where\x18\x05 \x03(\v2\x1d.garrison.intent.v1.ConditionR\x05where\x12.\n" +
+	"\x03not\x18\x06 \x03(\v2\x1c.garrison.intent.v1.SelectorR\x03not\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\tCondition\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x128\n" +
+	"\boperator\x18\x02 \x01(\x0e2\x1c.garrison.intent.v1.OperatorR\boperator\x12\x16\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"h\n" +
 	"\vImageChoice\x12\x1a\n" +
 	"\aversion\x18\x01 \x01(\tH\x00R\aversion\x12\x1b\n" +
 	"\bimage_id\x18\x02 \x01(\tH\x00R\aimageId\x12\x1a\n" +
@@ -1128,12 +2021,13 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"L\n" +
 	"\x06Remove\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
-	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xd7\x01\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xfa\x01\n" +
 	"\tConfigure\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x128\n" +
 	"\x03set\x18\x03 \x03(\v2&.garrison.intent.v1.Configure.SetEntryR\x03set\x12\x14\n" +
-	"\x05unset\x18\x04 \x03(\tR\x05unset\x1a6\n" +
+	"\x05unset\x18\x04 \x03(\tR\x05unset\x12!\n" +
+	"\fbring_wanted\x18\x05 \x01(\bR\vbringWanted\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
@@ -1141,16 +2035,64 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\":\n" +
 	"\fDecommission\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
-	"\x04lost\x18\x02 \x01(\bR\x04lost\"\x90\x03\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\"#\n" +
+	"\x04Undo\x12\x1b\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\x8a\x01\n" +
+	"\x06Chosen\x128\n" +
+	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\tR\achannel\x12,\n" +
+	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\"|\n" +
+	"\x05Guard\x12%\n" +
+	"\x0etargets_sha256\x18\x01 \x01(\fR\rtargetsSha256\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\rR\achanged\x122\n" +
+	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\x89\x04\n" +
 	"\x06Intent\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x124\n" +
 	"\x06remove\x18\x03 \x01(\v2\x1a.garrison.intent.v1.RemoveH\x00R\x06remove\x127\n" +
 	"\arefresh\x18\x04 \x01(\v2\x1b.garrison.intent.v1.RefreshH\x00R\arefresh\x12F\n" +
 	"\fdecommission\x18\x05 \x01(\v2 .garrison.intent.v1.DecommissionH\x00R\fdecommission\x12=\n" +
-	"\tconfigure\x18\a \x01(\v2\x1d.garrison.intent.v1.ConfigureH\x00R\tconfigure\x12\x17\n" +
-	"\adry_run\x18\x06 \x01(\bR\x06dryRunB\x05\n" +
-	"\x03ask\"\xd9\x01\n" +
+	"\tconfigure\x18\a \x01(\v2\x1d.garrison.intent.v1.ConfigureH\x00R\tconfigure\x12.\n" +
+	"\x04undo\x18\n" +
+	" \x01(\v2\x18.garrison.intent.v1.UndoH\x00R\x04undo\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x16\n" +
+	"\x06strict\x18\b \x01(\bR\x06strict\x12/\n" +
+	"\x05guard\x18\t \x01(\v2\x19.garrison.intent.v1.GuardR\x05guardB\x05\n" +
+	"\x03ask\"\xb3\x03\n" +
+	"\x06Target\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12*\n" +
+	"\x04from\x18\x04 \x01(\v2\x16.garrison.image.v1.RefR\x04from\x12&\n" +
+	"\x02to\x18\x05 \x01(\v2\x16.garrison.image.v1.RefR\x02to\x122\n" +
+	"\x06effect\x18\x06 \x01(\x0e2\x1a.garrison.intent.v1.EffectR\x06effect\x12,\n" +
+	"\x04move\x18\a \x01(\x0e2\x18.garrison.intent.v1.MoveR\x04move\x120\n" +
+	"\x06reason\x18\b \x01(\v2\x18.garrison.api.v1.RefusalR\x06reason\x125\n" +
+	"\x03own\x18\t \x03(\v2#.garrison.intent.v1.Target.OwnEntryR\x03own\x1a6\n" +
+	"\bOwnEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x01\n" +
+	"\x06Reason\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x122\n" +
+	"\x06effect\x18\x02 \x01(\x0e2\x1a.garrison.intent.v1.EffectR\x06effect\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x12\x1d\n" +
+	"\n" +
+	"server_ids\x18\x04 \x03(\tR\tserverIds\x12.\n" +
+	"\x05first\x18\x05 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"\x85\x03\n" +
+	"\x04Plan\x122\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
+	"\achanged\x18\x03 \x01(\rR\achanged\x12\x18\n" +
+	"\aalready\x18\x04 \x01(\rR\aalready\x12\x1f\n" +
+	"\vpassed_over\x18\x05 \x01(\rR\n" +
+	"passedOver\x12\x19\n" +
+	"\bleft_out\x18\x06 \x01(\rR\aleftOut\x12%\n" +
+	"\x0etargets_sha256\x18\a \x01(\fR\rtargetsSha256\x122\n" +
+	"\x06chosen\x18\b \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\x124\n" +
+	"\areasons\x18\t \x03(\v2\x1a.garrison.intent.v1.ReasonR\areasons\x122\n" +
+	"\arefusal\x18\n" +
+	" \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"\xaa\x02\n" +
 	"\bAccepted\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x1d\n" +
 	"\n" +
@@ -1159,12 +2101,14 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\aalready\x18\x04 \x01(\rR\aalready\x12\x1f\n" +
 	"\vpassed_over\x18\x05 \x01(\rR\n" +
 	"passedOver\x12%\n" +
-	"\x0etargets_sha256\x18\x06 \x01(\fR\rtargetsSha256\"q\n" +
+	"\x0etargets_sha256\x18\x06 \x01(\fR\rtargetsSha256\x124\n" +
+	"\areasons\x18\a \x03(\v2\x1a.garrison.intent.v1.ReasonR\areasons\x12\x19\n" +
+	"\bleft_out\x18\b \x01(\rR\aleftOut\"q\n" +
 	"\aRefused\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x122\n" +
 	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"#\n" +
 	"\tWithdrawn\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xf6\x02\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xee\x03\n" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x122\n" +
@@ -1179,7 +2123,35 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\vpassed_over\x18\t \x01(\rR\n" +
 	"passedOver\x122\n" +
 	"\arefusal\x18\n" +
-	" \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal*Z\n" +
+	" \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x124\n" +
+	"\areasons\x18\v \x03(\v2\x1a.garrison.intent.v1.ReasonR\areasons\x12%\n" +
+	"\x0etargets_sha256\x18\f \x01(\fR\rtargetsSha256\x12\x19\n" +
+	"\bleft_out\x18\r \x01(\rR\aleftOut*\x9d\x01\n" +
+	"\bOperator\x12\x18\n" +
+	"\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vOPERATOR_IN\x10\x01\x12\x13\n" +
+	"\x0fOPERATOR_NOT_IN\x10\x02\x12\x11\n" +
+	"\rOPERATOR_LESS\x10\x03\x12\x14\n" +
+	"\x10OPERATOR_AT_MOST\x10\x04\x12\x11\n" +
+	"\rOPERATOR_MORE\x10\x05\x12\x15\n" +
+	"\x11OPERATOR_AT_LEAST\x10\x06*t\n" +
+	"\x06Effect\x12\x16\n" +
+	"\x12EFFECT_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rEFFECT_CHANGE\x10\x01\x12\x12\n" +
+	"\x0eEFFECT_ALREADY\x10\x02\x12\x16\n" +
+	"\x12EFFECT_PASSED_OVER\x10\x03\x12\x13\n" +
+	"\x0fEFFECT_LEFT_OUT\x10\x04*\xab\x01\n" +
+	"\x04Move\x12\x14\n" +
+	"\x10MOVE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fMOVE_INSTALL\x10\x01\x12\x10\n" +
+	"\fMOVE_UPGRADE\x10\x02\x12\x12\n" +
+	"\x0eMOVE_DOWNGRADE\x10\x03\x12\x12\n" +
+	"\x0eMOVE_CONFIGURE\x10\x04\x12\x0f\n" +
+	"\vMOVE_REMOVE\x10\x05\x12\x0e\n" +
+	"\n" +
+	"MOVE_AGAIN\x10\x06\x12\x0f\n" +
+	"\vMOVE_SETTLE\x10\a\x12\x0f\n" +
+	"\vMOVE_SERVER\x10\b*Z\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTATE_ACCEPTED\x10\x01\x12\x11\n" +
@@ -1198,56 +2170,91 @@ func file_garrison_intent_v1_intent_proto_rawDescGZIP() []byte {
 	return file_garrison_intent_v1_intent_proto_rawDescData
 }
 
-var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_garrison_intent_v1_intent_proto_goTypes = []any{
-	(State)(0),                    // 0: garrison.intent.v1.State
-	(*Selector)(nil),              // 1: garrison.intent.v1.Selector
-	(*ImageChoice)(nil),           // 2: garrison.intent.v1.ImageChoice
-	(*Install)(nil),               // 3: garrison.intent.v1.Install
-	(*Upgrade)(nil),               // 4: garrison.intent.v1.Upgrade
-	(*Remove)(nil),                // 5: garrison.intent.v1.Remove
-	(*Configure)(nil),             // 6: garrison.intent.v1.Configure
-	(*Refresh)(nil),               // 7: garrison.intent.v1.Refresh
-	(*Decommission)(nil),          // 8: garrison.intent.v1.Decommission
-	(*Intent)(nil),                // 9: garrison.intent.v1.Intent
-	(*Accepted)(nil),              // 10: garrison.intent.v1.Accepted
-	(*Refused)(nil),               // 11: garrison.intent.v1.Refused
-	(*Withdrawn)(nil),             // 12: garrison.intent.v1.Withdrawn
-	(*Record)(nil),                // 13: garrison.intent.v1.Record
-	nil,                           // 14: garrison.intent.v1.Selector.LabelsEntry
-	nil,                           // 15: garrison.intent.v1.Configure.SetEntry
-	(*v1.Refusal)(nil),            // 16: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(Operator)(0),                 // 0: garrison.intent.v1.Operator
+	(Effect)(0),                   // 1: garrison.intent.v1.Effect
+	(Move)(0),                     // 2: garrison.intent.v1.Move
+	(State)(0),                    // 3: garrison.intent.v1.State
+	(*Selector)(nil),              // 4: garrison.intent.v1.Selector
+	(*Condition)(nil),             // 5: garrison.intent.v1.Condition
+	(*ImageChoice)(nil),           // 6: garrison.intent.v1.ImageChoice
+	(*Install)(nil),               // 7: garrison.intent.v1.Install
+	(*Upgrade)(nil),               // 8: garrison.intent.v1.Upgrade
+	(*Remove)(nil),                // 9: garrison.intent.v1.Remove
+	(*Configure)(nil),             // 10: garrison.intent.v1.Configure
+	(*Refresh)(nil),               // 11: garrison.intent.v1.Refresh
+	(*Decommission)(nil),          // 12: garrison.intent.v1.Decommission
+	(*Undo)(nil),                  // 13: garrison.intent.v1.Undo
+	(*Chosen)(nil),                // 14: garrison.intent.v1.Chosen
+	(*Guard)(nil),                 // 15: garrison.intent.v1.Guard
+	(*Intent)(nil),                // 16: garrison.intent.v1.Intent
+	(*Target)(nil),                // 17: garrison.intent.v1.Target
+	(*Reason)(nil),                // 18: garrison.intent.v1.Reason
+	(*Plan)(nil),                  // 19: garrison.intent.v1.Plan
+	(*Accepted)(nil),              // 20: garrison.intent.v1.Accepted
+	(*Refused)(nil),               // 21: garrison.intent.v1.Refused
+	(*Withdrawn)(nil),             // 22: garrison.intent.v1.Withdrawn
+	(*Record)(nil),                // 23: garrison.intent.v1.Record
+	nil,                           // 24: garrison.intent.v1.Selector.LabelsEntry
+	nil,                           // 25: garrison.intent.v1.Configure.SetEntry
+	nil,                           // 26: garrison.intent.v1.Target.OwnEntry
+	(*v1.Platform)(nil),           // 27: garrison.server.v1.Platform
+	(*v11.Ref)(nil),               // 28: garrison.image.v1.Ref
+	(*v12.Refusal)(nil),           // 29: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
-	14, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
-	2,  // 1: garrison.intent.v1.Install.image:type_name -> garrison.intent.v1.ImageChoice
-	1,  // 2: garrison.intent.v1.Install.on:type_name -> garrison.intent.v1.Selector
-	2,  // 3: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
-	1,  // 4: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
-	1,  // 5: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
-	1,  // 6: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
-	15, // 7: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
-	1,  // 8: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
-	3,  // 9: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	4,  // 10: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	5,  // 11: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	7,  // 12: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	8,  // 13: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	6,  // 14: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	9,  // 15: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	9,  // 16: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	16, // 17: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	9,  // 18: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	0,  // 19: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	17, // 20: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	16, // 21: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	24, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
+	5,  // 1: garrison.intent.v1.Selector.where:type_name -> garrison.intent.v1.Condition
+	4,  // 2: garrison.intent.v1.Selector.not:type_name -> garrison.intent.v1.Selector
+	0,  // 3: garrison.intent.v1.Condition.operator:type_name -> garrison.intent.v1.Operator
+	6,  // 4: garrison.intent.v1.Install.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 5: garrison.intent.v1.Install.on:type_name -> garrison.intent.v1.Selector
+	6,  // 6: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 7: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
+	4,  // 8: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
+	4,  // 9: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
+	25, // 10: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
+	4,  // 11: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
+	27, // 12: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	28, // 13: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	14, // 14: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 15: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	8,  // 16: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	9,  // 17: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	11, // 18: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	12, // 19: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	10, // 20: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	13, // 21: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	15, // 22: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	28, // 23: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	28, // 24: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 25: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 26: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	29, // 27: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	26, // 28: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 29: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	29, // 30: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	16, // 31: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	14, // 32: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	18, // 33: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	29, // 34: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	16, // 35: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	18, // 36: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	16, // 37: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	29, // 38: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	16, // 39: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 40: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	30, // 41: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	29, // 42: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	18, // 43: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
@@ -1255,26 +2262,27 @@ func file_garrison_intent_v1_intent_proto_init() {
 	if File_garrison_intent_v1_intent_proto != nil {
 		return
 	}
-	file_garrison_intent_v1_intent_proto_msgTypes[1].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[2].OneofWrappers = []any{
 		(*ImageChoice_Version)(nil),
 		(*ImageChoice_ImageId)(nil),
 		(*ImageChoice_Channel)(nil),
 	}
-	file_garrison_intent_v1_intent_proto_msgTypes[8].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[12].OneofWrappers = []any{
 		(*Intent_Install)(nil),
 		(*Intent_Upgrade)(nil),
 		(*Intent_Remove)(nil),
 		(*Intent_Refresh)(nil),
 		(*Intent_Decommission)(nil),
 		(*Intent_Configure)(nil),
+		(*Intent_Undo)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_intent_v1_intent_proto_rawDesc), len(file_garrison_intent_v1_intent_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   15,
+			NumEnums:      4,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

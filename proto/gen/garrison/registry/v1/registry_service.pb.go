@@ -2319,6 +2319,152 @@ func (x *GetIntentResponse) GetIntent() *v17.Record {
 	return nil
 }
 
+// PlanIntentRequest asks what an intent would do.
+type PlanIntentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part of the targets.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// The intent, as it would be published. A guard in it is compared.
+	Intent *v17.Intent `protobuf:"bytes,2,opt,name=intent,proto3" json:"intent,omitempty"`
+	// True: the intent is an upgrade that names no agent; plan one for each agent on the selected servers, by name.
+	EveryAgent bool `protobuf:"varint,3,opt,name=every_agent,json=everyAgent,proto3" json:"every_agent,omitempty"`
+	// With every_agent: not these agents.
+	Exclude []string `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	// Only targets with one of these effects; none means all.
+	Effects       []v17.Effect `protobuf:"varint,5,rep,packed,name=effects,proto3,enum=garrison.intent.v1.Effect" json:"effects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanIntentRequest) Reset() {
+	*x = PlanIntentRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanIntentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanIntentRequest) ProtoMessage() {}
+
+func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanIntentRequest.ProtoReflect.Descriptor instead.
+func (*PlanIntentRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PlanIntentRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *PlanIntentRequest) GetIntent() *v17.Intent {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *PlanIntentRequest) GetEveryAgent() bool {
+	if x != nil {
+		return x.EveryAgent
+	}
+	return false
+}
+
+func (x *PlanIntentRequest) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
+func (x *PlanIntentRequest) GetEffects() []v17.Effect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+// PlanIntentResponse is the plan, and one part of its targets.
+type PlanIntentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The plan; with every_agent, one for each agent.
+	Plans []*v17.Plan `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	// The targets, by agent and server.
+	Targets []*v17.Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor    string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanIntentResponse) Reset() {
+	*x = PlanIntentResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanIntentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanIntentResponse) ProtoMessage() {}
+
+func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanIntentResponse.ProtoReflect.Descriptor instead.
+func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PlanIntentResponse) GetPlans() []*v17.Plan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+func (x *PlanIntentResponse) GetTargets() []*v17.Target {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *PlanIntentResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
 var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
@@ -2463,7 +2609,19 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12-\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"G\n" +
 	"\x11GetIntentResponse\x122\n" +
-	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent2\xe9\x11\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent\"\xe3\x01\n" +
+	"\x11PlanIntentRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x122\n" +
+	"\x06intent\x18\x02 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x1f\n" +
+	"\vevery_agent\x18\x03 \x01(\bR\n" +
+	"everyAgent\x12\x18\n" +
+	"\aexclude\x18\x04 \x03(\tR\aexclude\x124\n" +
+	"\aeffects\x18\x05 \x03(\x0e2\x1a.garrison.intent.v1.EffectR\aeffects\"\x9b\x01\n" +
+	"\x12PlanIntentResponse\x12.\n" +
+	"\x05plans\x18\x01 \x03(\v2\x18.garrison.intent.v1.PlanR\x05plans\x124\n" +
+	"\atargets\x18\x02 \x03(\v2\x1a.garrison.intent.v1.TargetR\atargets\x12\x1f\n" +
+	"\vnext_cursor\x18\x03 \x01(\tR\n" +
+	"nextCursor2\xd0\x12\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -2484,7 +2642,9 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x11ChangeEnvironment\x12..garrison.registry.v1.ChangeEnvironmentRequest\x1a/.garrison.registry.v1.ChangeEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
 	"\x10ListEnvironments\x12-.garrison.registry.v1.ListEnvironmentsRequest\x1a..garrison.registry.v1.ListEnvironmentsResponse\"\x04\x88\xb5\x18\x01\x12z\n" +
 	"\x11CreateEnvironment\x12..garrison.registry.v1.CreateEnvironmentRequest\x1a/.garrison.registry.v1.CreateEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
+	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
+	"\n" +
+	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
@@ -2499,7 +2659,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_registry_service_proto_rawDescData
 }
 
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*EnrolRequest)(nil),              // 0: garrison.registry.v1.EnrolRequest
 	(*EnrolResponse)(nil),             // 1: garrison.registry.v1.EnrolResponse
@@ -2544,112 +2704,125 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*DeleteEnvironmentResponse)(nil), // 40: garrison.registry.v1.DeleteEnvironmentResponse
 	(*GetIntentRequest)(nil),          // 41: garrison.registry.v1.GetIntentRequest
 	(*GetIntentResponse)(nil),         // 42: garrison.registry.v1.GetIntentResponse
-	nil,                               // 43: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                               // 44: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                               // 45: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	(*v1.Sysinfo)(nil),                // 46: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                 // 47: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                  // 48: garrison.api.v1.Page
-	(v1.Life)(0),                      // 49: garrison.server.v1.Life
-	(v1.Presence)(0),                  // 50: garrison.server.v1.Presence
-	(*v1.Server)(nil),                 // 51: garrison.server.v1.Server
-	(*durationpb.Duration)(nil),       // 52: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
-	(*v12.CleanUpOutcome)(nil),        // 54: garrison.report.v1.CleanUpOutcome
-	(v13.State)(0),                    // 55: garrison.instance.v1.State
-	(*v13.Instance)(nil),              // 56: garrison.instance.v1.Instance
-	(*v14.Agent)(nil),                 // 57: garrison.agent.v1.Agent
-	(*v15.Application)(nil),           // 58: garrison.application.v1.Application
-	(*v16.Environment)(nil),           // 59: garrison.environment.v1.Environment
-	(*v17.Record)(nil),                // 60: garrison.intent.v1.Record
+	(*PlanIntentRequest)(nil),         // 43: garrison.registry.v1.PlanIntentRequest
+	(*PlanIntentResponse)(nil),        // 44: garrison.registry.v1.PlanIntentResponse
+	nil,                               // 45: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                               // 46: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                               // 47: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	(*v1.Sysinfo)(nil),                // 48: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                 // 49: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                  // 50: garrison.api.v1.Page
+	(v1.Life)(0),                      // 51: garrison.server.v1.Life
+	(v1.Presence)(0),                  // 52: garrison.server.v1.Presence
+	(*v1.Server)(nil),                 // 53: garrison.server.v1.Server
+	(*durationpb.Duration)(nil),       // 54: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 55: google.protobuf.Timestamp
+	(*v12.CleanUpOutcome)(nil),        // 56: garrison.report.v1.CleanUpOutcome
+	(v13.State)(0),                    // 57: garrison.instance.v1.State
+	(*v13.Instance)(nil),              // 58: garrison.instance.v1.Instance
+	(*v14.Agent)(nil),                 // 59: garrison.agent.v1.Agent
+	(*v15.Application)(nil),           // 60: garrison.application.v1.Application
+	(*v16.Environment)(nil),           // 61: garrison.environment.v1.Environment
+	(*v17.Record)(nil),                // 62: garrison.intent.v1.Record
+	(*v17.Intent)(nil),                // 63: garrison.intent.v1.Intent
+	(v17.Effect)(0),                   // 64: garrison.intent.v1.Effect
+	(*v17.Plan)(nil),                  // 65: garrison.intent.v1.Plan
+	(*v17.Target)(nil),                // 66: garrison.intent.v1.Target
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	46, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	47, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	48, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	43, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	49, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	50, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	51, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
-	51, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	44, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	47, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	52, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	53, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	45, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	51, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	54, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	51, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	48, // 16: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	55, // 17: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	56, // 18: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	50, // 19: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	48, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	49, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	50, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	45, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	51, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	52, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	53, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	53, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	46, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	49, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	54, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	55, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	47, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	53, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	56, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	53, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	50, // 16: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	57, // 17: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	58, // 18: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	52, // 19: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
 	15, // 20: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	48, // 21: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	57, // 22: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	57, // 23: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	57, // 24: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	57, // 25: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	57, // 26: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	48, // 27: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	58, // 28: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	58, // 29: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	58, // 30: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	58, // 31: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	58, // 32: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	48, // 33: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	59, // 34: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	59, // 35: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	59, // 36: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	59, // 37: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	59, // 38: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	52, // 39: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	60, // 40: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	2,  // 41: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	4,  // 42: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	6,  // 43: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	8,  // 44: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	10, // 45: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	12, // 46: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	14, // 47: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	17, // 48: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	19, // 49: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	21, // 50: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	23, // 51: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	25, // 52: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	27, // 53: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	31, // 54: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	29, // 55: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	37, // 56: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	33, // 57: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	35, // 58: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	39, // 59: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	41, // 60: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	3,  // 61: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	5,  // 62: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	7,  // 63: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	9,  // 64: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	11, // 65: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	13, // 66: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	16, // 67: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	18, // 68: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	20, // 69: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	22, // 70: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	24, // 71: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	26, // 72: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	28, // 73: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	32, // 74: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	30, // 75: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	38, // 76: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	34, // 77: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	36, // 78: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	40, // 79: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	42, // 80: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	61, // [61:81] is the sub-list for method output_type
-	41, // [41:61] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	50, // 21: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	59, // 22: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	59, // 23: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	59, // 24: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	59, // 25: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	59, // 26: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	50, // 27: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	60, // 28: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	60, // 29: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	60, // 30: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	60, // 31: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	60, // 32: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	50, // 33: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	61, // 34: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	61, // 35: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	61, // 36: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	61, // 37: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	61, // 38: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	54, // 39: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	62, // 40: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	50, // 41: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	63, // 42: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	64, // 43: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	65, // 44: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	66, // 45: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	2,  // 46: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	4,  // 47: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	6,  // 48: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	8,  // 49: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	10, // 50: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	12, // 51: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	14, // 52: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	17, // 53: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	19, // 54: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	21, // 55: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	23, // 56: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	25, // 57: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	27, // 58: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	31, // 59: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	29, // 60: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	37, // 61: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	33, // 62: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	35, // 63: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	39, // 64: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	43, // 65: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	41, // 66: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	3,  // 67: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	5,  // 68: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	7,  // 69: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	9,  // 70: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	11, // 71: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	13, // 72: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	16, // 73: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	18, // 74: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	20, // 75: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	22, // 76: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	24, // 77: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	26, // 78: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	28, // 79: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	32, // 80: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	30, // 81: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	38, // 82: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	34, // 83: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	36, // 84: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	40, // 85: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	44, // 86: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	42, // 87: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	67, // [67:88] is the sub-list for method output_type
+	46, // [46:67] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -2664,7 +2837,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
