@@ -25,6 +25,7 @@ type Options struct {
 	Beat     time.Duration // how often servers beat; 0 means 1 s, to be quick in tests
 	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
 	Lazy     bool          // do not sync each write to disk
+	Views    bool          // services that run apart keep snapshots of their views
 }
 
 // Fleet is a Garrison with its servers.
@@ -82,7 +83,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	if f.Apart {
 		for _, name := range topology.Services {
 			if f.Services[name] == nil {
-				f.Services[name] = f.process(name, name, f.serviceArgs(name)...)
+				f.Services[name] = f.process(name, name, f.serviceArgs(name, name)...)
 			}
 			if err := f.Services[name].Start(); err != nil {
 				return err
@@ -113,8 +114,12 @@ func (f *Fleet) StartBus(ctx context.Context) error {
 	})
 }
 
-func (f *Fleet) serviceArgs(name string) []string {
+// serviceArgs returns the arguments of a service; process is its name, or that of its replica.
+func (f *Fleet) serviceArgs(name, process string) []string {
 	args := []string{"--bus", f.URL(), "--credentials", f.path("data", "trust", "services", name+".creds")}
+	if f.Views {
+		args = append(args, "--data", f.path("views", process))
+	}
 	switch name {
 	case topology.UserRegistry:
 		args = append(args, "--signer", f.path("data", "trust", "signer"), "--join-url", f.URL(), "--beat-interval", f.Beat.String())
@@ -128,7 +133,7 @@ func (f *Fleet) serviceArgs(name string) []string {
 
 // Replica makes a second process of a service that runs apart.
 func (f *Fleet) Replica(service string) *Process {
-	p := f.process(service+"-2", service, f.serviceArgs(service)...)
+	p := f.process(service+"-2", service, f.serviceArgs(service, service+"-2")...)
 	f.replicas = append(f.replicas, p)
 	return p
 }
@@ -156,6 +161,28 @@ func (f *Fleet) until(ctx context.Context, what string, done func(context.Contex
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// Replicas returns the second processes of services that run apart.
+func (f *Fleet) Replicas() []*Process { return slices.Clone(f.replicas) }
+
+// Servers returns the servers that were added and not dropped.
+func (f *Fleet) Servers() []*Server { return slices.Clone(f.servers) }
+
+// Drop takes a server out of the fleet: one that is dead, and whose executor ended.
+func (f *Fleet) Drop(s *Server) {
+	f.servers = slices.DeleteFunc(f.servers, func(other *Server) bool { return other == s })
+}
+
+// DataDir returns the directory of garrisond.
+func (f *Fleet) DataDir() string { return f.path("data") }
+
+// ViewsDir returns the directory of the snapshots: of the services that run apart, or of garrisond.
+func (f *Fleet) ViewsDir() string {
+	if f.Apart {
+		return f.path("views")
+	}
+	return f.path("data", "views")
 }
 
 // URL gives the address of the bus.

@@ -70,6 +70,50 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
+// Pause stops the process with SIGSTOP, until Resume. A process that does not run stays so.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(s syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Running reports whether the process was started and has not ended.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Revive starts the process again when it does not run, and lets it go on when it is paused.
+func (p *Process) Revive() error {
+	if p.Running() {
+		return p.Resume()
+	}
+	p.mu.Lock()
+	p.cmd = nil
+	p.mu.Unlock()
+	return p.Start()
+}
+
 // Kill ends the process with SIGKILL and waits for its end.
 func (p *Process) Kill() error { return p.end(syscall.SIGKILL, 10*time.Second) }
 

@@ -110,13 +110,14 @@ func freePort() (int, error) {
 
 // AgentProcesses gives the ids of the processes whose program lies in the fleet's directory: agents, and nothing else.
 func (f *Fleet) AgentProcesses() ([]int, error) {
-	return processesUnder(filepath.Join(f.Dir, "servers"))
+	return ProcessesBelow(filepath.Join(f.Dir, "servers"))
 }
 
 // AgentProcesses gives the ids of the server's agents' processes.
-func (s *Server) AgentProcesses() ([]int, error) { return processesUnder(s.Root) }
+func (s *Server) AgentProcesses() ([]int, error) { return ProcessesBelow(s.Root) }
 
-func processesUnder(dir string) ([]int, error) {
+// ProcessesBelow returns the ids of the processes whose program lies below a directory.
+func ProcessesBelow(dir string) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
@@ -149,4 +150,15 @@ func (f *Fleet) killRest() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Joined reports whether the server still has its identity: an executor that uninstalled itself has none.
+func (s *Server) Joined() bool {
+	_, err := os.Lstat(filepath.Join(s.Root, "executor", "identity.json"))
+	return err == nil
+}
+
+// Clone returns a second executor process with a copy of a server's root.
+func (f *Fleet) Clone(s *Server, root string) *Process {
+	return f.process("executor-"+s.Name+"-clone", "executor", "run", "--root", root, "--beat-interval", f.Beat.String())
 }

@@ -4,6 +4,7 @@
 //
 //	GET /         the version
 //	GET /pid      the process id
+//	GET /config   the configuration file, as it was at the start
 //	GET /slow     the version, after a third of a second
 //	GET /healthz  ok
 //
@@ -44,14 +45,20 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`ADDRESS` to serve HTTP at")
 	version := flag.String("version", "0.0.0", "the `VERSION` to answer with")
 	misbehave := flag.String("misbehave", "", "one of exit, exit-later, never-ready, ignore-term, flood, fork")
+	config := flag.String("config", "", "configuration `FILE` to read at the start")
+	check := flag.Bool("check", false, "read the configuration and end")
 	flag.Parse()
-	if err := run(*listen, *version, *misbehave); err != nil {
+	if err := run(*listen, *version, *misbehave, *config, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "beacon:", err)
 		os.Exit(1)
 	}
 }
 
-func run(listen, version, misbehave string) error {
+func run(listen, version, misbehave, config string, check bool) error {
+	settings, err := readConfig(config)
+	if err != nil || check {
+		return err
+	}
 	fmt.Printf("beacon %s starts with pid %d\n", version, os.Getpid())
 	if misbehave == exitAtOnce {
 		return errors.New("told to end at once")
@@ -66,7 +73,7 @@ func run(listen, version, misbehave string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(version), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(version, settings), ReadHeaderTimeout: 5 * time.Second}
 	d := serve(server, l)
 	if misbehave != neverReady {
 		if err := notify("READY=1"); err != nil {
@@ -90,6 +97,18 @@ func run(listen, version, misbehave string) error {
 	return d.drain(stop, l)
 }
 
+// readConfig returns the content of a configuration file, which must not be empty; "" without a file.
+func readConfig(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err == nil && len(data) == 0 {
+		err = fmt.Errorf("configuration %s is empty", path)
+	}
+	return string(data), err
+}
+
 // firstSocket is the file descriptor of the first socket that is handed over.
 const firstSocket = 3
 
@@ -104,10 +123,11 @@ func listener(ctx context.Context, listen string) (net.Listener, error) {
 	return l, errors.Join(err, f.Close())
 }
 
-func handler(version string) http.Handler {
+func handler(version, settings string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, version) })
 	mux.HandleFunc("GET /pid", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, os.Getpid()) })
+	mux.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, settings) })
 	mux.HandleFunc("GET /slow", func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Second / 3)
 		fmt.Fprintln(w, version)

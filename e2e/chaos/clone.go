@@ -1,0 +1,80 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+// Expectations of a cloned server.
+const (
+	clonedFor        = 20 * beat
+	factsOfAClone    = 10 // at most, for two sessions of one identity
+	duplicateCode    = "DUPLICATE_IDENTITY"
+	duplicateClearIn = 3 * time.Minute
+)
+
+// cloneRound runs a copy of a server beside it: the control plane names it, the ledger does
+// not fill up, and all is well again when the copy is gone.
+func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error) {
+	s := w.staying()[len(w.staying())-1]
+	root := filepath.Join(w.Dir, "clone")
+	if out, err := exec.CommandContext(ctx, "cp", "-a", s.Root, root).CombinedOutput(); err != nil {
+		return nil, nil, fmt.Errorf("copy %s: %w: %s", s.Root, err, out)
+	}
+	before, err := w.facts(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	clone := w.Clone(s, root)
+	if err := clone.Start(); err != nil {
+		return nil, nil, err
+	}
+	done = []string{"clone " + s.Name}
+	named := false
+	for end := time.Now().Add(clonedFor); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
+		out, _ := w.CLI(ctx, "server", "show", s.Name, "-o", "json")
+		named = named || strings.Contains(out, duplicateCode)
+	}
+	after, err := w.facts(ctx)
+	if !named {
+		wrong = append(wrong, "the clone is not named as "+duplicateCode)
+	}
+	if n := len(after) - len(before); n > factsOfAClone {
+		wrong = append(wrong, fmt.Sprintf("%d facts in %v because of the clone", n, clonedFor))
+	}
+	// The clone's agents must not be told to stop: both roots name the same ports.
+	err = errors.Join(err, clone.Kill(), w.killBelow(root), os.RemoveAll(root))
+	if err == nil && !w.clears(ctx, s.Name) {
+		wrong = append(wrong, fmt.Sprintf("%s is not cleared %v after the clone ended", duplicateCode, duplicateClearIn))
+	}
+	return done, wrong, err
+}
+
+// clears waits until a server is no longer shown as having two sessions.
+func (w *World) clears(ctx context.Context, server string) bool {
+	for end := time.Now().Add(duplicateClearIn); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
+		out, err := w.CLI(ctx, "server", "show", server, "-o", "json")
+		if err == nil && !strings.Contains(out, duplicateCode) {
+			return true
+		}
+	}
+	return false
+}
+
+// killBelow ends the agents that the clone started.
+func (w *World) killBelow(root string) error {
+	pids, err := fleet.ProcessesBelow(root)
+	for _, pid := range pids {
+		err = errors.Join(err, gone(syscall.Kill(pid, syscall.SIGKILL)))
+	}
+	return err
+}

@@ -1,0 +1,81 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+// drifts are the ways in which somebody with root breaks what Garrison installed.
+var drifts = []struct {
+	name string
+	do   func(s *fleet.Server, agent string) error
+}{
+	{"a file of the image changed", func(s *fleet.Server, agent string) error {
+		return inImage(s, agent, func(path string) error { return os.WriteFile(path, []byte("changed by hand"), 0o600) })
+	}},
+	{"a file of the image deleted", func(s *fleet.Server, agent string) error {
+		return inImage(s, agent, os.Remove)
+	}},
+	{"the link deleted", func(s *fleet.Server, agent string) error { return os.Remove(currentOf(s, agent)) }},
+	{"the link moved", func(s *fleet.Server, agent string) error {
+		return errors.Join(os.Remove(currentOf(s, agent)), os.Symlink("/nowhere", currentOf(s, agent)))
+	}},
+	{"the image deleted", func(s *fleet.Server, agent string) error {
+		dir, err := filepath.EvalSymlinks(currentOf(s, agent))
+		if err != nil {
+			return err
+		}
+		return removeSealed(dir)
+	}},
+	{"the configurations deleted", func(s *fleet.Server, agent string) error {
+		return removeSealed(filepath.Join(s.Root, "agents", agent, "configs"))
+	}},
+	{"the agent's directory deleted", func(s *fleet.Server, agent string) error {
+		return removeSealed(filepath.Join(s.Root, "agents", agent))
+	}},
+}
+
+// drift damages what an agent has on a server.
+func (w *World) drift(pick uint64) (string, error) {
+	s := choose(pick, w.staying())
+	agent := []string{beacon, tuner}[pick>>8%2]
+	d := choose(pick>>16, drifts)
+	err := d.do(s, agent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s of %s on %s: nothing there", d.name, agent, s.Name), nil
+	}
+	return fmt.Sprintf("%s on %s: %s", agent, s.Name, d.name), err
+}
+
+func currentOf(s *fleet.Server, agent string) string {
+	return filepath.Join(s.Root, "agents", agent, "current")
+}
+
+// inImage hands the payload of an agent's image over, writable for the moment.
+func inImage(s *fleet.Server, agent string, do func(path string) error) error {
+	dir, err := filepath.EvalSymlinks(currentOf(s, agent))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, payload)
+	if err := errors.Join(os.Chmod(dir, 0o700), os.Chmod(path, 0o600)); err != nil {
+		return err
+	}
+	return do(path)
+}
+
+// removeSealed deletes a tree, its read-only directories too.
+func removeSealed(dir string) error {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,88 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// restoreRound puts an old copy of the control plane's data in the place of the new one.
+// Nothing may change on a server before somebody accepts it.
+func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string, err error) {
+	backup := filepath.Join(w.Dir, "backup")
+	if err := errors.Join(w.Garrisond.Stop(), copyTree(ctx, w.DataDir(), backup), w.Start(ctx)); err != nil {
+		return nil, nil, err
+	}
+	w.mu.Lock()
+	kept := len(w.acknowledged)
+	w.mu.Unlock()
+	w.load(ctx, r)
+	if wrong = w.rest(ctx); len(wrong) > 0 {
+		return nil, wrong, nil
+	}
+	have, err := w.everything(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := errors.Join(w.Garrisond.Kill(), copyTree(ctx, backup, w.DataDir()), w.Start(ctx)); err != nil {
+		return nil, nil, err
+	}
+	w.mu.Lock() // what was asked after the backup is lost, and known to be
+	w.acknowledged = w.acknowledged[:kept]
+	w.mu.Unlock()
+	done = []string{"restore a backup"}
+
+	ahead := w.waitAhead(ctx)
+	if ahead == "" {
+		return done, []string{"no server is named as ahead of the restored ledger"}, nil
+	}
+	sleep(ctx, 10*beat)
+	still, err := w.everything(ctx)
+	if err != nil || still != have {
+		wrong = append(wrong, fmt.Sprintf("servers changed after the restore (%v):\nbefore %s\nafter  %s", err, have, still))
+	}
+	if _, err := w.CLI(ctx, "restore", "accept", "--on", "all", "--yes"); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	return append(done, "accept it"), wrong, nil
+}
+
+// waitAhead waits until restore status names servers, and returns what it says.
+func (w *World) waitAhead(ctx context.Context) string {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
+		out, _ := w.CLI(ctx, "restore", "status")
+		for _, s := range w.staying() {
+			if strings.Contains(out, s.Name) {
+				return out
+			}
+		}
+	}
+	return ""
+}
+
+// everything returns what every staying server has, in one text.
+func (w *World) everything(ctx context.Context) (string, error) {
+	var b strings.Builder
+	for _, s := range w.staying() {
+		real, err := w.look(ctx, s)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%s %+v; ", s.Name, real)
+	}
+	return b.String(), nil
+}
+
+// copyTree makes to a copy of from, whose own directory entry stays: it may be a mount.
+func copyTree(ctx context.Context, from, to string) error {
+	script := `mkdir -p "$2" && find "$2" -mindepth 1 -delete && cp -a "$1/." "$2/"`
+	out, err := exec.CommandContext(ctx, "sh", "-c", script, "copy", from, to).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("copy %s to %s: %w: %s", from, to, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+// strike lets one fault happen and returns what it was. It waits until a pause or a full
+// disk is over.
+func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
+	switch s.Kind {
+	case Kills:
+		p := choose(s.Pick, append(w.processes(), w.executors()...))
+		return "kill " + p.Name, errors.Join(p.Kill(), w.reviveLater(ctx, p, s.For/4))
+	case Pauses:
+		p := choose(s.Pick, append(w.processes(), w.executors()...))
+		err := p.Pause()
+		sleep(ctx, s.For)
+		return fmt.Sprintf("pause %s for %v", p.Name, s.For.Round(100*time.Millisecond)), errors.Join(err, p.Resume())
+	case Blackout:
+		return "kill everything", w.blackout(ctx, func() error { return nil })
+	case Snapshots:
+		var done []string
+		err := w.blackout(ctx, func() (err error) { done, err = w.damageSnapshots(s.Pick); return err })
+		return "kill everything, snapshots " + strings.Join(done, ", "), err
+	case Journals:
+		return w.damageJournal(s.Pick)
+	case Agents:
+		return w.hitAgent(ctx, s)
+	case Drift:
+		return w.drift(s.Pick)
+	case FullDisk:
+		return w.fillDisk(ctx, s)
+	}
+	return "", fmt.Errorf("no strike of kind %s", s.Kind)
+}
+
+func choose[T any](pick uint64, of []T) T { return of[pick%uint64(len(of))] }
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (w *World) executors() []*fleet.Process {
+	var out []*fleet.Process
+	for _, s := range w.Servers() {
+		out = append(out, s.Executor)
+	}
+	return out
+}
+
+// reviveLater starts a killed process again after a while.
+func (w *World) reviveLater(ctx context.Context, p *fleet.Process, after time.Duration) error {
+	sleep(ctx, after)
+	return w.revive(p)
+}
+
+// revive starts a process that does not run, unless it is the executor of a server that
+// uninstalled itself.
+func (w *World) revive(p *fleet.Process) error {
+	for _, s := range w.Servers() {
+		if s.Executor == p && !s.Joined() {
+			return nil
+		}
+	}
+	return p.Revive()
+}
+
+// blackout kills everything but agents at once, lets something happen, and starts it again.
+func (w *World) blackout(ctx context.Context, meanwhile func() error) error {
+	all := append(w.processes(), w.executors()...)
+	errs := make([]error, len(all))
+	done := make(chan struct{})
+	for i, p := range all {
+		go func() { errs[i] = p.Kill(); done <- struct{}{} }()
+	}
+	for range all {
+		<-done
+	}
+	errs = append(errs, meanwhile(), w.StartBus(ctx))
+	for _, p := range all[1:] {
+		errs = append(errs, w.revive(p))
+	}
+	return errors.Join(errs...)
+}
+
+// damageSnapshots damages the snapshots of all services' views.
+func (w *World) damageSnapshots(pick uint64) (done []string, err error) {
+	err = filepath.WalkDir(w.ViewsDir(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		pick = pick*6364136223846793005 + 1
+		way, err := damageFile(path, "", pick>>33)
+		done = append(done, filepath.Base(path)+" "+string(way))
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // no service stopped properly yet
+	}
+	return done, err
+}
+
+// damageJournal kills an executor, damages its journal, and starts it again.
+func (w *World) damageJournal(pick uint64) (string, error) {
+	s := choose(pick, w.staying())
+	if err := s.Executor.Kill(); err != nil {
+		return "", err
+	}
+	path := journalOf(s)
+	way, err := damageFile(path, path+oldSuffix, pick>>8)
+	return fmt.Sprintf("journal of %s %s", s.Name, way), errors.Join(err, w.revive(s.Executor))
+}
+
+// oldSuffix marks the copy of a journal that is taken at the start of a round.
+const oldSuffix = ".chaos-old"
+
+func journalOf(s *fleet.Server) string { return filepath.Join(s.Root, "executor", "journal.db") }
+
+// keepJournals copies the journals while nothing goes on, to be set back to.
+func (w *World) keepJournals() error {
+	for _, s := range w.staying() {
+		data, err := os.ReadFile(journalOf(s))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(journalOf(s)+oldSuffix, data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) dropJournals() error {
+	var errs []error
+	for _, s := range w.staying() {
+		if err := os.Remove(journalOf(s) + oldSuffix); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hitAgent kills or pauses an agent's process.
+func (w *World) hitAgent(ctx context.Context, s Strike) (string, error) {
+	pids, err := w.AgentProcesses()
+	if err != nil || len(pids) == 0 {
+		return "no agent to hit", err
+	}
+	pid := choose(s.Pick, pids)
+	if s.Pick>>32%2 == 0 {
+		return fmt.Sprintf("kill agent %d", pid), gone(syscall.Kill(pid, syscall.SIGKILL))
+	}
+	err = gone(syscall.Kill(pid, syscall.SIGSTOP))
+	sleep(ctx, s.For)
+	return fmt.Sprintf("pause agent %d for %v", pid, s.For.Round(100*time.Millisecond)), errors.Join(err, gone(syscall.Kill(pid, syscall.SIGCONT)))
+}
+
+// gone passes over a process that ended meanwhile.
+func gone(err error) error {
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// fillDisk fills a disk, restarts or upgrades what lives on it, and empties it again.
+func (w *World) fillDisk(ctx context.Context, s Strike) (string, error) {
+	if len(w.disks) == 0 {
+		return "skipped: no disk that can be filled", nil
+	}
+	d := choose(s.Pick, w.disks)
+	err := d.fill()
+	sleep(ctx, s.For/2)
+	what := fmt.Sprintf("disk of %s full for %v", d.whose, s.For.Round(100*time.Millisecond))
+	if s.Pick>>32%2 == 0 { // also across a restart
+		p := w.onDisk(d)
+		what += ", " + p.Name + " killed meanwhile"
+		err = errors.Join(err, p.Kill(), w.revive(p))
+	}
+	sleep(ctx, s.For/2)
+	return what, errors.Join(err, d.empty())
+}
+
+// onDisk returns the process whose data a disk holds.
+func (w *World) onDisk(d *disk) *fleet.Process {
+	for _, s := range w.Servers() {
+		if s.Name == d.whose {
+			return s.Executor
+		}
+	}
+	return w.Garrisond
+}
