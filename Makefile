@@ -14,7 +14,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
-PROGRAMS := garrisond garrison registry image-catalog task-dispatcher executor beacon demo handover
+PROGRAMS := garrisond garrison registry image-catalog task-dispatcher executor beacon demo handover chaos
 garrisond.src := ./deploy/allinone/cmd/garrisond
 garrison.src := ./services/operator/cmd/garrison
 registry.src := ./services/registry/cmd/registry
@@ -24,6 +24,7 @@ executor.src := ./services/executor/cmd/executor
 beacon.src := ./e2e/agents/beacon
 demo.src := ./e2e/cmd/demo
 handover.src := ./e2e/cmd/handover
+chaos.src := ./e2e/cmd/chaos
 
 AGENT ?= beacon
 EXPORTER_VERSIONS := 1.9.1 1.10.2
@@ -51,6 +52,15 @@ TAKEOVER ?= overlap
 .PHONY: handover
 handover: build ## upgrade an agent UPGRADES=100 times while clients ask it, and count lost requests; TAKEOVER=restart for the other way, ITSELF=1 for comparison without a handover
 	@$(BIN)/handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER) $(if $(ITSELF),--itself)
+
+ROUNDS ?= 10
+MODE ?= both
+KINDS ?=
+SEED ?=
+
+.PHONY: chaos
+chaos: build ## run ROUNDS rounds of random faults in each MODE (apart, one, both) and check everything after each; KINDS=list, SEED=n
+	@$(BIN)/chaos --bin $(BIN) --rounds $(ROUNDS) --mode $(MODE) --kinds "$(KINDS)" $(if $(SEED),--seed $(SEED)) --keep
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module

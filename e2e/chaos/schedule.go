@@ -16,7 +16,7 @@ const (
 	Kills     Kind = "kills"     // processes of the control plane and executors are killed, one after another
 	Pauses    Kind = "pauses"    // processes are stopped for some seconds, the bus among them
 	Blackout  Kind = "blackout"  // everything is killed at once, agents excepted
-	Snapshots Kind = "snapshots" // everything is killed, and the services' snapshots are damaged
+	Snapshots Kind = "snapshots" // the control plane is stopped, and the services' snapshots are damaged
 	Journals  Kind = "journals"  // executors are killed, and their journals are damaged or set back
 	Agents    Kind = "agents"    // agents are killed and stopped
 	Drift     Kind = "drift"     // files, links, images and configurations of agents are damaged by hand

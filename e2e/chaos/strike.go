@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,11 +28,9 @@ func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 		sleep(ctx, s.For)
 		return fmt.Sprintf("pause %s for %v", p.Name, s.For.Round(100*time.Millisecond)), errors.Join(err, p.Resume())
 	case Blackout:
-		return "kill everything", w.blackout(ctx, func() error { return nil })
+		return "kill everything", w.blackout(ctx)
 	case Snapshots:
-		var done []string
-		err := w.blackout(ctx, func() (err error) { done, err = w.damageSnapshots(s.Pick); return err })
-		return "kill everything, snapshots " + strings.Join(done, ", "), err
+		return w.hitSnapshots(ctx, s.Pick)
 	case Journals:
 		return w.damageJournal(s.Pick)
 	case Agents:
@@ -78,8 +77,8 @@ func (w *World) revive(p *fleet.Process) error {
 	return p.Revive()
 }
 
-// blackout kills everything but agents at once, lets something happen, and starts it again.
-func (w *World) blackout(ctx context.Context, meanwhile func() error) error {
+// blackout kills everything but agents at once and starts it again.
+func (w *World) blackout(ctx context.Context) error {
 	all := append(w.processes(), w.executors()...)
 	errs := make([]error, len(all))
 	done := make(chan struct{})
@@ -89,11 +88,26 @@ func (w *World) blackout(ctx context.Context, meanwhile func() error) error {
 	for range all {
 		<-done
 	}
-	errs = append(errs, meanwhile(), w.StartBus(ctx))
+	errs = append(errs, w.StartBus(ctx))
 	for _, p := range all[1:] {
 		errs = append(errs, w.revive(p))
 	}
 	return errors.Join(errs...)
+}
+
+// hitSnapshots stops the control plane, which writes snapshots, damages them, and starts it again.
+func (w *World) hitSnapshots(ctx context.Context, pick uint64) (string, error) {
+	all := w.processes()
+	var errs []error
+	for _, p := range slices.Backward(all) {
+		errs = append(errs, p.Stop())
+	}
+	done, err := w.damageSnapshots(pick)
+	errs = append(errs, err, w.StartBus(ctx))
+	for _, p := range all[1:] {
+		errs = append(errs, p.Revive())
+	}
+	return "snapshots " + strings.Join(done, ", "), errors.Join(errs...)
 }
 
 // damageSnapshots damages the snapshots of all services' views.
