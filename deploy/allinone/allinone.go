@@ -57,7 +57,7 @@ func Start(ctx context.Context, c Config) (*Garrison, error) {
 		c.Services = topology.Services
 	}
 	g := &Garrison{config: c}
-	g.store = &storeWatch{dir: c.Data, log: g.logger("bus"), every: storeEvery, free: freeAt}
+	g.store = &storeWatch{dir: c.Data, log: g.logger("bus"), every: storeEvery, free: freeAt, trouble: g.trouble}
 	if err := g.start(ctx); err != nil {
 		g.Close()
 		return nil, err
@@ -75,6 +75,9 @@ func (g *Garrison) start(ctx context.Context) (err error) {
 	if g.authority, err = trust.OpenAuthority(filepath.Join(g.config.Data, "trust")); err != nil {
 		return err
 	}
+	if err := g.checkRoom(); err != nil {
+		return err
+	}
 	if err := g.startBus(); err != nil {
 		return fmt.Errorf("start the bus: %w", err)
 	}
@@ -86,7 +89,7 @@ func (g *Garrison) start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := provision.Provision(ctx, 1); err != nil {
-		return g.explainSpace(err)
+		return err
 	}
 	for _, name := range g.config.Services {
 		if err := g.addService(name); err != nil {
@@ -143,10 +146,16 @@ func (g *Garrison) logger(service string) zerolog.Logger {
 	return g.config.Log.With().Str("service", service).Logger()
 }
 
-// writeContext makes the first operator's credentials, once, and keeps the address in them true.
+// writeContext makes the first operator's credentials, once, and keeps the address in
+// them true. Damaged ones are made anew: the keys that sign them are here, and those that
+// were in the file stay valid for whoever has a copy.
 func (g *Garrison) writeContext() error {
 	c, err := trust.ReadContext(g.ContextFile())
 	switch {
+	case errors.Is(err, trust.ErrDamaged):
+		log := g.logger("bus")
+		log.Warn().Err(err).Msg("operator's context is made anew")
+		fallthrough
 	case errors.Is(err, os.ErrNotExist):
 		if c, err = g.authority.Person("operator", topology.Admin, g.url, time.Time{}); err != nil {
 			return err

@@ -43,6 +43,41 @@ func TestItIsFoundAtTheSameAddressAfterARestart(t *testing.T) {
 	}
 }
 
+func TestAnAddressThatIsDamagedIsReplaced(t *testing.T) {
+	for name, text := range map[string]string{"empty": "", "cut": "127.0.0.1", "no number": "127.0.0.1:x\n"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "address"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g, err := start(t, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Close()
+			kept, err := os.ReadFile(filepath.Join(dir, "address"))
+			if err != nil || "nats://"+strings.TrimSpace(string(kept)) != g.URL() {
+				t.Errorf("kept %q (%v), want %s", kept, err, g.URL())
+			}
+		})
+	}
+}
+
+func TestAnOperatorsContextThatIsDamagedIsMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "operator.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if c, err := trust.ReadContext(g.ContextFile()); err != nil || c.URL != g.URL() {
+		t.Errorf("the context says %s (%v), want %s", c.URL, err, g.URL())
+	}
+}
+
 func TestOnlyOneCanUseADirectory(t *testing.T) {
 	dir := t.TempDir()
 	g, err := start(t, dir)

@@ -12,9 +12,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/garrison-fleet/garrison/pkg/logs"
 )
+
+// noStoreLimit is a limit for the streams' files that no disk reaches.
+const noStoreLimit = 1 << 60
 
 // startBus starts the embedded nats-server in operator mode.
 func (g *Garrison) startBus() error {
@@ -36,26 +42,28 @@ func (g *Garrison) startBus() error {
 		}
 	}
 	g.server, err = server.NewServer(&server.Options{
-		ServerName:       "garrisond",
-		Host:             host,
-		Port:             port,
-		JetStream:        true,
-		StoreDir:         filepath.Join(g.config.Data, "jetstream"),
-		SyncAlways:       !g.config.Lazy,
-		TrustedOperators: []*jwt.OperatorClaims{operator},
-		SystemAccount:    g.authority.SystemAccount,
-		AccountResolver:  resolver,
-		NoSigs:           true, // signals are the process's, not the server's
-		MaxPayload:       1 << 20,
-		PingInterval:     10 * time.Second,
-		MaxPingsOut:      2,
-		WriteDeadline:    10 * time.Second,
+		ServerName: "garrisond",
+		Host:       host,
+		Port:       port,
+		JetStream:  true,
+		StoreDir:   g.streamsDir(),
+		SyncAlways: !g.config.Lazy,
+		// Without a limit the server would take one from what is free now, and keep it
+		// when there is room again. The disk itself is the limit; see storeWatch.
+		JetStreamMaxStore: noStoreLimit,
+		TrustedOperators:  []*jwt.OperatorClaims{operator},
+		SystemAccount:     g.authority.SystemAccount,
+		AccountResolver:   resolver,
+		NoSigs:            true, // signals are the process's, not the server's
+		MaxPayload:        1 << 20,
+		PingInterval:      10 * time.Second,
+		MaxPingsOut:       2,
+		WriteDeadline:     10 * time.Second,
 	})
 	if err != nil {
 		return err
 	}
-	log := &serverLog{log: g.logger("bus"), writeFailed: func() { g.store.failed.Store(true) }}
-	g.server.SetLoggerV2(log, false, false, false)
+	g.server.SetLoggerV2(&serverLog{log: g.logger("bus")}, false, false, false)
 	g.server.Start()
 	if !g.server.ReadyForConnections(30 * time.Second) {
 		return errors.New("not ready for connections after 30 s")
@@ -80,19 +88,31 @@ func (g *Garrison) address() (host string, port int, err error) {
 	if port != 0 {
 		return host, port, nil
 	}
+	return host, g.keptPort(), nil
+}
+
+// keptPort returns the port that was chosen before. Without one, or when what is kept
+// cannot be read, it returns the server's mark for a free port.
+func (g *Garrison) keptPort() int {
 	kept, err := os.ReadFile(g.addressFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return host, server.RANDOM_PORT, nil
+		return server.RANDOM_PORT
 	}
-	if err != nil {
-		return "", 0, err
+	var text string
+	if err == nil {
+		_, text, err = net.SplitHostPort(strings.TrimSpace(string(kept)))
 	}
-	_, p, err = net.SplitHostPort(strings.TrimSpace(string(kept)))
-	if err != nil {
-		return "", 0, fmt.Errorf("address kept in %s: %w", g.addressFile(), err)
+	var port uint64
+	if err == nil {
+		port, err = strconv.ParseUint(text, 10, 16)
 	}
-	port, err = strconv.Atoi(p)
-	return host, port, err
+	if err != nil || port == 0 {
+		log := g.logger("bus")
+		log.Warn().Err(err).Str(logs.Path, g.addressFile()).
+			Msg("kept address is damaged; choosing a new port: servers and saved contexts that use the old one must be changed")
+		return server.RANDOM_PORT
+	}
+	return int(port)
 }
 
 // mayListen says at once that an address is taken: the server itself would try it, in
@@ -105,15 +125,19 @@ func mayListen(host string, port int) error {
 	return l.Close()
 }
 
-// keepAddress remembers where the bus listens. A bus on every interface is reached
-// from this machine by the loopback address.
+// keepAddress records where the bus listens. A bus on every interface is reached from
+// this machine by the loopback address. An address that is kept already is not written
+// again, so that a start needs no room for it.
 func (g *Garrison) keepAddress(host string, port int) error {
 	if host == "" || host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	g.url = "nats://" + address
-	return os.WriteFile(g.addressFile(), []byte(address+"\n"), 0o600)
+	if kept, err := os.ReadFile(g.addressFile()); err == nil && string(kept) == address+"\n" {
+		return nil
+	}
+	return renameio.WriteFile(g.addressFile(), []byte(address+"\n"), 0o600)
 }
 
 func (g *Garrison) addressFile() string { return filepath.Join(g.config.Data, "address") }

@@ -9,6 +9,7 @@
 //	jetstream/      the streams
 //	views/          snapshots of the services' views; may be deleted
 //	operator.json   the context of the first operator, for garrison --context
-//	address         where it listens, so that it is found at the same place after a restart
+//	address         where it listens, so that it is found at the same place after a restart;
+//	                a damaged one is replaced by a new address
 //	lock            held while it runs, so that two never share a directory
 package allinone

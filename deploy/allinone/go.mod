@@ -7,6 +7,7 @@ require (
 	github.com/garrison-fleet/garrison/services/image-catalog v0.0.0
 	github.com/garrison-fleet/garrison/services/registry v0.0.0
 	github.com/garrison-fleet/garrison/services/task-dispatcher v0.0.0
+	github.com/google/renameio/v2 v2.0.2
 	github.com/nats-io/jwt/v2 v2.8.2
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/rs/zerolog v1.35.1

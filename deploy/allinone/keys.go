@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -25,7 +27,7 @@ func WriteKeys(data, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(data, "trust", "accounts.conf"), []byte(accountsConf(a.Public)), 0o600); err != nil {
+	if err := renameio.WriteFile(filepath.Join(data, "trust", "accounts.conf"), []byte(accountsConf(a.Public)), 0o600); err != nil {
 		return fmt.Errorf("write accounts.conf: %w", err)
 	}
 	file := filepath.Join(data, "operator.json")

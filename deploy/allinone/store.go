@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -20,62 +24,84 @@ var ErrStore = errors.New("the bus failed to write, and takes no more writes unt
 const (
 	// roomToGoOn is how much must be free before the bus is started again.
 	roomToGoOn = 32 << 20
-	// storeEvery is how often is looked whether the bus failed to write.
+	// storeEvery is how often the bus is asked whether its streams take writes.
 	storeEvery = 5 * time.Second
+	// sureAfter is how many answers in a row must be bad.
+	sureAfter = 2
 )
 
-// storeWatch notices that the bus failed to write. While the disk is full everything
+// storeWatch notices that the bus takes no more writes. While the disk is full everything
 // that only reads goes on.
 type storeWatch struct {
-	dir    string
-	log    zerolog.Logger
-	every  time.Duration
-	free   func(dir string) (uint64, error)
-	failed atomic.Bool
+	dir     string
+	log     zerolog.Logger
+	every   time.Duration
+	free    func(dir string) (uint64, error)
+	trouble func() error // why streams take no writes, or nil
 }
 
-// run returns ErrStore once the bus failed to write and there is room for more.
+// run returns ErrStore once the bus takes no more writes and there is room for more.
 func (w *storeWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	said := false
-	for {
+	for bad := 0; ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if !w.failed.Load() {
+		cause := w.trouble()
+		if cause == nil {
+			bad = 0
+			continue
+		}
+		if bad++; bad < sureAfter {
 			continue
 		}
 		free, err := w.free(w.dir)
 		if err == nil && free >= roomToGoOn {
-			return ErrStore
+			return fmt.Errorf("%w: %w", ErrStore, cause)
 		}
 		if !said {
-			w.log.Error().Err(err).Str("path", w.dir).Uint64("free", free).Uint64("wanted", roomToGoOn).
+			w.log.Error().AnErr("cause", cause).Err(err).Str(logs.Path, w.dir).Uint64("free", free).Uint64("wanted", roomToGoOn).
 				Msg("the bus cannot write: nothing is decided until its disk has room")
 			said = true
 		}
 	}
 }
 
-// explainSpace says what a bus wants that refuses to make its streams because the disk is too small.
-func (g *Garrison) explainSpace(err error) error {
-	var reserved uint64
-	for _, s := range topology.Streams(1) {
-		reserved += uint64(max(s.MaxBytes, 0))
+// trouble asks the embedded server why its streams take no writes. A stream that failed
+// to write once refuses every later write, and the server's health names it.
+func (g *Garrison) trouble() error {
+	var out []error
+	for _, e := range g.server.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		if e.Type == server.HealthzErrorStream || e.Type == server.HealthzErrorJetStream {
+			out = append(out, errors.New(e.Error))
+		}
 	}
-	// The server takes three quarters of what is free for its streams.
-	wanted := reserved / 3 * 4
-	free, e := freeAt(g.config.Data)
-	if e != nil || free >= wanted {
-		return err
-	}
-	return fmt.Errorf("%w: the streams want %d MiB free at %s, and %d MiB are", err, wanted>>20, g.config.Data, free>>20)
+	return errors.Join(out...)
 }
 
-// freeAt gives how many bytes may still be written in a directory.
+// checkRoom refuses to make the streams on a disk that cannot hold what they may grow to.
+func (g *Garrison) checkRoom() error {
+	if _, err := os.Stat(g.streamsDir()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var want uint64
+	for _, s := range topology.Streams(1) {
+		want += uint64(max(s.MaxBytes, 0))
+	}
+	free, err := freeAt(g.config.Data)
+	if err == nil && free < want {
+		return fmt.Errorf("the streams want %d MiB free at %s, and %d MiB are", want>>20, g.config.Data, free>>20)
+	}
+	return err
+}
+
+func (g *Garrison) streamsDir() string { return filepath.Join(g.config.Data, "jetstream") }
+
+// freeAt returns how many bytes may still be written in a directory.
 func freeAt(dir string) (uint64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -25,7 +25,7 @@ func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		}
 	}
 	for _, c := range AllConsumers {
-		if _, err := js.CreateOrUpdateConsumer(ctx, c.Stream, c.Config()); err != nil {
+		if err := ensureConsumer(ctx, js, c); err != nil {
 			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, c.Stream, err)
 		}
 	}
@@ -43,6 +43,25 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 		_, err = js.UpdateStream(ctx, want)
 	}
 	return err
+}
+
+// ensureConsumer creates a consumer, or updates one that differs. One that is right is
+// not written again: a bus without room starts as it is.
+func ensureConsumer(ctx context.Context, js jetstream.JetStream, c Consumer) error {
+	have, err := js.Consumer(ctx, c.Stream, c.Durable)
+	if err == nil && sameConsumer(have.CachedInfo().Config, c.Config()) {
+		return nil
+	}
+	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = js.CreateOrUpdateConsumer(ctx, c.Stream, c.Config())
+	}
+	return err
+}
+
+// sameConsumer compares the settings that topology decides.
+func sameConsumer(have, want jetstream.ConsumerConfig) bool {
+	return have.FilterSubject == want.FilterSubject && have.AckPolicy == want.AckPolicy && have.AckWait == want.AckWait &&
+		have.MaxDeliver == want.MaxDeliver && have.MaxAckPending == want.MaxAckPending && have.DeliverPolicy == want.DeliverPolicy
 }
 
 // checkStream refuses a stream that could only be made right by losing data.

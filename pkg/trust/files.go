@@ -59,7 +59,12 @@ type Context struct {
 	Seed  string `json:"seed"`
 }
 
-// ReadContext reads a context file.
+// ErrDamaged marks a file that is there and does not hold what it should.
+var ErrDamaged = errors.New("damaged")
+
+const remake = "copy it again from where it was made; a garrisond makes the one in its data directory anew at its next start"
+
+// ReadContext reads a context file. A file that cannot be read as one is ErrDamaged.
 func ReadContext(path string) (Context, error) {
 	var c Context
 	data, err := os.ReadFile(path)
@@ -67,10 +72,10 @@ func ReadContext(path string) (Context, error) {
 		return c, fmt.Errorf("read context: %w", err)
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
-		return c, fault.New(fault.Invalid, "context %s is not readable: %w", path, err)
+		return c, fault.New(fault.Invalid, "context %s is %w: %w; %s", path, ErrDamaged, err, remake)
 	}
 	if c.URL == "" || c.Actor == "" {
-		return c, fault.New(fault.Invalid, "context %s lacks url or actor", path)
+		return c, fault.New(fault.Invalid, "context %s is %w: it lacks url or actor; %s", path, ErrDamaged, remake)
 	}
 	return c, nil
 }

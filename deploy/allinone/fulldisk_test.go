@@ -1,0 +1,174 @@
+package allinone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// smallDisk mounts a file system of its own, and puts a new Garrison's data on it.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: a full disk needs a file system of its own, and only root may mount one")
+	}
+	made := filepath.Join(t.TempDir(), "data")
+	first := startIn(t, made) // here, because a first start wants more room than the small disk has
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	recorded(t, asOperator(t, first), "before")
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
+		t.Skipf("SKIPPED: a full disk needs a file system of its own: mount tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	data := filepath.Join(dir, "data")
+	if err := os.CopyFS(data, os.DirFS(made)); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func startIn(t *testing.T, data string) *Garrison {
+	t.Helper()
+	g, err := tryStart(t, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func tryStart(t *testing.T, data string) (*Garrison, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return Start(ctx, Config{Data: data, Listen: "127.0.0.1:0", Log: zerolog.Nop()})
+}
+
+// fill takes all the room of the file system that dir is on, and returns what frees it.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	name := filepath.Join(filepath.Dir(dir), "filler")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := f.Write(block); err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// create has the registry record an application.
+func create(ctx context.Context, c *bus.Conn, name string) error {
+	method := registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").Methods().ByName("CreateApplication")
+	q := &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: name}}
+	_, err := bus.Call[*registryv1.CreateApplicationResponse](ctx, c, topology.UserRegistry, method, q)
+	return err
+}
+
+// recorded waits until the registry has recorded an application.
+func recorded(t *testing.T, c *bus.Conn, name string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for err := create(t.Context(), c, name); err != nil; err = create(t.Context(), c, name) {
+		if time.Now().After(deadline) {
+			t.Fatalf("there is room, and nothing is recorded: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func asOperator(t *testing.T, g *Garrison) *bus.Conn {
+	t.Helper()
+	who, err := trust.ReadContext(g.ContextFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bus.Dial(bus.Options{URL: g.URL(), Name: who.Actor, API: topology.OpsAPI, Credentials: who.Credentials, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := c.WaitConnected(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A Garrison that starts while its disk is full decides again once there is room.
+func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
+	data := smallDisk(t)
+	free := fill(t, data)
+	g, err := tryStart(t, data)
+	if err != nil { // a start that needs room fails; one that needs none may follow
+		if g, err = tryStart(t, data); err != nil {
+			t.Skipf("SKIPPED: it does not start at all on a full disk: %v", err)
+		}
+	}
+	g.store.every = 50 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	c := asOperator(t, g)
+	for i := 0; ; i++ { // the last page of a file may have room for some
+		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := create(once, c, fmt.Sprint("while-full-", i))
+		cancel()
+		if err != nil && fault.RefusalOf(err).GetCode() != "NO_ANSWER" || errors.Is(once.Err(), context.DeadlineExceeded) {
+			break // it serves, and cannot write
+		}
+		if i == 1000 {
+			t.Fatal("1,000 facts were recorded on a full disk")
+		}
+	}
+	free()
+
+	select {
+	case err = <-ended: // it asks to be started anew
+		g.Close()
+		if !errors.Is(err, ErrStore) {
+			t.Fatalf("ended with %v, want ErrStore", err)
+		}
+		g = startIn(t, data)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = g.Run(ctx) }()
+		c = asOperator(t, g)
+	case <-time.After(2 * time.Second): // or writes by itself
+	}
+	defer g.Close()
+	recorded(t, c, "with-room")
+}
