@@ -77,7 +77,7 @@ test: build ## run every test, with the race detector; RUN=regexp for some
 	CGO_ENABLED=1 GARRISON_BIN=$(BIN) go test -race -count=1 -p 2 -timeout 20m $(if $(RUN),-run '$(RUN)') work
 
 .PHONY: check
-check: format vet staticcheck lint breaking fresh tidy-check test ## everything that CI runs
+check: format vet staticcheck lint breaking fresh tidy-check test systemd-check ## everything that CI runs
 
 .PHONY: format
 format: ## fail when a file is not formatted
@@ -171,6 +171,13 @@ systemd-test: ## run the engine's tests with agents as services of real systemd,
 	  systemd-analyze verify --man=no /run/systemd/system/garrison-executor.service && \
 	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 480s -test.run "$(or $(RUN),.)" && \
 	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 100s -test.run "$(or $(RUN),TheUnit)"'
+
+.PHONY: systemd-check
+systemd-check: ## systemd-test where this machine can run it; otherwise say why not
+	@for p in unshare nsenter pgrep /usr/lib/systemd/systemd /usr/bin/dbus-daemon; do \
+	  command -v $$p >/dev/null || { echo "SKIPPED: make systemd-test: $$p is missing"; exit 0; }; done; \
+	if unshare --mount --pid --fork --cgroup --ipc --uts true; then $(MAKE) --no-print-directory systemd-test; \
+	else echo "SKIPPED: make systemd-test: this machine does not allow namespaces"; fi
 
 .PHONY: images
 images: build ## build the container images, from scratch and our own static binaries
