@@ -70,8 +70,11 @@ func (t Tree) write(dir string) error {
 	return errors.Join(seal(dir), layout.SyncAll(dir))
 }
 
-// writeFile gives a file its group before its content, so that nobody else reads it.
+// writeFile gives a file its group before its content, so that nobody else reads it. Nothing
+// is forked meanwhile: a child would keep the file from being executed (package unpack).
 func (t Tree) writeFile(path string, f File) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -279,9 +279,12 @@ func TestADamagedConfigurationIsFoundAndMended(t *testing.T) {
 		{"a file was added", func(_ *workbench, path string) error { return os.WriteFile(path+".d", nil, 0o600) }},
 		{"the link is gone", func(b *workbench, _ string) error { return os.Remove(b.root.Config("cn-agent")) }},
 	} {
-		for name, reload := range map[string]imagev1.Reload{"restart": imagev1.Reload_RELOAD_RESTART, "signal": imagev1.Reload_RELOAD_SIGNAL} {
+		for name, how := range map[string][]func(*imagev1.Manifest){
+			"restart": {configured(imagev1.Reload_RELOAD_RESTART)}, "signal": {configured(imagev1.Reload_RELOAD_SIGNAL)},
+			"restart with a rehearsal": {configured(imagev1.Reload_RELOAD_RESTART), rehearsed},
+		} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				r, _ := configuredBench(t, configured(reload))
+				r, _ := configuredBench(t, how...)
 				was := r.good("cn-agent", "1.0.0")
 				path := filepath.Join(r.root.Config("cn-agent"), "agent.conf")
 				if err := c.damage(r.workbench, path); err != nil {
@@ -292,13 +295,17 @@ func TestADamagedConfigurationIsFoundAndMended(t *testing.T) {
 				}
 				r.settleDocument()
 				r.offer()
-				told := map[string]string{"restart": "start info, start info", "signal": "start info, reload info"}[name]
+				told := "start info, start info"
+				if name == "signal" {
+					told = "start info, reload info"
+				}
 				r.eventually("it is mended, and told", func() bool {
 					return r.seen() == told && r.the("cn-agent").GetHealth() == instancev1.Health_HEALTH_GOOD
 				})
 				if got := r.rendered(); got != "level = info\nof = cn-agent 1.0.0\n" {
 					t.Errorf("rendered %q", got)
 				}
+				r.eventually("one configuration is on the disk", func() bool { return r.configs() == 1 })
 				if now := r.good("cn-agent", "1.0.0"); (now.GetPid() == was.GetPid()) != (name == "signal") {
 					t.Errorf("pid %d, then %d", was.GetPid(), now.GetPid())
 				}

@@ -7,6 +7,7 @@ import (
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/configdir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -36,18 +37,28 @@ func (c *change) rehearse(ctx context.Context) error {
 	}
 	c.cfg.FailPoint("rendered")
 	s := c.newSide()
-	if c.rec.Rendered != "" && !c.inUse() {
-		s.config = c.cfg.Root.Rendered(c.rec.Agent, c.rec.Rendered)
-		if err := tree.Place(s.config); err != nil {
-			return err
-		}
+	if s.config, err = c.placeConfig(tree); err != nil {
+		return err
 	}
 	c.cfg.FailPoint("configuration placed")
 	return c.runRehearsal(ctx, s)
 }
 
-// inUse says whether the new configuration is the one that the old version has. When
-// that is damaged, it is mended in the switch, of which the journal knows.
+// placeConfig brings the rendered configuration to the disk and returns its directory; ""
+// for none. A configuration that is in use and damaged is placed elsewhere, for the
+// rehearsal alone: the switch mends it, of which the journal knows.
+func (c *change) placeConfig(tree configdir.Tree) (string, error) {
+	if c.rec.Rendered == "" || c.inUse() && c.rec.To.GetRun().GetRehearsal() == nil {
+		return "", nil
+	}
+	dir := c.cfg.Root.Rendered(c.rec.Agent, c.rec.Rendered)
+	if c.inUse() && configdir.Check(dir) != nil {
+		dir = c.cfg.Root.RehearsedConfig(c.rec.Agent, c.rec.Rendered)
+	}
+	return dir, tree.Place(dir)
+}
+
+// inUse reports whether the new configuration is the one that the old version has.
 func (c *change) inUse() bool { return c.rec.From != nil && c.rec.From.Rendered == c.rec.Rendered }
 
 // runRehearsal runs the image's own check, within the time that the agent has to be ready.

@@ -130,6 +130,12 @@ func (r Root) Rendered(agent, digest string) string {
 	return r.Path("agents", agent, "configs", digest)
 }
 
+// RehearsedConfig is a rendered configuration that only a rehearsal reads. The sweep of an
+// agent's configurations deletes it.
+func (r Root) RehearsedConfig(agent, digest string) string {
+	return filepath.Join(r.Configs(agent), TemporaryPrefix+"rehearsal", digest)
+}
+
 // RenderedLink is what an agent's config link holds for a rendered configuration.
 func (r Root) RenderedLink(digest string) string { return filepath.Join("configs", digest) }
 

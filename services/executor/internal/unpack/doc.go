@@ -9,5 +9,7 @@
 //  3. No name is made twice, and no file is written through a link.
 //  4. No more entries and no more bytes are read than the manifest says; memory is
 //     bounded whatever the archive says (zstd window at most maxWindow).
-//  5. Every refusal carries a stable code.
+//  5. No file is open for writing while this process forks, so that what was unpacked can be
+//     executed at once.
+//  6. Every refusal carries a stable code.
 package unpack

@@ -203,15 +203,13 @@ func (u *unpacker) file(name string, h *tar.Header) error {
 		return refuse(CodeTooLarge, "the archive's files have more than the %d bytes that its manifest says", u.limits.Bytes)
 	}
 	u.bytes += uint64(h.Size)
-	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := u.write(name, os.O_CREATE|os.O_EXCL, nil); err != nil {
 		return u.wrap(name, err)
 	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{f}, &contextReader{u.ctx, u.tar, u.limits.Writing}, u.buffer)
+	n, err := io.CopyBuffer(&pieces{u, name}, &contextReader{u.ctx, u.tar, u.limits.Writing}, u.buffer)
 	if err == nil {
-		err = f.Chmod(fileMode(h))
+		err = u.root.Chmod(name, fileMode(h))
 	}
-	err = errors.Join(err, f.Close())
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, zstd.ErrMagicMismatch) {
 		return refuse(CodeBadArchive, "%q ends after %d of %d bytes", name, n, h.Size)
 	}
