@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -306,6 +307,34 @@ func TestADiskThatFillsUpInTheSwitchHasSpaceForTheOldVersionInTheUndo(t *testing
 		t.Errorf("outcome %v", o)
 	}
 	r.good("cn-agent", "1.0.0")
+}
+
+// The record of a process that ended has room for the record of the next one.
+func TestAnAgentThatEndsOnAFullDiskIsStartedAgainAndTakenOverLater(t *testing.T) {
+	b := newBench(t)
+	b.smallDisk("64m")
+	r := b.run()
+	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
+	b.hog("").take()
+	for range 2 { // not so often that it keeps ending
+		was := int(r.good("cn-agent", "1.0.0").GetPid())
+		if err := unix.Kill(was, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("it is started again", func() bool {
+			f := r.the("cn-agent")
+			return f.GetHealth() == instancev1.Health_HEALTH_GOOD && int(f.GetPid()) != was
+		})
+	}
+	now := r.good("cn-agent", "1.0.0").GetPid()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r = b.run()
+	<-r.Ready()
+	if again := r.good("cn-agent", "1.0.0").GetPid(); again != now || !slices.Equal(b.pids(), []int{int(now)}) {
+		t.Errorf("pid was %d and is %d, processes %v", now, again, b.pids())
+	}
 }
 
 func TestTheJournalIsWrittenAlsoOnAFullDisk(t *testing.T) {

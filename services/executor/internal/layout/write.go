@@ -23,6 +23,24 @@ func WriteVolatile(path string, data []byte, mode fs.FileMode) error {
 	return replace(path, data, mode, false)
 }
 
+// Overwrite writes over the content of a file of the same size, durably, and takes no room
+// on the disk where the file system overwrites blocks in place (ext4, XFS, tmpfs). A file of
+// more than one block can be left half written by a power cut.
+func Overwrite(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("overwrite %s: %w", path, err)
+	}
+	if info, err := f.Stat(); err != nil || info.Size() != int64(len(data)) {
+		return errors.Join(fmt.Errorf("overwrite %s: it does not have %d bytes", path, len(data)), err, f.Close())
+	}
+	_, err = f.WriteAt(data, 0)
+	if err = errors.Join(err, syncFile(f), f.Close()); err != nil {
+		return fmt.Errorf("overwrite %s: %w", path, err)
+	}
+	return nil
+}
+
 func replace(path string, data []byte, mode fs.FileMode, sync bool) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), TemporaryPrefix+"*")
 	if err != nil {

@@ -1,12 +1,14 @@
 package supervise
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
@@ -50,12 +52,23 @@ func readRecord(path string) (record, bool, error) {
 	return r, true, nil
 }
 
+// recordBytes is the size of every record: one block, so that a record can be written again
+// in its own place when the disk has no room for another one.
+const recordBytes = 4 << 10
+
+// write replaces the record, whole or not at all. On a full disk it overwrites the record
+// that is there, which takes one write of one block: an agent that ends is started again.
 func (r record) write(path string) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return layout.Write(path, data, 0o600)
+	data = append(data, bytes.Repeat([]byte{' '}, max(0, recordBytes-len(data)))...)
+	err = layout.Write(path, data, 0o600)
+	if errors.Is(err, syscall.ENOSPC) && layout.Overwrite(path, data) == nil {
+		return nil
+	}
+	return err
 }
 
 // find gives the process that the record is about, if it still runs.
