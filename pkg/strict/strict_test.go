@@ -56,8 +56,9 @@ func TestWhatThisProgramDoesNotKnowIsNamedByItsPath(t *testing.T) {
 		"a field in a list": {&desiredv1.Document{
 			Entries: []*desiredv1.Entry{{}, newer(t, &desiredv1.Entry{Agent: "a"}, 50)}},
 			"entries[1]: unknown field 50"},
-		"a value of a map": {&structpb.Struct{Fields: map[string]*structpb.Value{"b": newer(t, structpb.NewBoolValue(true), 9)}},
-			`fields["b"]: unknown field 9`},
+		"a value of a map": {&structpb.Struct{Fields: map[string]*structpb.Value{
+			"b": newer(t, structpb.NewBoolValue(true), 9),
+		}}, `fields["b"]: unknown field 9`},
 		"a member of a oneof": {&imagev1.Run{Ready: newer(t, &imagev1.Ready{TimeoutMs: 5}, 99)}, "ready: unknown field 99"},
 		"two fields, each named once": {newer(t, newer(t, newer(t, &intentv1.Selector{}, 30), 20), 30),
 			"unknown field 20; unknown field 30"},

@@ -117,7 +117,7 @@ var meanings = map[string]meaning{
 	"NOT_READY":             {"The new version did not become ready in time; the old one runs again where there was one.", "garrison task show TASK"},
 	"NO_SPACE":              {"The server's disk has too little room for the image.", "room on the server, or executor run --keep-versions 0 there; then garrison up AGENT --on SERVER"},
 	"IMAGE_KEYS_UNREADABLE": {"The server's file executor/image-keys cannot be read, or a line in it is no key, so the server takes no image. What runs runs on.", "on the server, a line a key in executor/image-keys below its root; then garrison up AGENT --on SERVER"},
-	"EXECUTOR_TOO_OLD":      {"The image needs a newer executor than the server runs. Nothing was changed.", "garrison server list -o wide; a newer executor, by an image of kind self"},
+	"EXECUTOR_TOO_OLD":      {"The image or the document asks for what the server's executor is too old to do. Nothing was changed.", "garrison server list -o wide; a newer executor, by an image of kind self"},
 	"CONFLICTS":             {"The image and another agent on the server must not be together. Remove the other one first. Nothing was changed.", "garrison remove OTHER --on SERVER"},
 	"SOCKET_TAKEN":          {"Something else listens at an address that the image declares, so it cannot be held for the agent. Nothing was changed.", "on the server: ss -ltnp; end what listens there, or change the label or the image"},
 	"BAD_SOCKET":            {"The image declares a socket whose address cannot be listened at. Nothing was changed.", "run.sockets in garrison.yaml; garrison image build --help"},

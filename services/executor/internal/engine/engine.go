@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -278,7 +279,7 @@ func (e *Engine) take(ctx context.Context, d *desiredv1.Document) error {
 	if err := e.sweepUnasked(); err != nil {
 		e.cfg.Log.Warn().Err(err).Msg("images not swept")
 	}
-	if err := e.repeatEnds(); err != nil {
+	if err := errors.Join(e.refuseRequests(), e.repeatEnds()); err != nil {
 		return err
 	}
 	return e.converge(ctx)

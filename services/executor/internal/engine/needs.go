@@ -23,6 +23,9 @@ const (
 func (c *change) checkNeeds() error {
 	if least := c.rec.To.GetExecutorVersion(); tooOld(c.cfg.Version, least) {
 		return refuse(CodeExecutorTooOld, "the image needs an executor of version %s; this one is %s", least, c.cfg.Version)
+	} else if least != "" && unversioned(c.cfg.Version) {
+		c.log.Warn().Str("needs", least).Str("executor", c.cfg.Version).
+			Msg("this executor is a build without a version and counts as the newest")
 	}
 	var have, coming []*journal.Change
 	err := c.cfg.Journal.Read(func(tx *journal.Tx) error {
@@ -70,10 +73,22 @@ func (c *change) comesAfter(other *journal.Change) bool {
 // described is what git describe adds to the version before: so many commits later.
 var described = regexp.MustCompile(`-\d+-g[0-9a-f]+(-dirty)?$|-dirty$`)
 
-// tooOld says whether a version is older than the least one that is needed. A build that
-// has no version, as in development, is never too old.
+// unversioned reports whether a build has no version, as in development.
+func unversioned(version string) bool {
+	_, err := release(version)
+	return err != nil
+}
+
+// release returns the version that a build is of, or comes after.
+func release(version string) (*semver.Version, error) {
+	return semver.StrictNewVersion(described.ReplaceAllString(strings.TrimPrefix(version, "v"), ""))
+}
+
+// tooOld reports whether a version is older than the least one that is needed. A build
+// without a version counts as the newest, and says so in the log: whoever built it knows its
+// age, and its contract is checked by its fields and values all the same (unknown.go).
 func tooOld(version, least string) bool {
-	have, err := semver.StrictNewVersion(described.ReplaceAllString(strings.TrimPrefix(version, "v"), ""))
+	have, err := release(version)
 	if err != nil || least == "" {
 		return false
 	}

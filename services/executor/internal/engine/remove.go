@@ -27,6 +27,9 @@ func (c *change) known() bool {
 
 // checkRemoval writes down what will be removed, so that the receipt is whole also after a crash.
 func (c *change) checkRemoval(context.Context) error {
+	if err := c.checkKnown(); err != nil {
+		return err
+	}
 	if !c.known() || len(c.rec.Removed) > 0 {
 		return nil
 	}

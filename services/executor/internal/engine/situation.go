@@ -122,14 +122,15 @@ func (e *Engine) rest(id string) {
 
 func (e *Engine) newChange(a plan.Action) *journal.Change {
 	rec := &journal.Change{ID: changeID(a), TaskID: a.TaskID(), Agent: a.Agent(), Labels: e.document.GetLabels(), BeganAt: time.Now()}
+	rec.Unknown = unknownIn(a)
 	if r := a.Removal; r != nil {
 		rec.Verb, rec.InstanceID = taskv1.Verb_VERB_REMOVE, r.GetInstanceId()
 		return rec
 	}
 	en := a.Entry
 	rec.Verb, rec.InstanceID, rec.Generation, rec.Tier = en.GetVerb(), en.GetInstanceId(), en.GetGeneration(), en.GetTier()
-	if rec.Verb == taskv1.Verb_VERB_REMOVE || rec.Verb == taskv1.Verb_VERB_UNSPECIFIED {
-		rec.Verb = taskv1.Verb_VERB_UPGRADE // an entry only ever brings something
+	if !brings(rec.Verb) {
+		rec.Verb = taskv1.Verb_VERB_UPGRADE // without a task; any other is refused by the check
 	}
 	rec.Needs = plan.Needs(e.document, en)
 	rec.Metadata, rec.ConfigurationDigest = en.GetMetadata(), en.GetConfigurationDigest()

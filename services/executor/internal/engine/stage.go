@@ -39,6 +39,9 @@ const (
 
 // check finds everything that can be known to go wrong before anything is touched.
 func (c *change) check(context.Context) error {
+	if err := c.checkKnown(); err != nil {
+		return err
+	}
 	m := c.rec.To.Manifest
 	if err := checkManifest(c.rec.Agent, m); err != nil {
 		return err

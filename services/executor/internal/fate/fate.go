@@ -111,6 +111,8 @@ func Decide(f Facts) Verdict {
 	switch {
 	case !f.Identity:
 		return Verdict{Quarantine, "IDENTITY_UNREADABLE"}
+	case !knownLife(f.Life):
+		return Verdict{Quarantine, "EXECUTOR_TOO_OLD"}
 	case !Believed(f):
 		return Verdict{Quarantine, disbelieved[f.Proof]}
 	case loginCodes[f.Login] != "":
@@ -140,7 +142,14 @@ func decideDead(f Facts) Verdict {
 
 // Believed says whether a document may be followed that gives these facts: one that says
 // that the server is dead, with a wrong tombstone or without the one that the registry signs
-// for such an identity, may not, and removes nothing at all.
+// for such an identity, may not, and removes nothing at all. Nor may one with a life that
+// this version does not know: it does not count as alive.
 func Believed(f Facts) bool {
-	return f.Life != serverv1.Life_LIFE_DEAD || disbelieved[f.Proof] == ""
+	return knownLife(f.Life) && (f.Life != serverv1.Life_LIFE_DEAD || disbelieved[f.Proof] == "")
+}
+
+// knownLife reports whether this version knows what a life means.
+func knownLife(l serverv1.Life) bool {
+	_, known := serverv1.Life_name[int32(l)]
+	return known
 }

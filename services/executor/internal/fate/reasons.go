@@ -6,6 +6,7 @@ var reasons = map[string]string{
 	"BAD_TOMBSTONE":       "the document says that the server is dead, with a tombstone that the registry did not sign; it is not followed",
 	"OTHER_TOMBSTONE":     "the document says that the server is dead, with the tombstone of another server; it is not followed",
 	"NO_TOMBSTONE":        "the document says that the server is dead, without the tombstone that the registry signs for it; it is not followed",
+	"EXECUTOR_TOO_OLD":    "the document says something of this server's life that this version does not know; it is not followed",
 	"LOGIN_DENIED":        "the bus does not take this server's credentials, and does not say why",
 	"LOGIN_EXPIRED":       "this server's credentials, or its account's, are too old",
 	"LOGIN_REVOKED":       "the bus says that this server's credentials are revoked",

@@ -25,6 +25,7 @@ func table() string {
 		rows = append(rows, r)
 	}
 	add(row{identity: "unreadable"}, func(f *Facts) { f.Identity = false })
+	add(row{life: "not known here"}, func(f *Facts) { f.Life = 99 })
 	for _, p := range []Proof{ProofForged, ProofOther, ProofMissing} {
 		add(row{life: "dead", proof: p.String()}, func(f *Facts) { f.Proof = p })
 	}
