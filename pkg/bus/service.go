@@ -55,6 +55,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	handled map[string]bool // the subjects of the methods with a handler, without the actor
+	onClose []func()
 }
 
 var isSemver = regexp.MustCompile(`^v?(\d+\.\d+\.\d+\S*)$`)
@@ -82,7 +83,15 @@ func (c *Conn) NewService(name, version string, services ...protoreflect.Service
 }
 
 // Close stops answering.
-func (s *Service) Close() { _ = s.micro.Stop() }
+func (s *Service) Close() {
+	for _, f := range s.onClose {
+		f()
+	}
+	_ = s.micro.Stop()
+}
+
+// OnClose calls f when the service is closed. It is not safe for concurrent use with Close.
+func (s *Service) OnClose(f func()) { s.onClose = append(s.onClose, f) }
 
 // Handle answers one method, named as in its protobuf service. It is an error to name
 // one that no descriptor has or whose request is of another type. When it returns the

@@ -48,7 +48,7 @@ var Exports = []Export{
 	{To: AccountNodes, Subject: "$JS.API.DIRECT.GET.BLOBS.garrison.blob.*.*", Local: NodesAPI + ".DIRECT.GET.BLOBS.garrison.blob.*.*"},
 	{To: AccountNodes, Subject: "garrison.report.*.*.*"},
 	{To: AccountNodes, Subject: "garrison.beat.*.*"},
-	{To: AccountNodes, Subject: "garrison.live.*.*.*"},
+	{To: AccountNodes, Subject: LiveSubjects},
 	{To: AccountNodes, Subject: "garrison.enrol.*.*"},
 	{To: AccountNodes, Subject: "garrison.bell.*.*", Stream: true},
 
@@ -56,7 +56,7 @@ var Exports = []Export{
 	{To: AccountOps, Subject: "garrison.intent.*.*.*"},
 	{To: AccountOps, Subject: "$JS.API.DIRECT.GET.LEDGER", Local: OpsAPI + ".DIRECT.GET.LEDGER", Many: true},
 	{To: AccountOps, Subject: TailSubject, Stream: true},
-	{To: AccountOps, Subject: "garrison.live.*.*.*", Stream: true},
+	{To: AccountOps, Subject: LiveSubjects, Stream: true},
 }
 
 // Permissions is what a user may publish and subscribe to. Names in double braces are
@@ -107,7 +107,7 @@ const (
 func RolePermissions(r Role) Permissions {
 	p := Permissions{
 		Publish:   []string{"garrison.api.*.read.*.{{name()}}", OpsAPI + ".DIRECT.GET.LEDGER"},
-		Subscribe: []string{"_INBOX_{{name()}}.>", TailSubject, "garrison.live.*.*.*"},
+		Subscribe: []string{"_INBOX_{{name()}}.>", TailSubject, LiveSubjects},
 	}
 	if r == Operator || r == Admin {
 		p.Publish = append(p.Publish, "garrison.api.*.write.*.{{name()}}", "garrison.intent.*.{{name()}}.*")
@@ -144,7 +144,8 @@ func ServicePermissions(user string) Permissions {
 		"$JS.API.CONSUMER.MSG.NEXT.LEDGER.>",
 		"garrison.quarantine.*",
 	}
-	p.Subscribe = append(p.Subscribe, "$SRV.>", "garrison.api."+user+".*.*.*", TailSubject)
+	p.Subscribe = append(p.Subscribe, "$SRV.>", "garrison.api."+user+".*.*.*", TailSubject, RollCallSubject(user))
+	p.Publish = append(p.Publish, RollCallSubject(user))
 	for _, u := range Services {
 		p.Publish = append(p.Publish, Inbox(u)+".>", APISubject(u, "read", "about", user)) // answers within CORE, and the health check
 	}
@@ -170,6 +171,7 @@ func ServicePermissions(user string) Permissions {
 	case UserCatalog:
 		p.Publish = append(p.Publish, "garrison.blob.*.*", "$JS.API.STREAM.PURGE.BLOBS", "$JS.API.DIRECT.GET.BLOBS.>")
 	case UserDispatcher:
+		p.Subscribe = append(p.Subscribe, LiveSubjects)
 		p.Publish = append(p.Publish, "garrison.desired.*.*", "$JS.API.DIRECT.GET.DESIRED.>", "$JS.API.DIRECT.GET.DESIRED",
 			"$JS.API.CONSUMER.CREATE.DESIRED.>", "$JS.API.CONSUMER.DELETE.DESIRED.>", "$JS.API.CONSUMER.MSG.NEXT.DESIRED.>", "$JS.API.CONSUMER.INFO.DESIRED.>")
 	}

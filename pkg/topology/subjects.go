@@ -84,6 +84,18 @@ func LiveSubject(a ServerAddress, what string) string {
 	return "garrison.live." + a.String() + "." + what
 }
 
+// LiveSubjects matches what every server says that it is doing.
+const LiveSubjects = "garrison.live.*.*.*"
+
+// ParseLiveSubject reads the subject of a live word.
+func ParseLiveSubject(subject string) (a ServerAddress, what string, err error) {
+	t, err := tokens(subject, "garrison.live.", 3)
+	if err != nil {
+		return ServerAddress{}, "", err
+	}
+	return ServerAddress{Cell: t[0], Server: t[1]}, t[2], nil
+}
+
 // EnrolSubject is where an invited server asks for its credentials: garrison.enrol.CELL.SERVER.
 func EnrolSubject(a ServerAddress) string { return "garrison.enrol." + a.String() }
 
@@ -121,6 +133,9 @@ func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
 	}
 	return digest, chunk, nil
 }
+
+// RollCallSubject is where every process of a service answers: garrison.rollcall.SERVICE. Only the service asks there.
+func RollCallSubject(service string) string { return "garrison.rollcall." + service }
 
 // APISubject is where a method is asked: garrison.api.SERVICE.ACCESS.METHOD.ACTOR.
 func APISubject(service, access, method, actor string) string {

@@ -52,6 +52,9 @@ func (d *Dispatcher) endpoints(s *bus.Service) error {
 	if err := bus.Handle(s, "CancelTask", d.cancelTask); err != nil {
 		return err
 	}
+	if err := bus.Handle(s, "GetIntentProgress", d.getIntentProgress); err != nil {
+		return err
+	}
 	if err := bus.Handle(s, "GetDocument", d.getDocument); err != nil {
 		return err
 	}
@@ -81,6 +84,10 @@ func (d *Dispatcher) listTasks(_ context.Context, _ bus.Caller, q *dispatcherv1.
 			r.NextCursor = strconv.FormatUint(next, 10)
 		}
 		d.explain(r.Tasks...)
+		d.enliven(r.Tasks...)
+		if d.view.Dropped() {
+			r.KeptEnded = view.KeepEnded
+		}
 	})
 	return r, nil
 }
@@ -114,6 +121,7 @@ func (d *Dispatcher) find(prefix string) (t *taskv1.Task, err error) {
 		case 1:
 			t = d.view.Explained(found[0])
 			d.explain(t)
+			d.enliven(t)
 		case 0:
 			err = d.unknownTask(prefix)
 		default:
@@ -131,8 +139,9 @@ func (d *Dispatcher) unknownTask(prefix string) error {
 	open, ended, _ := d.view.Counts()
 	r := &apiv1.Refusal{
 		Code: "UNKNOWN_TASK", Try: "garrison task list",
-		Message: fmt.Sprintf("no task starts with %q (%d open and %d ended tasks searched; the last %d that ended are kept here, all are in the ledger)",
-			prefix, open, ended, view.KeepEnded),
+		Message: fmt.Sprintf("no task starts with %q (%d open and %d ended tasks searched; "+
+			"the last %d that succeeded and the last %d others are kept here, all are in the ledger)",
+			prefix, open, ended, view.KeepEnded, view.KeepEnded),
 	}
 	for n := min(len(prefix)-1, 8); n >= 4 && r.Nearest == ""; n-- {
 		if near := d.view.Known(prefix[:n], 1); len(near) == 1 {

@@ -80,11 +80,12 @@ type Dispatcher struct {
 	moving  *moving
 	dirty   *queue // servers whose document must be looked at
 	kicks   []chan struct{}
+	words   *words // what servers said live of the tasks that are under way
 }
 
 // New makes a dispatcher. Nothing happens until Run.
 func New(c Config) *Dispatcher {
-	d := &Dispatcher{Config: c.withDefaults(), process: ident.New(), moving: newMoving(), dirty: newQueue()}
+	d := &Dispatcher{Config: c.withDefaults(), process: ident.New(), moving: newMoving(), dirty: newQueue(), words: newWords()}
 	d.view = view.New(d.dirty.add)
 	d.writer = c.Conn.NewWriter()
 	d.fold = fold.New(c.Conn, d.view, fold.Options{
@@ -106,6 +107,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		lifecycle.Part{Name: "expire", Run: func(ctx context.Context) error { return d.repeat(ctx, "expire", expiring, d.newExpirer()) }},
 		lifecycle.Part{Name: "publish", Run: d.publish},
 		lifecycle.Part{Name: "hear", Run: d.hear},
+		lifecycle.Part{Name: "listen", Run: d.listen},
 		lifecycle.Part{Name: "api", Run: d.serve},
 	)
 }

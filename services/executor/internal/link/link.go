@@ -61,7 +61,7 @@ type Link struct {
 	sent sent
 
 	mu   sync.Mutex
-	live map[string]time.Time // when something was last said live, by task
+	live map[string]time.Time // when something was last said live, by task and step
 }
 
 // New gives a link.
@@ -281,21 +281,22 @@ func (l *Link) beatOnce() error {
 }
 
 const (
-	liveEvery = time.Second // between two words about one task
-	liveTasks = 64          // how many tasks are remembered for that
+	liveEvery = time.Second // between two words about one step of a task
+	liveTasks = 512         // how many steps are remembered for that
 )
 
-// Progress tells how far a task is, at most once a second for each task. It does not
-// block, and may be lost.
+// Progress tells how far a task is: each step when it begins, and how much of it is done at most once a second. It does
+// not block, and may be lost.
 func (l *Link) Progress(p *taskv1.Progress) {
 	now := time.Now()
+	key := p.GetTaskId() + " " + p.GetStep().String()
 	l.mu.Lock()
-	tooSoon := now.Sub(l.live[p.GetTaskId()]) < liveEvery
+	tooSoon := now.Sub(l.live[key]) < liveEvery
 	if !tooSoon {
 		if len(l.live) >= liveTasks {
 			clear(l.live)
 		}
-		l.live[p.GetTaskId()] = now
+		l.live[key] = now
 	}
 	l.mu.Unlock()
 	if tooSoon || !l.cfg.Conn.Connected() {

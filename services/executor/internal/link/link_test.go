@@ -316,25 +316,26 @@ func TestAChunkThatIsMissingOrWrongIsRefused(t *testing.T) {
 	}
 }
 
-func TestProgressIsToldOnceASecondForEachTask(t *testing.T) {
+func TestProgressIsToldAtEachStepAndOnceASecondWithinIt(t *testing.T) {
 	s := newStand(t)
 	said := make(chan string, 100)
 	stop, err := s.conn.Subscribe(topology.LiveSubject(here, topology.LiveTask), func(m bus.Message) {
 		p := &taskv1.Progress{}
 		_ = bus.Unmarshal(m, p)
-		said <- p.GetTaskId()
+		said <- p.GetTaskId() + p.GetStep().String()[len("STEP"):]
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	for range 10 {
-		s.link.Progress(&taskv1.Progress{TaskId: "a"})
-		s.link.Progress(&taskv1.Progress{TaskId: "b"})
+		s.link.Progress(&taskv1.Progress{TaskId: "a", Step: taskv1.Step_STEP_FETCH})
+		s.link.Progress(&taskv1.Progress{TaskId: "b", Step: taskv1.Step_STEP_FETCH})
 	}
-	s.link.Progress(&taskv1.Progress{TaskId: "end"})
+	s.link.Progress(&taskv1.Progress{TaskId: "a", Step: taskv1.Step_STEP_PROVE})
+	s.link.Progress(&taskv1.Progress{TaskId: "end", Step: taskv1.Step_STEP_FETCH})
 	var got []string
-	for len(got) == 0 || got[len(got)-1] != "end" {
+	for len(got) == 0 || got[len(got)-1] != "end_FETCH" {
 		select {
 		case id := <-said:
 			got = append(got, id)
@@ -342,7 +343,7 @@ func TestProgressIsToldOnceASecondForEachTask(t *testing.T) {
 			t.Fatalf("the end is not told; told %v", got)
 		}
 	}
-	if len(got) != 3 {
-		t.Errorf("told %v", got)
+	if want := []string{"a_FETCH", "b_FETCH", "a_PROVE", "end_FETCH"}; !slices.Equal(got, want) {
+		t.Errorf("told %v, want %v", got, want)
 	}
 }

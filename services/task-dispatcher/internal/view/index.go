@@ -39,7 +39,7 @@ func listsOf(t *taskv1.Task) []string {
 		lists = append(lists, inAgent(t.Agent))
 	}
 	if t.IntentId != "" {
-		lists = append(lists, inIntent(t.IntentId))
+		lists = append(lists, inIntent(t.IntentId), inIntentState(t.IntentId, t.State))
 	}
 	return lists
 }
@@ -48,6 +48,9 @@ func inServer(id string) string     { return "server/" + id }
 func inAgent(name string) string    { return "agent/" + name }
 func inIntent(id string) string     { return "intent/" + id }
 func inState(s taskv1.State) string { return "state/" + s.String() }
+func inIntentState(id string, s taskv1.State) string {
+	return "intent/" + id + "/" + s.String()
+}
 
 func (v *View) list(id string, r *dispatcherv1.TaskRecord) {
 	for _, name := range listsOf(r.Task) {
@@ -76,7 +79,7 @@ func (v *View) unlist(id string, r *dispatcherv1.TaskRecord) {
 func (v *View) indexTask(id string, r *dispatcherv1.TaskRecord) {
 	v.list(id, r)
 	if task.Ended(r.Task.State) {
-		v.ended.Set(r.EndedSequence, id)
+		v.endedLike(r.Task.State).Set(r.EndedSequence, id)
 		return
 	}
 	if task.UnderWay(r.Task.State) {
@@ -215,5 +218,5 @@ func (v *View) endOf(r *dispatcherv1.TaskRecord) endFact {
 	if s.Life == serverv1.Life_LIFE_DYING && t.Verb != taskv1.Verb_VERB_REMOVE {
 		return &taskv1.Cancelled{Reason: "the server is dying"}
 	}
-	return nil
+	return v.withdrawn(t)
 }

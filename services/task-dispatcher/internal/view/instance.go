@@ -37,18 +37,22 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 }
 
 func (v *View) wanted(f ledger.Fact, i, fresh *dispatcherv1.InstanceRecord, b *instancev1.Wanted) bool {
+	waited := ""
 	if i == nil {
 		i = fresh
 		v.instances.Put(f.Key, i, f.Sequence)
 	} else if i.InstanceId != b.InstanceId || b.Generation <= i.Generation {
 		return false
+	} else {
+		waited = v.awaited(i)
 	}
 	v.changeInstance(i, func() {
 		i.Reconfigured = i.Wanted.GetId() == b.Image.GetId() && !proto.Equal(i.Configuration, b.Configuration)
 		i.Generation, i.Wanted, i.Configuration, i.Unwanted = b.Generation, b.Image, b.Configuration, false
 		i.IntentId, i.DecidedSequence = b.IntentId, f.Sequence
+		wentBack(i, b.WithdrawnIntentId)
 	})
-	v.reviewTasks(i.ServerId)
+	v.decidedBy(i, waited, b.WithdrawnIntentId, f.Sequence)
 	return true
 }
 
@@ -56,12 +60,31 @@ func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instan
 	if i == nil || i.InstanceId != b.InstanceId || b.Generation <= i.Generation {
 		return false
 	}
+	waited := v.awaited(i)
 	v.changeInstance(i, func() {
 		i.Generation, i.Wanted, i.Configuration, i.Unwanted, i.Reconfigured = b.Generation, nil, nil, true, false
 		i.IntentId, i.DecidedSequence = b.IntentId, f.Sequence
+		wentBack(i, b.WithdrawnIntentId)
 	})
-	v.reviewTasks(i.ServerId)
+	v.decidedBy(i, waited, b.WithdrawnIntentId, f.Sequence)
 	return true
+}
+
+// wentBack marks an instance that is wanted as before a change that was withdrawn: nothing must be done for it.
+func wentBack(i *dispatcherv1.InstanceRecord, withdrawn string) {
+	if withdrawn != "" {
+		i.TaskGeneration, i.Reconfigured = i.Generation, false
+	}
+}
+
+// decidedBy counts what was decided of an instance, and reviews its server's tasks.
+func (v *View) decidedBy(i *dispatcherv1.InstanceRecord, waited, withdrawn string, sequence uint64) {
+	if withdrawn != "" {
+		v.passed(waited)
+	} else {
+		v.decided(i, waited, sequence)
+	}
+	v.reviewTasks(i.ServerId)
 }
 
 // adopted records an instance that is as it was found: nothing must be done for it.
@@ -78,6 +101,7 @@ func (v *View) gone(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instancev1
 	if i == nil || i.InstanceId != b.InstanceId {
 		return false
 	}
+	v.passed(v.awaited(i))
 	v.unindexInstance(i)
 	v.instances.Forget(f.Key)
 	v.sweepImages()

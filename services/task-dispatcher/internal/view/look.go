@@ -105,6 +105,10 @@ func (v *View) Overdue(now time.Time, most int) []Ending {
 
 // causeOf gives the fact because of which a queued task must end: the last one about its instance, or its server.
 func (v *View) causeOf(r *dispatcherv1.TaskRecord) uint64 {
+	if c, ok := v.endOf(r).(*taskv1.Cancelled); ok && c.Withdrawn {
+		p, _ := v.progress.Get(r.Task.IntentId)
+		return p.GetWithdrawnSequence()
+	}
 	if i, ok := v.instanceFor(r.Task); ok {
 		return i.DecidedSequence
 	}

@@ -41,8 +41,19 @@ func (v *View) listsFor(f Filter) []string {
 			names = append(names, inState(s))
 		}
 		candidates = append(candidates, slices.Compact(slices.Sorted(slices.Values(names))))
+		if f.Intent != "" {
+			candidates = append(candidates, intentStates(f.Intent, f.States))
+		}
 	}
 	return slices.MinFunc(candidates, func(a, b []string) int { return cmp.Compare(v.length(a), v.length(b)) })
+}
+
+func intentStates(intent string, states []taskv1.State) []string {
+	var names []string
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		names = append(names, inIntentState(intent, s))
+	}
+	return names
 }
 
 func (v *View) length(lists []string) int {
@@ -125,8 +136,12 @@ func (v *View) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
 
 // Counts gives how many open tasks, ended tasks and servers the view holds.
 func (v *View) Counts() (open, ended, servers int) {
-	return v.tasks.Len() - v.ended.Len(), v.ended.Len(), v.servers.Len()
+	ended = v.succeeded.Len() + v.otherwise.Len()
+	return v.tasks.Len() - ended, ended, v.servers.Len()
 }
+
+// Dropped reports whether ended tasks may have left the view.
+func (v *View) Dropped() bool { return max(v.succeeded.Len(), v.otherwise.Len()) >= v.keepEnded }
 
 // ServerNear gives the first server, in the order of ids, that starts with prefix.
 func (v *View) ServerNear(prefix string) string {

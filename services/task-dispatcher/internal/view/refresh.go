@@ -24,6 +24,10 @@ func (v *View) applyAccepted(f ledger.Fact, a *intentv1.Accepted) {
 	}
 	slices.Sort(r.ServerIds)
 	r.ServerIds = slices.Compact(r.ServerIds)
+	if a.Changed > 0 {
+		c := v.beginCount(f.Key, f.Sequence).Counts
+		c.ToOpen, c.NeverOpened = uint32(len(r.ServerIds)), a.Changed-min(a.Changed, uint32(len(r.ServerIds)))
+	}
 	if len(r.ServerIds) == 0 {
 		return
 	}
@@ -43,13 +47,14 @@ func (v *View) indexRefresh(intent string, r *dispatcherv1.RefreshRecord) {
 	}
 }
 
-// dropRefresh notes that a server needs no task for an intent any more.
-func (v *View) dropRefresh(intent, server string) {
+// dropRefresh notes that a server needs no task for an intent any more, and reports whether it needed one.
+func (v *View) dropRefresh(intent, server string) (needed bool) {
 	r, ok := v.refreshes.Get(intent)
 	if !ok {
-		return
+		return false
 	}
-	if at, found := slices.BinarySearch(r.ServerIds, server); found {
+	at, needed := slices.BinarySearch(r.ServerIds, server)
+	if needed {
 		r.ServerIds = slices.Delete(r.ServerIds, at, at+1)
 	}
 	if of := v.refreshing[server]; of != nil {
@@ -61,11 +66,14 @@ func (v *View) dropRefresh(intent, server string) {
 		v.refreshDue.Delete(r.Sequence)
 		v.refreshes.Forget(intent)
 	}
+	return needed
 }
 
 // dropRefreshes does so for every intent.
 func (v *View) dropRefreshes(server string) {
 	for _, intent := range slices.Collect(maps.Keys(v.refreshing[server])) {
-		v.dropRefresh(intent, server)
+		if v.dropRefresh(intent, server) {
+			v.passed(intent)
+		}
 	}
 }

@@ -23,7 +23,9 @@ func (v *View) applyServer(f ledger.Fact) bool {
 	if s.Life == serverv1.Life_LIFE_DEAD {
 		return fitsTheDead(f)
 	}
-	if !v.changeServer(f, s) {
+	fits := true
+	v.reviewAwaited(id, func() { fits = v.changeServer(f, s) })
+	if !fits {
 		return false
 	}
 	v.reviewInstances(id)
@@ -46,7 +48,8 @@ func (v *View) invited(f ledger.Fact, b *serverv1.Invited) bool {
 		v.servers.Touch(f.Key, f.Sequence)
 		return false
 	}
-	v.servers.Put(f.Key, &dispatcherv1.ServerRecord{Cell: b.Cell, Labels: b.Labels, Life: serverv1.Life_LIFE_INVITED}, f.Sequence)
+	invited := &dispatcherv1.ServerRecord{Cell: b.Cell, Labels: b.Labels, Life: serverv1.Life_LIFE_INVITED}
+	v.reviewAwaited(f.Key, func() { v.servers.Put(f.Key, invited, f.Sequence) })
 	return true
 }
 
@@ -89,7 +92,7 @@ func (v *View) forgotten(id string, s *dispatcherv1.ServerRecord) bool {
 	if s.Life != serverv1.Life_LIFE_DEAD && s.Life != serverv1.Life_LIFE_INVITED {
 		return false
 	}
-	v.servers.Forget(id)
+	v.reviewAwaited(id, func() { v.servers.Forget(id) })
 	v.dropRefreshes(id)
 	v.reviewInstances(id)
 	v.reviewTasks(id)

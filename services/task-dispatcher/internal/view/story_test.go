@@ -27,7 +27,7 @@ const keepInStories = 4
 
 func newStoryView() *View {
 	v := New(nil)
-	v.keepEnded = keepInStories
+	v.keepEnded, v.keepIntents = keepInStories, keepInStories
 	return v
 }
 
@@ -110,9 +110,12 @@ func (s *story) instanceStep() {
 	ref := &imagev1.Ref{Id: s.image()}
 	switch s.number("fact", 7) {
 	case 0, 1, 2, 3:
-		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: ref, Configuration: s.configuration()})
+		s.tell(ledger.Instance, key, &instancev1.Wanted{
+			InstanceId: id, Generation: generation, Image: ref, Configuration: s.configuration(), IntentId: s.intent(),
+			WithdrawnIntentId: s.pick("withdrawn", "", "", "", "", "n1"),
+		})
 	case 4:
-		s.tell(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation})
+		s.tell(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation, IntentId: s.intent()})
 	case 5:
 		s.tell(ledger.Instance, key, &instancev1.Observed{InstanceId: id, Image: ref})
 	case 6:
@@ -121,6 +124,9 @@ func (s *story) instanceStep() {
 		s.tell(ledger.Instance, key, &instancev1.Adopted{InstanceId: id, Image: ref})
 	}
 }
+
+// intent is the same for a few facts in a row.
+func (s *story) intent() string { return fmt.Sprintf("n%d", len(s.facts)/5) }
 
 // configuration is none, or one that says at which fact it was made.
 func (s *story) configuration() *instancev1.Configuration {
@@ -134,7 +140,9 @@ func (s *story) configuration() *instancev1.Configuration {
 func (s *story) libraryStep() {
 	id, agent := s.image(), s.agent()
 	a := &agentv1.Agent{Name: agent, Tier: uint32(s.number("tier", 2)), Dependencies: []string{s.agent()}}
-	switch s.number("fact", 7) {
+	switch s.number("fact", 8) {
+	case 8:
+		s.tell(ledger.Intent, fmt.Sprintf("n%d", s.number("intent", len(s.facts))), &intentv1.Withdrawn{})
 	case 0, 1, 2:
 		s.tell(ledger.Image, id, &imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Version: fmt.Sprint(len(s.facts))}})
 	case 3:
@@ -147,7 +155,7 @@ func (s *story) libraryStep() {
 		s.tell(ledger.Agent, agent, &agentv1.Deleted{})
 	case 7:
 		s.tell(ledger.Intent, fmt.Sprintf("n%d", len(s.facts)), &intentv1.Accepted{
-			Intent: &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}, ServerIds: []string{s.server(), s.server()},
+			Intent: &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}, ServerIds: []string{s.server(), s.server()}, Changed: 2,
 		})
 	}
 }
@@ -206,7 +214,7 @@ func whole(v *View) string {
 
 // counted sums up what has no answer of its own.
 func counted(v *View) string {
-	return fmt.Sprint(v.due.Len(), v.refreshDue.Len(), len(v.stale), v.ready.Len(), len(v.readyOf), v.ended.Len(), len(v.lists), len(v.openOf), len(v.instanceOf), v.imageUsers, len(v.refreshing))
+	return fmt.Sprint(v.due.Len(), v.refreshDue.Len(), len(v.stale), v.ready.Len(), len(v.readyOf), v.succeeded.Len()+v.otherwise.Len(), len(v.lists), len(v.openOf), len(v.instanceOf), v.imageUsers, len(v.refreshing), v.through.Len())
 }
 
 // heal brings every server back that can come back.

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 
+	"github.com/tidwall/btree"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -53,13 +54,27 @@ func (v *View) queued(f ledger.Fact, q *taskv1.Queued) {
 	v.tasks.Put(f.Key, r, f.Sequence)
 	v.indexTask(f.Key, r)
 	if q.Verb == taskv1.Verb_VERB_REFRESH {
-		v.dropRefresh(q.IntentId, q.ServerId)
-	} else if i, ok := v.instanceFor(r.Task); ok && newer(q, i) {
-		v.changeInstance(i, func() {
-			i.TaskId, i.TaskGeneration, i.Attempt, i.ExpiredSequence = f.Key, q.Generation, q.Attempt, 0
-		})
+		v.opened(q, v.dropRefresh(q.IntentId, q.ServerId), nil)
+	} else {
+		v.queuedFor(f.Key, r.Task, q)
 	}
 	v.reviewTasks(q.ServerId)
+}
+
+// queuedFor notes a task that was queued in the instance that it is about.
+func (v *View) queuedFor(id string, t *taskv1.Task, q *taskv1.Queued) {
+	i, ok := v.instanceFor(t)
+	if !ok {
+		v.opened(q, false, nil)
+		return
+	}
+	v.opened(q, i.Generation == q.Generation && v.awaited(i) != "", i)
+	if newer(q, i) {
+		v.changeInstance(i, func() {
+			i.TaskId, i.TaskGeneration, i.Attempt, i.ExpiredSequence = id, q.Generation, q.Attempt, 0
+			i.TaskState = t.State
+		})
+	}
 }
 
 func newer(q *taskv1.Queued, i *dispatcherv1.InstanceRecord) bool {
@@ -79,10 +94,11 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord, what task.Fact, 
 		v.leftQueue(f.Sequence)
 	}
 	v.unindexTask(f.Key, r)
+	v.recount(r.Task.IntentId, before, next)
 	r.Task.State, r.Task.Since = next, timestamppb.New(f.At)
 	r.Task.Reason, r.Task.Outcome = said(f.Body, before)
 	if a, ok := f.Body.(*taskv1.Assigned); ok {
-		r.Task.Deadline = a.Deadline
+		r.Task.Deadline, r.Task.AssignedAt = a.Deadline, timestamppb.New(f.At)
 	}
 	if task.Ended(next) {
 		r.Task.Deadline, r.EndedSequence = nil, f.Sequence
@@ -104,6 +120,9 @@ func (v *View) moveInstance(f ledger.Fact, r *dispatcherv1.TaskRecord, what task
 	i, ok := v.instanceFor(r.Task)
 	if !ok {
 		return
+	}
+	if i.TaskId == f.Key {
+		i.TaskState = r.Task.State
 	}
 	if what == task.WasAssigned {
 		v.admitted(i, f.Key, r)
@@ -139,13 +158,24 @@ func said(body proto.Message, before taskv1.State) (reason string, outcome *task
 	return "", nil
 }
 
-// trim forgets the tasks that ended first, so that the view stays bounded.
+// endedLike returns the tasks that ended as one with a state did.
+func (v *View) endedLike(s taskv1.State) *btree.Map[uint64, string] {
+	if s == taskv1.State_STATE_SUCCEEDED {
+		return &v.succeeded
+	}
+	return &v.otherwise
+}
+
+// trim forgets the tasks that ended first, so that the view stays bounded. Those that succeeded and the others have a
+// bound each: however many succeed, what went wrong stays to be read.
 func (v *View) trim() {
-	for v.ended.Len() > v.keepEnded {
-		_, id, _ := v.ended.PopMin()
-		if r, ok := v.tasks.Get(id); ok {
-			v.unlist(id, r)
-			v.tasks.Forget(id)
+	for _, ended := range []*btree.Map[uint64, string]{&v.succeeded, &v.otherwise} {
+		for ended.Len() > v.keepEnded {
+			_, id, _ := ended.PopMin()
+			if r, ok := v.tasks.Get(id); ok {
+				v.unlist(id, r)
+				v.tasks.Forget(id)
+			}
 		}
 	}
 }

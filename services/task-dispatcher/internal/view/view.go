@@ -12,9 +12,9 @@ import (
 )
 
 // Layout is the version of the tables; a snapshot of another one is not read.
-const Layout = 3
+const Layout = 4
 
-// KeepEnded is how many ended tasks stay in the view.
+// KeepEnded is how many tasks that succeeded stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
 
 // Nouns are the nouns that the view hears.
@@ -29,9 +29,12 @@ type View struct {
 	agents    *fold.Table[*agentv1.Agent]
 	refreshes *fold.Table[*dispatcherv1.RefreshRecord]
 	admission *fold.Table[*dispatcherv1.AdmissionRecord]
+	progress  *fold.Table[*dispatcherv1.ProgressRecord]
 
 	indexes
-	keepEnded int
+	keepEnded   int
+	keepIntents int
+	counted     []string // intents whose counts the fact being applied changed
 	// onDocument is told of each server whose document may have changed.
 	onDocument func(server string)
 }
@@ -44,7 +47,9 @@ type indexes struct {
 	readyOf    map[string][]uint64                                // by server, its keys in ready
 	underWay   int                                                // how many tasks are assigned or running
 	deadlines  *btree.BTreeG[deadline]                            // of open tasks
-	ended      btree.Map[uint64, string]                          // task ids, by ended sequence
+	succeeded  btree.Map[uint64, string]                          // ids of tasks that succeeded, by ended sequence
+	otherwise  btree.Map[uint64, string]                          // ids of tasks that ended otherwise, by ended sequence
+	through    *btree.BTreeG[place]                               // intents of which nothing is to come
 	lists      map[string]*btree.Map[uint64, string]              // task ids by queued sequence; see listsOf
 	openOf     map[string]map[string]*dispatcherv1.TaskRecord     // by server and task id, what has not ended
 	instanceOf map[string]map[string]*dispatcherv1.InstanceRecord // by server and agent
@@ -68,7 +73,8 @@ func New(onDocument func(server string)) *View {
 		agents:    fold.NewTable[*agentv1.Agent]("agent"),
 		refreshes: fold.NewTable[*dispatcherv1.RefreshRecord]("refresh"),
 		admission: fold.NewTable[*dispatcherv1.AdmissionRecord]("admission"),
-		keepEnded: KeepEnded, onDocument: onDocument,
+		progress:  fold.NewTable[*dispatcherv1.ProgressRecord]("progress"),
+		keepEnded: KeepEnded, keepIntents: KeepIntents, onDocument: onDocument,
 	}
 	v.indexes = newIndexes()
 	return v
@@ -78,6 +84,7 @@ func newIndexes() indexes {
 	return indexes{
 		stale: map[string]bool{}, readyOf: map[string][]uint64{},
 		deadlines:  btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
+		through:    btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}),
 		lists:      map[string]*btree.Map[uint64, string]{},
 		openOf:     map[string]map[string]*dispatcherv1.TaskRecord{},
 		instanceOf: map[string]map[string]*dispatcherv1.InstanceRecord{},
@@ -87,11 +94,17 @@ func newIndexes() indexes {
 
 // Tables gives the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.tasks, v.instances, v.servers, v.images, v.agents, v.refreshes, v.admission}
+	return []fold.Stored{v.tasks, v.instances, v.servers, v.images, v.agents, v.refreshes, v.admission, v.progress}
 }
 
 // Apply folds one fact.
 func (v *View) Apply(f ledger.Fact) bool {
+	fits := v.applyFact(f)
+	v.settleCounts(f.Sequence)
+	return fits
+}
+
+func (v *View) applyFact(f ledger.Fact) bool {
 	switch f.Noun {
 	case ledger.Server:
 		return v.applyServer(f)
@@ -104,8 +117,12 @@ func (v *View) Apply(f ledger.Fact) bool {
 	case ledger.Agent:
 		return v.applyAgent(f)
 	case ledger.Intent:
-		if a, ok := f.Body.(*intentv1.Accepted); ok {
-			v.applyAccepted(f, a)
+		switch b := f.Body.(type) {
+		case *intentv1.Accepted:
+			v.applyAccepted(f, b)
+			v.countAccepted(f, b)
+		case *intentv1.Withdrawn:
+			v.applyWithdrawn(f)
 		}
 	}
 	return true
@@ -122,6 +139,11 @@ func (v *View) Loaded() {
 	}
 	for intent, r := range v.refreshes.All() {
 		v.indexRefresh(intent, r)
+	}
+	for intent, r := range v.progress.All() {
+		if r.EndedSequence > 0 {
+			v.through.Set(place{r.EndedSequence, intent})
+		}
 	}
 	for server := range v.instanceOf {
 		v.reviewInstances(server)

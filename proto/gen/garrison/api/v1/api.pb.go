@@ -349,6 +349,89 @@ func (x *AboutResponse) GetProcessId() string {
 	return ""
 }
 
+// ListProcessesRequest asks for the processes of a service.
+type ListProcessesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesRequest) Reset() {
+	*x = ListProcessesRequest{}
+	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesRequest) ProtoMessage() {}
+
+func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
+func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{4}
+}
+
+// ListProcessesResponse is the processes of a service that answered within half a second.
+type ListProcessesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What each says about itself, by process id.
+	Processes     []*AboutResponse `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessesResponse) Reset() {
+	*x = ListProcessesResponse{}
+	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessesResponse) ProtoMessage() {}
+
+func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
+func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListProcessesResponse) GetProcesses() []*AboutResponse {
+	if x != nil {
+		return x.Processes
+	}
+	return nil
+}
+
 // ViewRequest asks for a service's view.
 type ViewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -358,7 +441,7 @@ type ViewRequest struct {
 
 func (x *ViewRequest) Reset() {
 	*x = ViewRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -370,7 +453,7 @@ func (x *ViewRequest) String() string {
 func (*ViewRequest) ProtoMessage() {}
 
 func (x *ViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -383,7 +466,7 @@ func (x *ViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRequest.ProtoReflect.Descriptor instead.
 func (*ViewRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{4}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{6}
 }
 
 // ViewResponse is a view at a position of the ledger.
@@ -403,7 +486,7 @@ type ViewResponse struct {
 
 func (x *ViewResponse) Reset() {
 	*x = ViewResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +498,7 @@ func (x *ViewResponse) String() string {
 func (*ViewResponse) ProtoMessage() {}
 
 func (x *ViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +511,7 @@ func (x *ViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewResponse.ProtoReflect.Descriptor instead.
 func (*ViewResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{5}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ViewResponse) GetPosition() uint64 {
@@ -501,7 +584,10 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12\x1d\n" +
 	"\n" +
-	"process_id\x18\x06 \x01(\tR\tprocessId\"\r\n" +
+	"process_id\x18\x06 \x01(\tR\tprocessId\"\x16\n" +
+	"\x14ListProcessesRequest\"U\n" +
+	"\x15ListProcessesResponse\x12<\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x1e.garrison.api.v1.AboutResponseR\tprocesses\"\r\n" +
 	"\vViewRequest\"\x7f\n" +
 	"\fViewResponse\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x04R\bposition\x12\x16\n" +
@@ -513,9 +599,10 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vACCESS_READ\x10\x01\x12\x10\n" +
 	"\fACCESS_WRITE\x10\x02\x12\x10\n" +
-	"\fACCESS_ADMIN\x10\x032\xa7\x01\n" +
+	"\fACCESS_ADMIN\x10\x032\x8d\x02\n" +
 	"\fAboutService\x12L\n" +
-	"\x05About\x12\x1d.garrison.api.v1.AboutRequest\x1a\x1e.garrison.api.v1.AboutResponse\"\x04\x88\xb5\x18\x01\x12I\n" +
+	"\x05About\x12\x1d.garrison.api.v1.AboutRequest\x1a\x1e.garrison.api.v1.AboutResponse\"\x04\x88\xb5\x18\x01\x12d\n" +
+	"\rListProcesses\x12%.garrison.api.v1.ListProcessesRequest\x1a&.garrison.api.v1.ListProcessesResponse\"\x04\x88\xb5\x18\x01\x12I\n" +
 	"\x04View\x12\x1c.garrison.api.v1.ViewRequest\x1a\x1d.garrison.api.v1.ViewResponse\"\x04\x88\xb5\x18\x01:Q\n" +
 	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\x0e2\x17.garrison.api.v1.AccessR\x06accessBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/api/v1;apiv1b\x06proto3"
 
@@ -532,31 +619,36 @@ func file_garrison_api_v1_api_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_api_v1_api_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_garrison_api_v1_api_proto_goTypes = []any{
 	(Access)(0),                        // 0: garrison.api.v1.Access
 	(*Page)(nil),                       // 1: garrison.api.v1.Page
 	(*Refusal)(nil),                    // 2: garrison.api.v1.Refusal
 	(*AboutRequest)(nil),               // 3: garrison.api.v1.AboutRequest
 	(*AboutResponse)(nil),              // 4: garrison.api.v1.AboutResponse
-	(*ViewRequest)(nil),                // 5: garrison.api.v1.ViewRequest
-	(*ViewResponse)(nil),               // 6: garrison.api.v1.ViewResponse
-	(*timestamppb.Timestamp)(nil),      // 7: google.protobuf.Timestamp
-	(*descriptorpb.MethodOptions)(nil), // 8: google.protobuf.MethodOptions
+	(*ListProcessesRequest)(nil),       // 5: garrison.api.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),      // 6: garrison.api.v1.ListProcessesResponse
+	(*ViewRequest)(nil),                // 7: garrison.api.v1.ViewRequest
+	(*ViewResponse)(nil),               // 8: garrison.api.v1.ViewResponse
+	(*timestamppb.Timestamp)(nil),      // 9: google.protobuf.Timestamp
+	(*descriptorpb.MethodOptions)(nil), // 10: google.protobuf.MethodOptions
 }
 var file_garrison_api_v1_api_proto_depIdxs = []int32{
-	7, // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
-	8, // 1: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
-	0, // 2: garrison.api.v1.access:type_name -> garrison.api.v1.Access
-	3, // 3: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
-	5, // 4: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
-	4, // 5: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
-	6, // 6: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	2, // [2:3] is the sub-list for extension type_name
-	1, // [1:2] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	9,  // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
+	4,  // 1: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
+	10, // 2: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
+	0,  // 3: garrison.api.v1.access:type_name -> garrison.api.v1.Access
+	3,  // 4: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
+	5,  // 5: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
+	7,  // 6: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
+	4,  // 7: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
+	6,  // 8: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
+	8,  // 9: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
+	7,  // [7:10] is the sub-list for method output_type
+	4,  // [4:7] is the sub-list for method input_type
+	3,  // [3:4] is the sub-list for extension type_name
+	2,  // [2:3] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_garrison_api_v1_api_proto_init() }
@@ -570,7 +662,7 @@ func file_garrison_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_api_v1_api_proto_rawDesc), len(file_garrison_api_v1_api_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 1,
 			NumServices:   1,
 		},

@@ -114,7 +114,10 @@ type ListTasksResponse struct {
 	// The tasks, the newest first.
 	Tasks []*v11.Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// How many tasks that succeeded, and how many that ended otherwise, are kept at most; 0 while none was dropped. Older
+	// ones are in the ledger.
+	KeptEnded     uint32 `protobuf:"varint,3,opt,name=kept_ended,json=keptEnded,proto3" json:"kept_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,6 +164,13 @@ func (x *ListTasksResponse) GetNextCursor() string {
 		return x.NextCursor
 	}
 	return ""
+}
+
+func (x *ListTasksResponse) GetKeptEnded() uint32 {
+	if x != nil {
+		return x.KeptEnded
+	}
+	return 0
 }
 
 // GetTaskRequest names a task.
@@ -448,21 +458,178 @@ func (x *GetDocumentResponse) GetDocument() *v12.Document {
 	return nil
 }
 
+// GetIntentProgressRequest names an intent.
+type GetIntentProgressRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intent's id.
+	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// How many rows of each kind at most; 0 means 20, and 100 is the most.
+	Rows          uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetIntentProgressRequest) Reset() {
+	*x = GetIntentProgressRequest{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetIntentProgressRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetIntentProgressRequest) ProtoMessage() {}
+
+func (x *GetIntentProgressRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetIntentProgressRequest.ProtoReflect.Descriptor instead.
+func (*GetIntentProgressRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetIntentProgressRequest) GetIntentId() string {
+	if x != nil {
+		return x.IntentId
+	}
+	return ""
+}
+
+func (x *GetIntentProgressRequest) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+// GetIntentProgressResponse is how far an intent is.
+type GetIntentProgressResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of its changes are where.
+	Counts *IntentCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	// True when nothing of it is to come: it is decided, and each change has ended or will never begin.
+	Ended bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	// True when it was withdrawn.
+	Withdrawn bool `protobuf:"varint,3,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// Of an intent with no more changes than rows: every task. Otherwise empty.
+	Tasks []*v11.Task `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Tasks that are under way, the slow ones first, then the oldest.
+	UnderWay []*v11.Task `protobuf:"bytes,5,rep,name=under_way,json=underWay,proto3" json:"under_way,omitempty"`
+	// How many of those that are under way are slow, of the 1,000 that were queued first.
+	Slow uint32 `protobuf:"varint,6,opt,name=slow,proto3" json:"slow,omitempty"`
+	// The first tasks that ended and did not succeed, in the order in which they were queued.
+	Failures      []*v11.Task `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetIntentProgressResponse) Reset() {
+	*x = GetIntentProgressResponse{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetIntentProgressResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetIntentProgressResponse) ProtoMessage() {}
+
+func (x *GetIntentProgressResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetIntentProgressResponse.ProtoReflect.Descriptor instead.
+func (*GetIntentProgressResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetIntentProgressResponse) GetCounts() *IntentCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *GetIntentProgressResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+func (x *GetIntentProgressResponse) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return false
+}
+
+func (x *GetIntentProgressResponse) GetTasks() []*v11.Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *GetIntentProgressResponse) GetUnderWay() []*v11.Task {
+	if x != nil {
+		return x.UnderWay
+	}
+	return nil
+}
+
+func (x *GetIntentProgressResponse) GetSlow() uint32 {
+	if x != nil {
+		return x.Slow
+	}
+	return 0
+}
+
+func (x *GetIntentProgressResponse) GetFailures() []*v11.Task {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
 var File_garrison_dispatcher_v1_dispatcher_service_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\n" +
-	"/garrison/dispatcher/v1/dispatcher_service.proto\x12\x16garrison.dispatcher.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/desired/v1/desired.proto\x1a\x1bgarrison/task/v1/task.proto\"\xbe\x01\n" +
+	"/garrison/dispatcher/v1/dispatcher_service.proto\x12\x16garrison.dispatcher.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/desired/v1/desired.proto\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1bgarrison/task/v1/task.proto\"\xbe\x01\n" +
 	"\x10ListTasksRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x1b\n" +
 	"\tserver_id\x18\x03 \x01(\tR\bserverId\x12\x14\n" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12/\n" +
-	"\x06states\x18\x05 \x03(\x0e2\x17.garrison.task.v1.StateR\x06states\"b\n" +
+	"\x06states\x18\x05 \x03(\x0e2\x17.garrison.task.v1.StateR\x06states\"\x81\x01\n" +
 	"\x11ListTasksResponse\x12,\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"$\n" +
+	"nextCursor\x12\x1d\n" +
+	"\n" +
+	"kept_ended\x18\x03 \x01(\rR\tkeptEnded\"$\n" +
 	"\x0eGetTaskRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\"=\n" +
 	"\x0fGetTaskResponse\x12*\n" +
@@ -475,12 +642,24 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x12GetDocumentRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\"P\n" +
 	"\x13GetDocumentResponse\x129\n" +
-	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument2\xb6\x03\n" +
+	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"K\n" +
+	"\x18GetIntentProgressRequest\x12\x1b\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xb8\x02\n" +
+	"\x19GetIntentProgressResponse\x12<\n" +
+	"\x06counts\x18\x01 \x01(\v2$.garrison.dispatcher.v1.IntentCountsR\x06counts\x12\x14\n" +
+	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1c\n" +
+	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\x12,\n" +
+	"\x05tasks\x18\x04 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x123\n" +
+	"\tunder_way\x18\x05 \x03(\v2\x16.garrison.task.v1.TaskR\bunderWay\x12\x12\n" +
+	"\x04slow\x18\x06 \x01(\rR\x04slow\x122\n" +
+	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures2\xb6\x04\n" +
 	"\x11DispatcherService\x12f\n" +
 	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12`\n" +
 	"\aGetTask\x12&.garrison.dispatcher.v1.GetTaskRequest\x1a'.garrison.dispatcher.v1.GetTaskResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
 	"\n" +
-	"CancelTask\x12).garrison.dispatcher.v1.CancelTaskRequest\x1a*.garrison.dispatcher.v1.CancelTaskResponse\"\x04\x88\xb5\x18\x02\x12l\n" +
+	"CancelTask\x12).garrison.dispatcher.v1.CancelTaskRequest\x1a*.garrison.dispatcher.v1.CancelTaskResponse\"\x04\x88\xb5\x18\x02\x12~\n" +
+	"\x11GetIntentProgress\x120.garrison.dispatcher.v1.GetIntentProgressRequest\x1a1.garrison.dispatcher.v1.GetIntentProgressResponse\"\x04\x88\xb5\x18\x01\x12l\n" +
 	"\vGetDocument\x12*.garrison.dispatcher.v1.GetDocumentRequest\x1a+.garrison.dispatcher.v1.GetDocumentResponse\"\x04\x88\xb5\x18\x01BRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
 
 var (
@@ -495,41 +674,50 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
-	(*ListTasksRequest)(nil),    // 0: garrison.dispatcher.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),   // 1: garrison.dispatcher.v1.ListTasksResponse
-	(*GetTaskRequest)(nil),      // 2: garrison.dispatcher.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),     // 3: garrison.dispatcher.v1.GetTaskResponse
-	(*CancelTaskRequest)(nil),   // 4: garrison.dispatcher.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),  // 5: garrison.dispatcher.v1.CancelTaskResponse
-	(*GetDocumentRequest)(nil),  // 6: garrison.dispatcher.v1.GetDocumentRequest
-	(*GetDocumentResponse)(nil), // 7: garrison.dispatcher.v1.GetDocumentResponse
-	(*v1.Page)(nil),             // 8: garrison.api.v1.Page
-	(v11.State)(0),              // 9: garrison.task.v1.State
-	(*v11.Task)(nil),            // 10: garrison.task.v1.Task
-	(*v12.Document)(nil),        // 11: garrison.desired.v1.Document
+	(*ListTasksRequest)(nil),          // 0: garrison.dispatcher.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),         // 1: garrison.dispatcher.v1.ListTasksResponse
+	(*GetTaskRequest)(nil),            // 2: garrison.dispatcher.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),           // 3: garrison.dispatcher.v1.GetTaskResponse
+	(*CancelTaskRequest)(nil),         // 4: garrison.dispatcher.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),        // 5: garrison.dispatcher.v1.CancelTaskResponse
+	(*GetDocumentRequest)(nil),        // 6: garrison.dispatcher.v1.GetDocumentRequest
+	(*GetDocumentResponse)(nil),       // 7: garrison.dispatcher.v1.GetDocumentResponse
+	(*GetIntentProgressRequest)(nil),  // 8: garrison.dispatcher.v1.GetIntentProgressRequest
+	(*GetIntentProgressResponse)(nil), // 9: garrison.dispatcher.v1.GetIntentProgressResponse
+	(*v1.Page)(nil),                   // 10: garrison.api.v1.Page
+	(v11.State)(0),                    // 11: garrison.task.v1.State
+	(*v11.Task)(nil),                  // 12: garrison.task.v1.Task
+	(*v12.Document)(nil),              // 13: garrison.desired.v1.Document
+	(*IntentCounts)(nil),              // 14: garrison.dispatcher.v1.IntentCounts
 }
 var file_garrison_dispatcher_v1_dispatcher_service_proto_depIdxs = []int32{
-	8,  // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
-	9,  // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
-	10, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
-	10, // 3: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
-	10, // 4: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
-	11, // 5: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
-	0,  // 6: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
-	2,  // 7: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
-	4,  // 8: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
-	6,  // 9: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
-	1,  // 10: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
-	3,  // 11: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
-	5,  // 12: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
-	7,  // 13: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	10, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
+	11, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
+	12, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
+	12, // 3: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
+	12, // 4: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
+	13, // 5: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
+	14, // 6: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	12, // 7: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
+	12, // 8: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
+	12, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
+	0,  // 10: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
+	2,  // 11: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
+	4,  // 12: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
+	8,  // 13: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
+	6,  // 14: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
+	1,  // 15: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
+	3,  // 16: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
+	5,  // 17: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
+	9,  // 18: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
+	7,  // 19: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_dispatcher_service_proto_init() }
@@ -537,13 +725,14 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_init() {
 	if File_garrison_dispatcher_v1_dispatcher_service_proto != nil {
 		return
 	}
+	file_garrison_dispatcher_v1_progress_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc), len(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

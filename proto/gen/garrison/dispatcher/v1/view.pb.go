@@ -151,7 +151,9 @@ type InstanceRecord struct {
 	// The configuration of the entry at before.
 	BeforeConfiguration *v11.Configuration `protobuf:"bytes,24,opt,name=before_configuration,json=beforeConfiguration,proto3" json:"before_configuration,omitempty"`
 	// True when what is wanted last changed in its configuration only.
-	Reconfigured  bool `protobuf:"varint,25,opt,name=reconfigured,proto3" json:"reconfigured,omitempty"`
+	Reconfigured bool `protobuf:"varint,25,opt,name=reconfigured,proto3" json:"reconfigured,omitempty"`
+	// Where the last task that was opened for it is, or how it ended.
+	TaskState     v1.State `protobuf:"varint,30,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +361,13 @@ func (x *InstanceRecord) GetReconfigured() bool {
 		return x.Reconfigured
 	}
 	return false
+}
+
+func (x *InstanceRecord) GetTaskState() v1.State {
+	if x != nil {
+		return x.TaskState
+	}
+	return v1.State(0)
 }
 
 // ServerRecord is what the dispatcher must know of a server.
@@ -644,17 +653,100 @@ func (x *AdmissionRecord) GetMovedSequence() uint64 {
 	return 0
 }
 
+// ProgressRecord is how far an intent is.
+type ProgressRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of its changes are where.
+	Counts *IntentCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	// The sequence of the fact accepted; 0 until it is there.
+	AcceptedSequence uint64 `protobuf:"varint,2,opt,name=accepted_sequence,json=acceptedSequence,proto3" json:"accepted_sequence,omitempty"`
+	// The sequence of the fact with which nothing of it was to come any more; 0 while something is. Records leave the
+	// view in this order.
+	EndedSequence uint64 `protobuf:"varint,3,opt,name=ended_sequence,json=endedSequence,proto3" json:"ended_sequence,omitempty"`
+	// The sequence of the fact withdrawn; 0 when it was not.
+	WithdrawnSequence uint64 `protobuf:"varint,4,opt,name=withdrawn_sequence,json=withdrawnSequence,proto3" json:"withdrawn_sequence,omitempty"`
+	// Who withdrew it.
+	WithdrawnBy   string `protobuf:"bytes,5,opt,name=withdrawn_by,json=withdrawnBy,proto3" json:"withdrawn_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgressRecord) Reset() {
+	*x = ProgressRecord{}
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgressRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgressRecord) ProtoMessage() {}
+
+func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgressRecord.ProtoReflect.Descriptor instead.
+func (*ProgressRecord) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ProgressRecord) GetCounts() *IntentCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *ProgressRecord) GetAcceptedSequence() uint64 {
+	if x != nil {
+		return x.AcceptedSequence
+	}
+	return 0
+}
+
+func (x *ProgressRecord) GetEndedSequence() uint64 {
+	if x != nil {
+		return x.EndedSequence
+	}
+	return 0
+}
+
+func (x *ProgressRecord) GetWithdrawnSequence() uint64 {
+	if x != nil {
+		return x.WithdrawnSequence
+	}
+	return 0
+}
+
+func (x *ProgressRecord) GetWithdrawnBy() string {
+	if x != nil {
+		return x.WithdrawnBy
+	}
+	return ""
+}
+
 var File_garrison_dispatcher_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\xd3\x01\n" +
+	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\xd3\x01\n" +
 	"\n" +
 	"TaskRecord\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\x8c\b\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xc4\b\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
@@ -685,7 +777,9 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\rconfiguration\x18\x16 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12V\n" +
 	"\x14placed_configuration\x18\x17 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13placedConfiguration\x12V\n" +
 	"\x14before_configuration\x18\x18 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13beforeConfiguration\x12\"\n" +
-	"\freconfigured\x18\x19 \x01(\bR\freconfigured\"\xe0\x03\n" +
+	"\freconfigured\x18\x19 \x01(\bR\freconfigured\x126\n" +
+	"\n" +
+	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\"\xe0\x03\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -709,7 +803,13 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
 	"process_id\x18\x02 \x01(\tR\tprocessId\x12)\n" +
 	"\x10claimed_sequence\x18\x03 \x01(\x04R\x0fclaimedSequence\x12%\n" +
-	"\x0emoved_sequence\x18\x04 \x01(\x04R\rmovedSequenceJ\x04\b\x01\x10\x02R\x16last_assigned_sequenceBRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
+	"\x0emoved_sequence\x18\x04 \x01(\x04R\rmovedSequenceJ\x04\b\x01\x10\x02R\x16last_assigned_sequence\"\xf4\x01\n" +
+	"\x0eProgressRecord\x12<\n" +
+	"\x06counts\x18\x01 \x01(\v2$.garrison.dispatcher.v1.IntentCountsR\x06counts\x12+\n" +
+	"\x11accepted_sequence\x18\x02 \x01(\x04R\x10acceptedSequence\x12%\n" +
+	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12-\n" +
+	"\x12withdrawn_sequence\x18\x04 \x01(\x04R\x11withdrawnSequence\x12!\n" +
+	"\fwithdrawn_by\x18\x05 \x01(\tR\vwithdrawnByBRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
 
 var (
 	file_garrison_dispatcher_v1_view_proto_rawDescOnce sync.Once
@@ -723,7 +823,7 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_view_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*TaskRecord)(nil),        // 0: garrison.dispatcher.v1.TaskRecord
 	(*InstanceRecord)(nil),    // 1: garrison.dispatcher.v1.InstanceRecord
@@ -731,36 +831,41 @@ var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*ImageRecord)(nil),       // 3: garrison.dispatcher.v1.ImageRecord
 	(*RefreshRecord)(nil),     // 4: garrison.dispatcher.v1.RefreshRecord
 	(*AdmissionRecord)(nil),   // 5: garrison.dispatcher.v1.AdmissionRecord
-	nil,                       // 6: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	(*v1.Task)(nil),           // 7: garrison.task.v1.Task
-	(*v11.Configuration)(nil), // 8: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),           // 9: garrison.image.v1.Ref
-	(v13.Life)(0),             // 10: garrison.server.v1.Life
-	(v13.Presence)(0),         // 11: garrison.server.v1.Presence
-	(v13.Standing)(0),         // 12: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),     // 13: garrison.server.v1.Tombstone
-	(*v12.Manifest)(nil),      // 14: garrison.image.v1.Manifest
+	(*ProgressRecord)(nil),    // 6: garrison.dispatcher.v1.ProgressRecord
+	nil,                       // 7: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	(*v1.Task)(nil),           // 8: garrison.task.v1.Task
+	(*v11.Configuration)(nil), // 9: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),           // 10: garrison.image.v1.Ref
+	(v1.State)(0),             // 11: garrison.task.v1.State
+	(v13.Life)(0),             // 12: garrison.server.v1.Life
+	(v13.Presence)(0),         // 13: garrison.server.v1.Presence
+	(v13.Standing)(0),         // 14: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),     // 15: garrison.server.v1.Tombstone
+	(*v12.Manifest)(nil),      // 16: garrison.image.v1.Manifest
+	(*IntentCounts)(nil),      // 17: garrison.dispatcher.v1.IntentCounts
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
-	7,  // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
-	8,  // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	9,  // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
-	9,  // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
-	9,  // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
-	8,  // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	8,  // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
-	8,  // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
-	6,  // 8: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	10, // 9: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	11, // 10: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	12, // 11: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	13, // 12: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	14, // 13: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
+	9,  // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	10, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
+	10, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
+	10, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
+	9,  // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	9,  // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
+	9,  // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
+	11, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
+	7,  // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	12, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	13, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	14, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	15, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	16, // 14: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	17, // 15: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }
@@ -768,13 +873,14 @@ func file_garrison_dispatcher_v1_view_proto_init() {
 	if File_garrison_dispatcher_v1_view_proto != nil {
 		return
 	}
+	file_garrison_dispatcher_v1_progress_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_view_proto_rawDesc), len(file_garrison_dispatcher_v1_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -227,8 +227,11 @@ type Wanted struct {
 	IntentId string `protobuf:"bytes,4,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// Its configuration; unset means none.
 	Configuration *Configuration `protobuf:"bytes,5,opt,name=configuration,proto3" json:"configuration,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The intent that was withdrawn before it began on this server, so that the instance is wanted as before it. Nothing
+	// is to be done for it, and no task is opened. Empty otherwise.
+	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Wanted) Reset() {
@@ -296,6 +299,13 @@ func (x *Wanted) GetConfiguration() *Configuration {
 	return nil
 }
 
+func (x *Wanted) GetWithdrawnIntentId() string {
+	if x != nil {
+		return x.WithdrawnIntentId
+	}
+	return ""
+}
+
 // Unwanted: the agent is to be removed from the server.
 type Unwanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -304,9 +314,12 @@ type Unwanted struct {
 	// Counts the changes of what is wanted.
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The intent that asked for it.
-	IntentId      string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IntentId string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// The intent that was withdrawn before it began on this server, so that the instance is unwanted as before it. No
+	// task is opened. Empty otherwise.
+	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Unwanted) Reset() {
@@ -356,6 +369,13 @@ func (x *Unwanted) GetGeneration() uint64 {
 func (x *Unwanted) GetIntentId() string {
 	if x != nil {
 		return x.IntentId
+	}
+	return ""
+}
+
+func (x *Unwanted) GetWithdrawnIntentId() string {
+	if x != nil {
+		return x.WithdrawnIntentId
 	}
 	return ""
 }
@@ -608,7 +628,16 @@ type Instance struct {
 	// The image that a task last failed to bring, or undid; unset once it came. Nothing tries it again without naming it.
 	Failed *v1.Ref `protobuf:"bytes,30,opt,name=failed,proto3" json:"failed,omitempty"`
 	// What was there before the last intent changed what is wanted.
-	Before        *Before `protobuf:"bytes,31,opt,name=before,proto3" json:"before,omitempty"`
+	Before *Before `protobuf:"bytes,31,opt,name=before,proto3" json:"before,omitempty"`
+	// The generation of the task that brings about what is wanted: the instance's own, or, after an intent was withdrawn,
+	// the one before it.
+	TaskGeneration uint64 `protobuf:"varint,40,opt,name=task_generation,json=taskGeneration,proto3" json:"task_generation,omitempty"`
+	// True once the change to what is wanted began: its task was assigned, or it was adopted.
+	Begun bool `protobuf:"varint,41,opt,name=begun,proto3" json:"begun,omitempty"`
+	// The last change that began, until the change to what is wanted now begins; unset when there was none.
+	LastBegun *BegunChange `protobuf:"bytes,42,opt,name=last_begun,json=lastBegun,proto3" json:"last_begun,omitempty"`
+	// True when its intent was withdrawn before the change began; what was wanted before is wanted again at once.
+	Withdrawn     bool `protobuf:"varint,43,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -769,6 +798,34 @@ func (x *Instance) GetBefore() *Before {
 	return nil
 }
 
+func (x *Instance) GetTaskGeneration() uint64 {
+	if x != nil {
+		return x.TaskGeneration
+	}
+	return 0
+}
+
+func (x *Instance) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
+func (x *Instance) GetLastBegun() *BegunChange {
+	if x != nil {
+		return x.LastBegun
+	}
+	return nil
+}
+
+func (x *Instance) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return false
+}
+
 // Before is what an instance was before the last intent changed what is wanted: an undo of that intent brings it back.
 type Before struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -833,6 +890,106 @@ func (x *Before) GetSame() bool {
 	return false
 }
 
+// BegunChange is the last change of an instance that began, behind one that did not begin yet.
+type BegunChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image that it wanted; unset for a removal.
+	Wanted *v1.Ref `protobuf:"bytes,1,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// The configuration that it wanted.
+	Configuration *Configuration `protobuf:"bytes,2,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// The intent that asked for it.
+	IntentId string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// The generation of its task.
+	TaskGeneration uint64 `protobuf:"varint,4,opt,name=task_generation,json=taskGeneration,proto3" json:"task_generation,omitempty"`
+	// Its task.
+	TaskId string `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Where that task is, or how it ended.
+	TaskState v11.State `protobuf:"varint,6,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
+	// Why, when there is something to say.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BegunChange) Reset() {
+	*x = BegunChange{}
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BegunChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BegunChange) ProtoMessage() {}
+
+func (x *BegunChange) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BegunChange.ProtoReflect.Descriptor instead.
+func (*BegunChange) Descriptor() ([]byte, []int) {
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BegunChange) GetWanted() *v1.Ref {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *BegunChange) GetConfiguration() *Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *BegunChange) GetIntentId() string {
+	if x != nil {
+		return x.IntentId
+	}
+	return ""
+}
+
+func (x *BegunChange) GetTaskGeneration() uint64 {
+	if x != nil {
+		return x.TaskGeneration
+	}
+	return 0
+}
+
+func (x *BegunChange) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *BegunChange) GetTaskState() v11.State {
+	if x != nil {
+		return x.TaskState
+	}
+	return v11.State(0)
+}
+
+func (x *BegunChange) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_garrison_instance_v1_instance_proto protoreflect.FileDescriptor
 
 const file_garrison_instance_v1_instance_proto_rawDesc = "" +
@@ -847,7 +1004,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8f\x02\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -856,14 +1013,16 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x12,\n" +
 	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1b\n" +
 	"\tintent_id\x18\x04 \x01(\tR\bintentId\x12I\n" +
-	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"h\n" +
+	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12.\n" +
+	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\"\x98\x01\n" +
 	"\bUnwanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12\x1b\n" +
-	"\tintent_id\x18\x03 \x01(\tR\bintentId\"\x8b\x02\n" +
+	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12.\n" +
+	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\"\x8b\x02\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -880,7 +1039,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xa4\x06\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xc3\a\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -904,11 +1063,25 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\rconfiguration\x18\x0f \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12B\n" +
 	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest\x12.\n" +
 	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x124\n" +
-	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\"\x95\x01\n" +
+	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12'\n" +
+	"\x0ftask_generation\x18( \x01(\x04R\x0etaskGeneration\x12\x14\n" +
+	"\x05begun\x18) \x01(\bR\x05begun\x12@\n" +
+	"\n" +
+	"last_begun\x18* \x01(\v2!.garrison.instance.v1.BegunChangeR\tlastBegun\x12\x1c\n" +
+	"\twithdrawn\x18+ \x01(\bR\twithdrawn\"\x95\x01\n" +
 	"\x06Before\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x12\n" +
-	"\x04same\x18\x03 \x01(\bR\x04same*\x7f\n" +
+	"\x04same\x18\x03 \x01(\bR\x04same\"\xb7\x02\n" +
+	"\vBegunChange\x12.\n" +
+	"\x06wanted\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x06wanted\x12I\n" +
+	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x1b\n" +
+	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12'\n" +
+	"\x0ftask_generation\x18\x04 \x01(\x04R\x0etaskGeneration\x12\x17\n" +
+	"\atask_id\x18\x05 \x01(\tR\x06taskId\x126\n" +
+	"\n" +
+	"task_state\x18\x06 \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason*\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PENDING\x10\x01\x12\x13\n" +
@@ -936,7 +1109,7 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
@@ -948,37 +1121,42 @@ var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(*Gone)(nil),                  // 7: garrison.instance.v1.Gone
 	(*Instance)(nil),              // 8: garrison.instance.v1.Instance
 	(*Before)(nil),                // 9: garrison.instance.v1.Before
-	nil,                           // 10: garrison.instance.v1.Configuration.OwnEntry
-	nil,                           // 11: garrison.instance.v1.Configuration.MetadataEntry
-	(*v1.Ref)(nil),                // 12: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(v11.State)(0),                // 14: garrison.task.v1.State
+	(*BegunChange)(nil),           // 10: garrison.instance.v1.BegunChange
+	nil,                           // 11: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 12: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 13: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(v11.State)(0),                // 15: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	10, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
-	11, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
-	12, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	11, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	12, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	13, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
 	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
-	12, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	13, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
 	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	12, // 6: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	12, // 7: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	12, // 8: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	13, // 6: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	13, // 7: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	13, // 8: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
 	1,  // 9: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
 	0,  // 10: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	13, // 11: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	13, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	14, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	14, // 11: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	14, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	15, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
 	2,  // 14: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	12, // 15: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	13, // 15: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
 	9,  // 16: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	12, // 17: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 18: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	10, // 17: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	13, // 18: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 19: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	13, // 20: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 21: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	15, // 22: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -992,7 +1170,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

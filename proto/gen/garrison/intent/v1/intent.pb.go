@@ -245,7 +245,7 @@ const (
 	State_STATE_ACCEPTED State = 1
 	// It changed nothing.
 	State_STATE_REFUSED State = 2
-	// It was taken back.
+	// It was accepted and taken back; what had begun by then ends by itself.
 	State_STATE_WITHDRAWN State = 3
 )
 
@@ -1787,7 +1787,8 @@ func (x *Refused) GetRefusal() *v12.Refusal {
 	return nil
 }
 
-// Withdrawn: the actor took it back before it was decided.
+// Withdrawn: an actor took an accepted intent back. What has not begun on a server by then is cancelled by the
+// dispatcher, task by task, and the instance is wanted as before; what has begun ends by itself.
 type Withdrawn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
@@ -1861,9 +1862,15 @@ type Record struct {
 	// The sha256 over the targets that change, as in Accepted.
 	TargetsSha256 []byte `protobuf:"bytes,12,opt,name=targets_sha256,json=targetsSha256,proto3" json:"targets_sha256,omitempty"`
 	// How many servers were left out.
-	LeftOut       uint32 `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LeftOut uint32 `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// When it was withdrawn; unset when it was not.
+	WithdrawnAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=withdrawn_at,json=withdrawnAt,proto3" json:"withdrawn_at,omitempty"`
+	// Who withdrew it.
+	WithdrawnBy string `protobuf:"bytes,21,opt,name=withdrawn_by,json=withdrawnBy,proto3" json:"withdrawn_by,omitempty"`
+	// Why it was withdrawn.
+	WithdrawnReason string `protobuf:"bytes,22,opt,name=withdrawn_reason,json=withdrawnReason,proto3" json:"withdrawn_reason,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Record) Reset() {
@@ -1987,6 +1994,27 @@ func (x *Record) GetLeftOut() uint32 {
 	return 0
 }
 
+func (x *Record) GetWithdrawnAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WithdrawnAt
+	}
+	return nil
+}
+
+func (x *Record) GetWithdrawnBy() string {
+	if x != nil {
+		return x.WithdrawnBy
+	}
+	return ""
+}
+
+func (x *Record) GetWithdrawnReason() string {
+	if x != nil {
+		return x.WithdrawnReason
+	}
+	return ""
+}
+
 var File_garrison_intent_v1_intent_proto protoreflect.FileDescriptor
 
 const file_garrison_intent_v1_intent_proto_rawDesc = "" +
@@ -2108,7 +2136,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x122\n" +
 	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"#\n" +
 	"\tWithdrawn\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xee\x03\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xfb\x04\n" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x122\n" +
@@ -2126,7 +2154,10 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	" \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x124\n" +
 	"\areasons\x18\v \x03(\v2\x1a.garrison.intent.v1.ReasonR\areasons\x12%\n" +
 	"\x0etargets_sha256\x18\f \x01(\fR\rtargetsSha256\x12\x19\n" +
-	"\bleft_out\x18\r \x01(\rR\aleftOut*\x9d\x01\n" +
+	"\bleft_out\x18\r \x01(\rR\aleftOut\x12=\n" +
+	"\fwithdrawn_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\vwithdrawnAt\x12!\n" +
+	"\fwithdrawn_by\x18\x15 \x01(\tR\vwithdrawnBy\x12)\n" +
+	"\x10withdrawn_reason\x18\x16 \x01(\tR\x0fwithdrawnReason*\x9d\x01\n" +
 	"\bOperator\x12\x18\n" +
 	"\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vOPERATOR_IN\x10\x01\x12\x13\n" +
@@ -2250,11 +2281,12 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	30, // 41: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
 	29, // 42: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
 	18, // 43: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	30, // 44: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }

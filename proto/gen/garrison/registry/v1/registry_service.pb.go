@@ -2465,6 +2465,253 @@ func (x *PlanIntentResponse) GetNextCursor() string {
 	return ""
 }
 
+// ListIntentsRequest filters intents. Everything that is set must hold.
+type ListIntentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only intents of this actor.
+	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Only intents with this verb, as in their subject: install, upgrade and so on.
+	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
+	// Only intents in this state.
+	State v17.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
+	// Only intents that were decided at this time or later.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIntentsRequest) Reset() {
+	*x = ListIntentsRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIntentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIntentsRequest) ProtoMessage() {}
+
+func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIntentsRequest.ProtoReflect.Descriptor instead.
+func (*ListIntentsRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListIntentsRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *ListIntentsRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *ListIntentsRequest) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *ListIntentsRequest) GetState() v17.State {
+	if x != nil {
+		return x.State
+	}
+	return v17.State(0)
+}
+
+func (x *ListIntentsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// ListIntentsResponse is one part of the intents.
+type ListIntentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intents, the newest first, each without the ids of its servers.
+	Intents []*v17.Record `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// How many intents are kept at most; 0 while none was dropped. Older ones are in the ledger.
+	Kept          uint32 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIntentsResponse) Reset() {
+	*x = ListIntentsResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIntentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIntentsResponse) ProtoMessage() {}
+
+func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIntentsResponse.ProtoReflect.Descriptor instead.
+func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListIntentsResponse) GetIntents() []*v17.Record {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+func (x *ListIntentsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListIntentsResponse) GetKept() uint32 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+// WithdrawIntentRequest names an intent.
+type WithdrawIntentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// Why.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawIntentRequest) Reset() {
+	*x = WithdrawIntentRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawIntentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawIntentRequest) ProtoMessage() {}
+
+func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawIntentRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawIntentRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *WithdrawIntentRequest) GetIntentId() string {
+	if x != nil {
+		return x.IntentId
+	}
+	return ""
+}
+
+func (x *WithdrawIntentRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// WithdrawIntentResponse is the intent after it.
+type WithdrawIntentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intent.
+	Intent        *v17.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawIntentResponse) Reset() {
+	*x = WithdrawIntentResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawIntentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawIntentResponse) ProtoMessage() {}
+
+func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawIntentResponse.ProtoReflect.Descriptor instead.
+func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *WithdrawIntentResponse) GetIntent() *v17.Record {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
 var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
@@ -2621,7 +2868,23 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x05plans\x18\x01 \x03(\v2\x18.garrison.intent.v1.PlanR\x05plans\x124\n" +
 	"\atargets\x18\x02 \x03(\v2\x1a.garrison.intent.v1.TargetR\atargets\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\tR\n" +
-	"nextCursor2\xd0\x12\n" +
+	"nextCursor\"\xcc\x01\n" +
+	"\x12ListIntentsRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x12\n" +
+	"\x04verb\x18\x03 \x01(\tR\x04verb\x12/\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x19.garrison.intent.v1.StateR\x05state\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x80\x01\n" +
+	"\x13ListIntentsResponse\x124\n" +
+	"\aintents\x18\x01 \x03(\v2\x1a.garrison.intent.v1.RecordR\aintents\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x12\x12\n" +
+	"\x04kept\x18\x03 \x01(\rR\x04kept\"L\n" +
+	"\x15WithdrawIntentRequest\x12\x1b\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"L\n" +
+	"\x16WithdrawIntentResponse\x122\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent2\xad\x14\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -2645,7 +2908,9 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
 	"\n" +
 	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
-	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
+	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vListIntents\x12(.garrison.registry.v1.ListIntentsRequest\x1a).garrison.registry.v1.ListIntentsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
+	"\x0eWithdrawIntent\x12+.garrison.registry.v1.WithdrawIntentRequest\x1a,.garrison.registry.v1.WithdrawIntentResponse\"\x04\x88\xb5\x18\x02BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_garrison_registry_v1_registry_service_proto_rawDescOnce sync.Once
@@ -2659,7 +2924,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_registry_service_proto_rawDescData
 }
 
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*EnrolRequest)(nil),              // 0: garrison.registry.v1.EnrolRequest
 	(*EnrolResponse)(nil),             // 1: garrison.registry.v1.EnrolResponse
@@ -2706,123 +2971,137 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*GetIntentResponse)(nil),         // 42: garrison.registry.v1.GetIntentResponse
 	(*PlanIntentRequest)(nil),         // 43: garrison.registry.v1.PlanIntentRequest
 	(*PlanIntentResponse)(nil),        // 44: garrison.registry.v1.PlanIntentResponse
-	nil,                               // 45: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                               // 46: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                               // 47: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	(*v1.Sysinfo)(nil),                // 48: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                 // 49: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                  // 50: garrison.api.v1.Page
-	(v1.Life)(0),                      // 51: garrison.server.v1.Life
-	(v1.Presence)(0),                  // 52: garrison.server.v1.Presence
-	(*v1.Server)(nil),                 // 53: garrison.server.v1.Server
-	(*durationpb.Duration)(nil),       // 54: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 55: google.protobuf.Timestamp
-	(*v12.CleanUpOutcome)(nil),        // 56: garrison.report.v1.CleanUpOutcome
-	(v13.State)(0),                    // 57: garrison.instance.v1.State
-	(*v13.Instance)(nil),              // 58: garrison.instance.v1.Instance
-	(*v14.Agent)(nil),                 // 59: garrison.agent.v1.Agent
-	(*v15.Application)(nil),           // 60: garrison.application.v1.Application
-	(*v16.Environment)(nil),           // 61: garrison.environment.v1.Environment
-	(*v17.Record)(nil),                // 62: garrison.intent.v1.Record
-	(*v17.Intent)(nil),                // 63: garrison.intent.v1.Intent
-	(v17.Effect)(0),                   // 64: garrison.intent.v1.Effect
-	(*v17.Plan)(nil),                  // 65: garrison.intent.v1.Plan
-	(*v17.Target)(nil),                // 66: garrison.intent.v1.Target
+	(*ListIntentsRequest)(nil),        // 45: garrison.registry.v1.ListIntentsRequest
+	(*ListIntentsResponse)(nil),       // 46: garrison.registry.v1.ListIntentsResponse
+	(*WithdrawIntentRequest)(nil),     // 47: garrison.registry.v1.WithdrawIntentRequest
+	(*WithdrawIntentResponse)(nil),    // 48: garrison.registry.v1.WithdrawIntentResponse
+	nil,                               // 49: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                               // 50: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                               // 51: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	(*v1.Sysinfo)(nil),                // 52: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                 // 53: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                  // 54: garrison.api.v1.Page
+	(v1.Life)(0),                      // 55: garrison.server.v1.Life
+	(v1.Presence)(0),                  // 56: garrison.server.v1.Presence
+	(*v1.Server)(nil),                 // 57: garrison.server.v1.Server
+	(*durationpb.Duration)(nil),       // 58: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 59: google.protobuf.Timestamp
+	(*v12.CleanUpOutcome)(nil),        // 60: garrison.report.v1.CleanUpOutcome
+	(v13.State)(0),                    // 61: garrison.instance.v1.State
+	(*v13.Instance)(nil),              // 62: garrison.instance.v1.Instance
+	(*v14.Agent)(nil),                 // 63: garrison.agent.v1.Agent
+	(*v15.Application)(nil),           // 64: garrison.application.v1.Application
+	(*v16.Environment)(nil),           // 65: garrison.environment.v1.Environment
+	(*v17.Record)(nil),                // 66: garrison.intent.v1.Record
+	(*v17.Intent)(nil),                // 67: garrison.intent.v1.Intent
+	(v17.Effect)(0),                   // 68: garrison.intent.v1.Effect
+	(*v17.Plan)(nil),                  // 69: garrison.intent.v1.Plan
+	(*v17.Target)(nil),                // 70: garrison.intent.v1.Target
+	(v17.State)(0),                    // 71: garrison.intent.v1.State
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	48, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	49, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	50, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	45, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	51, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	52, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	53, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
-	53, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	46, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	49, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	54, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	55, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	47, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	53, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	56, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	53, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	50, // 16: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	57, // 17: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	58, // 18: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	52, // 19: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	52, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	53, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	54, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	49, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	55, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	56, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	57, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	57, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	50, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	53, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	58, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	59, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	51, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	57, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	60, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	57, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	54, // 16: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	61, // 17: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	62, // 18: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	56, // 19: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
 	15, // 20: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	50, // 21: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	59, // 22: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	59, // 23: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	59, // 24: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	59, // 25: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	59, // 26: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	50, // 27: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	60, // 28: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	60, // 29: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	60, // 30: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	60, // 31: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	60, // 32: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	50, // 33: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	61, // 34: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	61, // 35: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	61, // 36: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	61, // 37: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	61, // 38: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	54, // 39: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	62, // 40: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	50, // 41: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	63, // 42: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	64, // 43: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	65, // 44: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	66, // 45: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	2,  // 46: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	4,  // 47: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	6,  // 48: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	8,  // 49: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	10, // 50: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	12, // 51: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	14, // 52: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	17, // 53: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	19, // 54: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	21, // 55: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	23, // 56: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	25, // 57: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	27, // 58: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	31, // 59: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	29, // 60: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	37, // 61: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	33, // 62: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	35, // 63: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	39, // 64: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	43, // 65: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	41, // 66: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	3,  // 67: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	5,  // 68: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	7,  // 69: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	9,  // 70: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	11, // 71: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	13, // 72: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	16, // 73: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	18, // 74: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	20, // 75: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	22, // 76: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	24, // 77: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	26, // 78: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	28, // 79: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	32, // 80: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	30, // 81: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	38, // 82: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	34, // 83: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	36, // 84: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	40, // 85: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	44, // 86: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	42, // 87: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	67, // [67:88] is the sub-list for method output_type
-	46, // [46:67] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	54, // 21: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	63, // 22: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	63, // 23: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	63, // 24: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	63, // 25: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	63, // 26: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	54, // 27: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	64, // 28: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	64, // 29: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	64, // 30: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	64, // 31: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	64, // 32: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	54, // 33: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	65, // 34: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	65, // 35: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	65, // 36: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	65, // 37: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	65, // 38: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	58, // 39: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	66, // 40: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	54, // 41: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	67, // 42: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	68, // 43: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	69, // 44: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	70, // 45: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	54, // 46: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	71, // 47: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	59, // 48: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	66, // 49: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	66, // 50: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	2,  // 51: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	4,  // 52: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	6,  // 53: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	8,  // 54: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	10, // 55: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	12, // 56: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	14, // 57: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	17, // 58: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	19, // 59: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	21, // 60: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	23, // 61: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	25, // 62: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	27, // 63: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	31, // 64: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	29, // 65: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	37, // 66: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	33, // 67: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	35, // 68: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	39, // 69: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	43, // 70: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	41, // 71: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	45, // 72: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	47, // 73: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	3,  // 74: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	5,  // 75: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	7,  // 76: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	9,  // 77: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	11, // 78: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	13, // 79: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	16, // 80: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	18, // 81: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	20, // 82: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	22, // 83: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	24, // 84: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	26, // 85: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	28, // 86: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	32, // 87: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	30, // 88: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	38, // 89: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	34, // 90: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	36, // 91: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	40, // 92: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	44, // 93: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	42, // 94: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	46, // 95: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	48, // 96: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	74, // [74:97] is the sub-list for method output_type
+	51, // [51:74] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -2837,7 +3116,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -763,7 +763,9 @@ type Cancelled struct {
 	// Why.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The stable code of why, when the dispatcher refused to assign it.
-	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// True when its intent was withdrawn before it was assigned.
+	Withdrawn     bool `protobuf:"varint,3,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -810,6 +812,13 @@ func (x *Cancelled) GetCode() string {
 		return x.Code
 	}
 	return ""
+}
+
+func (x *Cancelled) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return false
 }
 
 // Expired: its deadline passed.
@@ -1003,7 +1012,11 @@ type Task struct {
 	// Why, when there is something to say.
 	Reason string `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the executor said at the end.
-	Outcome       *Outcome `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Outcome *Outcome `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// When it was assigned; unset until then.
+	AssignedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=assigned_at,json=assignedAt,proto3" json:"assigned_at,omitempty"`
+	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
+	Live          *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1150,6 +1163,112 @@ func (x *Task) GetOutcome() *Outcome {
 	return nil
 }
 
+func (x *Task) GetAssignedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AssignedAt
+	}
+	return nil
+}
+
+func (x *Task) GetLive() *Live {
+	if x != nil {
+		return x.Live
+	}
+	return nil
+}
+
+// Live is how far a task is. The dispatcher hears it on core NATS and keeps it in memory: after a restart it is unset
+// until the server says more.
+type Live struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step it is at; unspecified when its server said nothing yet, and the times count from its assignment.
+	Step Step `protobuf:"varint,1,opt,name=step,proto3,enum=garrison.task.v1.Step" json:"step,omitempty"`
+	// Since when, as the dispatcher heard it.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// How much of the step is done, in bytes; 0 when it has no size.
+	DoneBytes uint64 `protobuf:"varint,3,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// How much there is to do, in bytes.
+	TotalBytes uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	// The median of what the same step took in tasks of the same intent; unset with fewer than three of them.
+	Usual *durationpb.Duration `protobuf:"bytes,5,opt,name=usual,proto3" json:"usual,omitempty"`
+	// True when it is at the step for more than three times the median, and for more than a second.
+	Slow          bool `protobuf:"varint,6,opt,name=slow,proto3" json:"slow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Live) Reset() {
+	*x = Live{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Live) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Live) ProtoMessage() {}
+
+func (x *Live) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Live.ProtoReflect.Descriptor instead.
+func (*Live) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Live) GetStep() Step {
+	if x != nil {
+		return x.Step
+	}
+	return Step_STEP_UNSPECIFIED
+}
+
+func (x *Live) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Live) GetDoneBytes() uint64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *Live) GetTotalBytes() uint64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *Live) GetUsual() *durationpb.Duration {
+	if x != nil {
+		return x.Usual
+	}
+	return nil
+}
+
+func (x *Live) GetSlow() bool {
+	if x != nil {
+		return x.Slow
+	}
+	return false
+}
+
 // Progress is what a server says while it works, on core NATS; it is never stored and may be lost.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1167,7 +1286,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1298,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1311,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Progress) GetTaskId() string {
@@ -1262,10 +1381,11 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\x06Failed\x123\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"=\n" +
 	"\x06Undone\x123\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"7\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"U\n" +
 	"\tCancelled\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\tR\x04code\"p\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1c\n" +
+	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\"p\n" +
 	"\aExpired\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"*\n" +
@@ -1276,7 +1396,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aClaimed\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
-	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xe0\x04\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xc9\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1297,7 +1417,19 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x127\n" +
 	"\tqueued_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\bqueuedAt\x12\x16\n" +
 	"\x06reason\x18\x0f \x01(\tR\x06reason\x123\n" +
-	"\aoutcome\x18\x10 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\x8f\x01\n" +
+	"\aoutcome\x18\x10 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\x12;\n" +
+	"\vassigned_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"assignedAt\x12*\n" +
+	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\"\xe9\x01\n" +
+	"\x04Live\x12*\n" +
+	"\x04step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x03 \x01(\x04R\tdoneBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
+	"totalBytes\x12/\n" +
+	"\x05usual\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05usual\x12\x12\n" +
+	"\x04slow\x18\x06 \x01(\bR\x04slow\"\x8f\x01\n" +
 	"\bProgress\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12*\n" +
 	"\x04step\x18\x02 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x12\x1d\n" +
@@ -1356,7 +1488,7 @@ func file_garrison_task_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_task_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_garrison_task_v1_task_proto_goTypes = []any{
 	(Verb)(0),                     // 0: garrison.task.v1.Verb
 	(State)(0),                    // 1: garrison.task.v1.State
@@ -1374,40 +1506,46 @@ var file_garrison_task_v1_task_proto_goTypes = []any{
 	(*Superseded)(nil),            // 13: garrison.task.v1.Superseded
 	(*Claimed)(nil),               // 14: garrison.task.v1.Claimed
 	(*Task)(nil),                  // 15: garrison.task.v1.Task
-	(*Progress)(nil),              // 16: garrison.task.v1.Progress
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(*v1.Ref)(nil),                // 18: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*Live)(nil),                  // 16: garrison.task.v1.Live
+	(*Progress)(nil),              // 17: garrison.task.v1.Progress
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*v1.Ref)(nil),                // 19: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
-	17, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
+	18, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
 	2,  // 2: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
 	3,  // 3: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
 	0,  // 4: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
-	18, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
-	18, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
-	19, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
-	19, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	19, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
+	19, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
+	20, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
+	20, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 9: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
 	4,  // 10: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
 	4,  // 11: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
 	1,  // 12: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	19, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	20, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 14: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	18, // 15: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	18, // 16: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	19, // 15: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	19, // 16: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
 	1,  // 17: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	19, // 18: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	19, // 19: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	19, // 20: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	20, // 18: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	20, // 19: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	20, // 20: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
 	4,  // 21: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	2,  // 22: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	20, // 22: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	16, // 23: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	2,  // 24: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	20, // 25: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	18, // 26: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 27: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }
@@ -1421,7 +1559,7 @@ func file_garrison_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_task_v1_task_proto_rawDesc), len(file_garrison_task_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

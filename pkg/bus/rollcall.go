@@ -1,0 +1,53 @@
+package bus
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// rollCallMost bounds the answers to one roll call.
+const rollCallMost = 256
+
+// AnswerEach answers requests on a subject, for AskEach. Every process that calls it answers each of them.
+func AnswerEach[R proto.Message](c *Conn, subject string, f func() R) (stop func(), err error) {
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+		if data, err := proto.Marshal(f()); err == nil {
+			_ = m.Respond(data) // whoever asked counts those that answer
+		}
+	})
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "answer %s: %w", subject, err)
+	}
+	c.settleSubscription()
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// AskEach sends a request to every process that answers on a subject, and returns what arrives until ctx is done.
+func AskEach[R proto.Message](ctx context.Context, c *Conn, subject string) ([]R, error) {
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, requestError(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.nc.PublishRequest(subject, inbox, nil); err != nil {
+		return nil, requestError(err)
+	}
+	var out []R
+	for len(out) < rollCallMost {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			break // the time is over
+		}
+		var zero R
+		r := zero.ProtoReflect().New().Interface().(R)
+		if len(m.Data) > 0 && proto.Unmarshal(m.Data, r) == nil {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}

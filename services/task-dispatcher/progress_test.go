@@ -1,0 +1,119 @@
+package dispatcher
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// tell publishes how far a task is, as its server would.
+func (w *world) tell(server, taskID string, step taskv1.Step) {
+	at := topology.ServerAddress{Cell: "main", Server: server}
+	data, err := proto.Marshal(&taskv1.Progress{TaskId: taskID, Step: step})
+	if err == nil {
+		err = w.conn.Publish(topology.LiveSubject(at, topology.LiveTask), data)
+	}
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// proving makes an intent on five servers of which four have proven it; the last still does. It returns the last task.
+func (w *world) proving(d *Dispatcher) (intent string, last *taskv1.Task) {
+	image, agent := w.image("beacon", "1.0.0"), "beacon"
+	intent = ident.From("intent", agent, "1")
+	for n := range 5 {
+		w.enrol(serverID(n))
+		w.want(serverID(n), agent, 1, image)
+	}
+	w.say(ledger.Intent, intent, &intentv1.Accepted{Intent: &intentv1.Intent{}, Changed: 5})
+	for n := range 5 {
+		last = w.awaitTask(d, serverID(n), agent, 1, taskv1.State_STATE_ASSIGNED)
+		w.report(serverID(n), last.Id, taskv1.State_STATE_RUNNING, nil)
+		if n < 4 {
+			w.report(serverID(n), last.Id, taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{Steps: []*taskv1.StepTime{
+				{Step: taskv1.Step_STEP_PROVE, Took: durationpb.New(10 * time.Second)},
+			}})
+		}
+	}
+	return intent, w.awaitTask(d, serverID(4), agent, 1, taskv1.State_STATE_RUNNING)
+}
+
+func TestAnIntentSaysHowFarItIsAndWhichTasksAreSlow(t *testing.T) {
+	w := newWorld(t)
+	var ahead atomic.Int64
+	d, _ := w.start(Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	intent, last := w.proving(d)
+	ask := func() *dispatcherv1.GetIntentProgressResponse {
+		q := &dispatcherv1.GetIntentProgressRequest{IntentId: intent, Rows: 3}
+		r, err := call[*dispatcherv1.GetIntentProgressResponse](w, "GetIntentProgress", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	bustest.Eventually(t, "four succeeded and one runs", func() bool {
+		c := ask().Counts
+		return c.Succeeded == 4 && c.Running == 1
+	})
+	w.tell(serverID(1), last.Id, taskv1.Step_STEP_FETCH) // another server's word is not believed
+	w.tell(serverID(4), last.Id, taskv1.Step_STEP_PROVE)
+	bustest.Eventually(t, "its step is known", func() bool {
+		return ask().UnderWay[0].GetLive().GetStep() == taskv1.Step_STEP_PROVE
+	})
+	if r := ask(); r.Slow != 0 || r.Ended || len(r.Tasks) > 0 {
+		t.Errorf("before: %v", r)
+	}
+	ahead.Store(int64(31 * time.Second)) // more than three times the ten seconds of the others
+	r := ask()
+	if l := r.UnderWay[0].GetLive(); r.Slow != 1 || !l.GetSlow() || l.GetUsual().AsDuration() != 10*time.Second {
+		t.Errorf("after 31 s at a step that takes 10 s: %v", r)
+	}
+	shown, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask", &dispatcherv1.GetTaskRequest{Task: last.Id})
+	if err != nil || !shown.GetTask().GetLive().GetSlow() {
+		t.Errorf("the task shows %v, %v", shown.GetTask().GetLive(), err)
+	}
+	w.report(serverID(4), last.Id, taskv1.State_STATE_UNDONE, &taskv1.Outcome{Reason: "it did not start"})
+	bustest.Eventually(t, "the intent is through", func() bool { return ask().Ended })
+	if r := ask(); len(r.Failures) != 1 || r.Failures[0].GetReason() != "it did not start" || r.Counts.Undone != 1 {
+		t.Errorf("at the end: %v", r)
+	}
+}
+
+// A newer intent takes a server away from an older one before its task is opened: the older one ends all the same.
+func TestAnIntentEndsAlthoughSomeOfItsTasksNeverExisted(t *testing.T) {
+	w := newWorld(t)
+	server, old := serverID(1), ident.From("intent", "beacon", "1")
+	w.enrol(server)
+	w.want(server, "beacon", 1, w.image("beacon", "1.0.0"))
+	w.say(ledger.Intent, old, &intentv1.Accepted{Intent: &intentv1.Intent{}, Changed: 1})
+	w.want(server, "beacon", 2, w.image("beacon", "2.0.0"))
+	d, _ := w.start(Config{}) // the first look is at both
+	r, err := d.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: old})
+	if err != nil || !r.GetEnded() || r.GetCounts().GetNeverOpened() != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+func TestAnIntentThatIsNotCountedIsRefused(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	_, err := d.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: "x"})
+	if code := fault.RefusalOf(err).GetCode(); code != "NOT_COUNTED" {
+		t.Errorf("%s: %v", code, err)
+	}
+}
