@@ -261,6 +261,8 @@ func (f *fakes) hear(m bus.Message) {
 			Code: "NO_MATCH", Component: ledger.Registry, Message: `no image of agent "ghost" for linux/amd64 in channel release (7 images searched)`, Try: "garrison image list ghost"}}
 	case "many":
 		r.Changed = 1200 // more than it names
+	case "huge":
+		r.Changed = 12_000 // more than there are tasks kept
 	case "same":
 		r.ServerIds, r.Changed, r.Already = nil, 0, 2
 	}
@@ -286,6 +288,10 @@ func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, services[ledger.Dispatcher], "v1.1.0")
 	handle(t, f, s, "ListTasks", func(q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {
 		r := f.intents[q.GetIntentId()]
+		if q.GetAgent() == "slow" {
+			slow := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "slow"}}}
+			return &dispatcherv1.ListTasksResponse{Tasks: tasksOf(&intentv1.Record{Intent: slow})[1:], KeptEnded: 10_000}, nil
+		}
 		if q.GetServerId() == web2 { // what flaky left there
 			return &dispatcherv1.ListTasksResponse{Tasks: tasksOf(&intentv1.Record{Intent: &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "flaky"}}}})[1:]}, nil
 		}
@@ -293,6 +299,13 @@ func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 			return &dispatcherv1.ListTasksResponse{}, nil
 		}
 		return &dispatcherv1.ListTasksResponse{Tasks: tasksOf(r)}, nil
+	})
+	handle(t, f, s, "GetIntentProgress", func(q *dispatcherv1.GetIntentProgressRequest) (*dispatcherv1.GetIntentProgressResponse, error) {
+		r := f.intents[q.GetIntentId()]
+		if r == nil {
+			return nil, unknown("NOT_COUNTED", "intent", q.GetIntentId(), "")
+		}
+		return progressOf(r), nil
 	})
 	handle(t, f, s, "GetTask", func(q *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
 		for _, r := range f.intents {

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -55,6 +57,12 @@ func tasksOf(r *intentv1.Record) []*taskv1.Task {
 		first, second = one(web1, taskv1.State_STATE_FAILED, bad), one(web2, taskv1.State_STATE_FAILED, bad)
 	case "slow":
 		second = one(web2, taskv1.State_STATE_RUNNING, nil)
+		second.Live = &taskv1.Live{
+			Step: taskv1.Step_STEP_FETCH, Since: ago(40 * time.Second), DoneBytes: 4, TotalBytes: 10,
+			Usual: durationpb.New(10 * time.Second), Slow: true,
+		}
+	case "huge":
+		second = one(web2, taskv1.State_STATE_UNDONE, bad)
 	}
 	return []*taskv1.Task{first, second}
 }
@@ -68,4 +76,28 @@ func configures(first, second *taskv1.Task) []*taskv1.Task {
 		second.Verb, second.To = taskv1.Verb_VERB_UPGRADE, &imagev1.Ref{Version: "2.0.0"}
 	}
 	return []*taskv1.Task{first, second}
+}
+
+// progressOf counts the tasks of an intent.
+func progressOf(r *intentv1.Record) *dispatcherv1.GetIntentProgressResponse {
+	p := &dispatcherv1.GetIntentProgressResponse{Counts: &dispatcherv1.IntentCounts{}, Ended: true, Tasks: tasksOf(r)}
+	if agentOf(r.GetIntent()) == "huge" { // 12,000 changes, of which a task is kept here and there
+		p.Counts = &dispatcherv1.IntentCounts{Succeeded: 11990, Undone: 7, NeverOpened: 3}
+		p.Tasks, p.Failures = nil, p.Tasks[1:]
+		return p
+	}
+	for _, t := range p.Tasks {
+		switch t.State {
+		case taskv1.State_STATE_SUCCEEDED:
+			p.Counts.Succeeded++
+		case taskv1.State_STATE_UNDONE:
+			p.Counts.Undone++
+		case taskv1.State_STATE_FAILED:
+			p.Counts.Failed++
+		case taskv1.State_STATE_RUNNING:
+			p.Counts.Running++
+			p.UnderWay, p.Slow, p.Ended = append(p.UnderWay, t), 1, false
+		}
+	}
+	return p
 }

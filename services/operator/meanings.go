@@ -109,10 +109,14 @@ var meanings = map[string]meaning{
 	"UNKNOWN_PLATFORM": {"Garrison does not run on that operating system and architecture.", "--os linux --arch amd64"},
 
 	// Said by the task-dispatcher and the executor.
-	"UNKNOWN_TASK":          {"No task has that id or unique prefix.", "garrison task list"},
-	"NO_TASK_NAMED":         {"No task was named.", "garrison task list"},
-	"NO_DOCUMENT":           {"The dispatcher has no document for that server: it did not enrol yet.", "garrison server show SERVER"},
-	"AMBIGUOUS_TASK":        {"More than one task has an id with that prefix. Give more of it.", "garrison task list -o wide"},
+	"UNKNOWN_TASK":   {"No task has that id or unique prefix.", "garrison task list"},
+	"NO_TASK_NAMED":  {"No task was named.", "garrison task list"},
+	"NO_DOCUMENT":    {"The dispatcher has no document for that server: it did not enrol yet.", "garrison server show SERVER"},
+	"AMBIGUOUS_TASK": {"More than one task has an id with that prefix. Give more of it.", "garrison task list -o wide"},
+	"NOT_COUNTED": {
+		"The dispatcher does not count the changes of this intent: it changes nothing, or it ended long ago.",
+		"garrison intent show INTENT; garrison events --noun task",
+	},
 	"NOT_QUEUED":            {"Only a task that is not assigned yet can be cancelled.", "garrison task wait TASK; garrison up AGENT@VERSION --on SERVER takes it back afterwards"},
 	"NOT_READY":             {"The new version did not become ready in time; the old one runs again where there was one.", "garrison task show TASK"},
 	"NO_SPACE":              {"The server's disk has too little room for the image.", "room on the server, or executor run --keep-versions 0 there; then garrison up AGENT --on SERVER"},

@@ -60,7 +60,7 @@ func newSession(ts *testscript.TestScript) *session {
 	r := ts.Value("runner").(*runner)
 	return &session{
 		in: strings.NewReader(""), out: ts.Stdout(), err: ts.Stderr(), getenv: ts.Getenv,
-		now: func() time.Time { return noon },
+		now: func() time.Time { return noon }, sayEvery: time.Second,
 		dial: func(o bus.Options) (*bus.Conn, error) {
 			if strings.Contains(o.URL, "away") {
 				return nil, fault.New(fault.Unavailable, "nothing listens there")

@@ -36,6 +36,7 @@ type session struct {
 	now      func() time.Time
 	dial     func(bus.Options) (*bus.Conn, error)
 	patience time.Duration // how long one answer is waited for; 0 means bus.DefaultTimeout
+	sayEvery time.Duration // how often progress is printed without a terminal; 0 means sayEvery
 
 	stop    context.CancelCauseFunc // ends the run's context
 	began   bool                    // the command line was understood

@@ -3,10 +3,14 @@ package operator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -30,6 +34,7 @@ var taskListing = listing[task]{
 		{title: "TO", value: func(_ view, t task) string { return t.GetTo().GetVersion() }},
 		{title: "STATE", value: func(_ view, t task) string { return word(t.GetState()) }},
 		{title: "SINCE", value: func(v view, t task) string { return age(v, t.GetSince()) }, key: func(t task) string { return stamp(t.GetSince()) }},
+		{title: "STEP", value: liveText},
 		{title: "NEXT", value: taskNext},
 		{title: "REASON", value: func(_ view, t task) string { return taskReason(t) }},
 		{title: "ATTEMPT", wide: true, value: func(_ view, t task) string { return fmt.Sprint(t.GetAttempt()) }},
@@ -117,6 +122,10 @@ func (s *session) listTasks(ctx context.Context, page pageFlags, q *dispatcherv1
 		return err
 	}
 	s.sayMore(whole)
+	if n := whole.GetKeptEnded(); n > 0 && whole.GetNextCursor() == "" {
+		s.say("the last %d tasks that succeeded and the last %d that ended otherwise are kept; "+
+			"older ones are in the ledger: garrison events --noun task", n, n)
+	}
 	return nil
 }
 
@@ -136,8 +145,11 @@ func (s *session) showTasks(ctx context.Context, whole any, tasks []task) error 
 	return showIn(s, v, taskListing, whole, tasks)
 }
 
-// askedSingly is up to how many servers are asked for one by one.
-const askedSingly = 20
+const (
+	// askedSingly is up to how many servers are asked for one by one, and askedAtOnce how many of them side by side.
+	askedSingly = 100
+	askedAtOnce = 16
+)
 
 // serverNames gives the names of the tasks' servers. One that cannot be found keeps its id.
 func (s *session) serverNames(ctx context.Context, tasks []task) map[string]string {
@@ -151,11 +163,20 @@ func (s *session) serverNames(ctx context.Context, tasks []task) map[string]stri
 		}
 		return names
 	}
-	for id := range names {
-		if found, err := s.getServer(ctx, id); err == nil {
-			names[id] = found.GetName()
-		}
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(askedAtOnce)
+	for _, id := range slices.Collect(maps.Keys(names)) {
+		g.Go(func() error {
+			if found, err := s.getServer(ctx, id); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				names[id] = found.GetName()
+			}
+			return nil
+		})
 	}
+	_ = g.Wait() // a server that cannot be found keeps its id
 	return names
 }
 
@@ -170,6 +191,9 @@ func (s *session) taskShowCommand() *cobra.Command {
 		Use: "show TASK", Short: "Show everything about a task: its steps, and the agent's last words when it failed", Args: exactly("TASK"),
 		RunE: func(c *cobra.Command, a []string) error {
 			t, err := s.getTask(c.Context(), a[0])
+			if fault.Is(err, fault.NotFound) {
+				t, err = s.pastTask(c.Context(), a[0], err)
+			}
 			if err != nil {
 				return err
 			}

@@ -3,12 +3,10 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -19,39 +17,43 @@ import (
 )
 
 const (
-	// pollEvery is how often tasks are asked for when no bell rings; long lists are asked for less often.
+	// pollEvery is how often an intent is looked at when no bell rings.
 	pollEvery = time.Second
 	// restAfterBell keeps a busy ledger from making the view ask all the time.
 	restAfterBell = 150 * time.Millisecond
-	// namedEnds is up to how many tasks each end is a line of its own.
+	// namedEnds is up to how many ends are a line of their own, and up to how many changes of an intent all are.
 	namedEnds = 50
 )
 
 // errWaited ends a wait whose time-out passed.
 var errWaited = errors.New("the time-out passed")
 
-// watcher follows the tasks of intents until they ended.
+// watcher follows intents until nothing of them is to come. Each look costs the same, whatever their size.
 type watcher struct {
 	s        *session
 	orders   []order
-	tasks    []task            // the last try for each server and agent
+	progress []progress        // of the orders, as last looked at
 	names    map[string]string // of servers
 	told     map[string]bool   // tasks whose end was told
 	line     *live
-	progress *progress
 	bell     chan struct{}
 	started  time.Time
+	said     time.Time // when a line of progress was last printed without a terminal
 }
 
-// watch follows intents until the end, and says how it ended.
+// watch follows intents until the end, and prints how it ended.
 func (s *session) watch(ctx context.Context, w workFlags, orders []order) error {
-	if !slices.ContainsFunc(orders, func(o order) bool { return o.record.GetChanged() > 0 }) {
+	orders = slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return o.record.GetChanged() == 0 })
+	if len(orders) == 0 {
 		s.say("nothing to do")
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errWaited)
 	defer cancel()
-	v := &watcher{s: s, orders: orders, names: map[string]string{}, told: map[string]bool{}, line: s.live(), bell: make(chan struct{}, 1), started: s.now()}
+	v := &watcher{
+		s: s, orders: orders, names: map[string]string{}, told: map[string]bool{},
+		line: s.live(), bell: make(chan struct{}, 1), started: s.now(), said: time.Now(),
+	}
 	defer v.line.end()
 	stop, err := v.listen(ctx)
 	if err != nil {
@@ -66,28 +68,18 @@ func (s *session) watch(ctx context.Context, w workFlags, orders []order) error 
 	return v.conclude(context.WithoutCancel(ctx))
 }
 
-// listen rings the bell at each fact about tasks and servers, and keeps progress for the moving line.
+// listen rings the bell at each fact.
 func (v *watcher) listen(ctx context.Context) (stop func(), err error) {
 	conn, err := v.s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stopTail, err := conn.Subscribe(topology.TailSubject, func(bus.Message) {
+	return conn.Subscribe(topology.TailSubject, func(bus.Message) {
 		select {
 		case v.bell <- struct{}{}:
 		default: // it rings already
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	v.progress = &progress{}
-	stopLive, err := conn.Subscribe("garrison.live.*.*.*", v.progress.hear)
-	if err != nil {
-		stopTail()
-		return nil, err
-	}
-	return func() { stopTail(); stopLive() }, nil
 }
 
 // follow looks again and again until everything ended.
@@ -109,7 +101,7 @@ func (v *watcher) follow(ctx context.Context) error {
 
 // rest waits for the bell or for the next look.
 func (v *watcher) rest(ctx context.Context) error {
-	t := time.NewTimer(pollEvery * time.Duration(1+len(v.tasks)/1000))
+	t := time.NewTimer(pollEvery)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -121,44 +113,52 @@ func (v *watcher) rest(ctx context.Context) error {
 	}
 }
 
-// look reads the tasks, tells of those that ended, and says whether all did.
+// look asks how far the intents are, prints what ended, and reports whether nothing is to come.
 func (v *watcher) look(ctx context.Context) (done bool, err error) {
-	var all []task
+	all := make([]progress, 0, len(v.orders))
 	done = true
 	for _, o := range v.orders {
-		r, err := v.s.askTasks(ctx, pageFlags{}, &dispatcherv1.ListTasksRequest{IntentId: o.id})
+		p, err := v.s.askProgress(ctx, o.id, namedEnds)
 		if err != nil {
 			return false, err
 		}
-		last := lastTries(r.GetTasks())
-		all = append(all, last...)
-		ended, err := v.ended(ctx, o, last)
+		ended, err := v.ended(ctx, o, p)
 		if err != nil {
 			return false, err
 		}
-		done = done && ended
+		all, done = append(all, p), done && ended
 	}
-	v.tasks = all
+	v.progress = all
 	v.tell(ctx)
 	return done, nil
 }
 
-// ended says whether an order is through. A server that is to end is dead, or a removal on it went wrong.
-func (v *watcher) ended(ctx context.Context, o order, tasks []task) (bool, error) {
-	if slices.ContainsFunc(tasks, func(t task) bool { return !hasEnded(t) }) {
-		return false, nil
-	}
-	if o.dying == "" {
-		return len(tasks) >= int(o.record.GetChanged()), nil
-	}
-	if n := tally(tasks); n.failed > 0 {
-		return true, nil
+// ended reports whether an order is through. A server that is to end is dead, or a removal on it went wrong.
+func (v *watcher) ended(ctx context.Context, o order, p progress) (bool, error) {
+	if !p.GetEnded() || o.dying == "" || failed(p.GetCounts()) > 0 {
+		return p.GetEnded(), nil
 	}
 	found, err := v.s.getServer(ctx, o.dying)
 	if fault.Is(err, fault.NotFound) {
 		return true, nil
 	}
 	return found.GetLife() == serverv1.Life_LIFE_DEAD, err
+}
+
+// rows returns the tasks that are known by now: all of a small intent, the first failures of a large one.
+func (v *watcher) rows() []task {
+	var out []task
+	for _, p := range v.progress {
+		out = append(out, endRows(p)...)
+	}
+	return out
+}
+
+func endRows(p progress) []task {
+	if len(p.GetTasks()) > 0 {
+		return lastTries(slices.Clone(p.GetTasks()))
+	}
+	return p.GetFailures()
 }
 
 // lastTries keeps the last try for each server and agent.
@@ -180,15 +180,13 @@ func later(a, b task) bool {
 	return a.GetAttempt() > b.GetAttempt()
 }
 
-// tell says each end once; of many tasks only those that did not succeed.
+// tell prints each end once; of many only the first that did not succeed.
 func (v *watcher) tell(ctx context.Context) {
 	var news []task
-	for _, t := range v.tasks {
-		if hasEnded(t) && !v.told[t.GetId()] {
+	for _, t := range v.rows() {
+		if hasEnded(t) && !v.told[t.GetId()] && len(v.told) < namedEnds {
 			v.told[t.GetId()] = true
-			if len(v.tasks) <= namedEnds || t.GetState() != taskv1.State_STATE_SUCCEEDED {
-				news = append(news, t)
-			}
+			news = append(news, t)
 		}
 	}
 	v.learnNames(ctx)
@@ -200,7 +198,11 @@ func (v *watcher) tell(ctx context.Context) {
 // learnNames looks up names of servers that are not known yet, all at once.
 func (v *watcher) learnNames(ctx context.Context) {
 	var unknown []task
-	for _, t := range v.tasks {
+	shown := v.rows()
+	for _, p := range v.progress {
+		shown = append(shown, p.GetUnderWay()...)
+	}
+	for _, t := range shown {
 		if _, ok := v.names[t.GetServerId()]; !ok {
 			unknown = append(unknown, t)
 		}
@@ -236,7 +238,7 @@ func (v *watcher) endText(t task) string {
 	return text
 }
 
-// versionsText says from where to where a task leads; what stays is said once.
+// versionsText returns from where to where a task leads; what stays is named once.
 func versionsText(t task) string {
 	from, to := t.GetFrom().GetVersion(), t.GetTo().GetVersion()
 	switch {
@@ -248,16 +250,16 @@ func versionsText(t task) string {
 	return to
 }
 
-// comeBack gives the commands that show the same work again.
+// comeBack returns the commands that show the same work again.
 func (v *watcher) comeBack() string {
 	var out []string
 	for _, o := range v.orders {
-		out = append(out, "garrison task list --intent "+o.id)
+		out = append(out, "garrison intent show "+o.id)
 	}
 	return strings.Join(out, "; ")
 }
 
-// left says how to come back to work that goes on without the view.
+// left prints how to come back to work that goes on without the view.
 func (s *session) left(ctx context.Context, err error, how string) error {
 	switch {
 	case errors.Is(err, errWaited) || errors.Is(context.Cause(ctx), errWaited):
@@ -265,75 +267,8 @@ func (s *session) left(ctx context.Context, err error, how string) error {
 		return exit{code: exitTimeout, err: errWaited}
 	case errors.Is(err, context.Canceled):
 		s.say("left the view; the work goes on; to come back: %s", how)
-		s.say("to take back what has not begun: garrison task cancel TASK")
+		s.say("to take back what has not begun: garrison intent cancel INTENT, or garrison task cancel TASK")
 		return ended(exitInterrupted)
 	}
 	return err
-}
-
-// conclude prints the tasks and the line that undoes them.
-func (v *watcher) conclude(ctx context.Context) error {
-	shown := v.tasks
-	if len(shown) > namedEnds && v.s.output.format == formatTable {
-		shown = slices.DeleteFunc(slices.Clone(shown), func(t task) bool { return t.GetState() == taskv1.State_STATE_SUCCEEDED })
-	}
-	view := v.s.view()
-	view.names = v.names
-	if len(shown) > 0 || !v.s.output.isTable() {
-		if err := showIn(v.s, view, taskListing, &dispatcherv1.ListTasksResponse{}, shown); err != nil {
-			return err
-		}
-	}
-	n := tally(v.tasks)
-	v.s.say("%s", v.doneText(n))
-	for _, o := range v.orders {
-		v.s.sayUndo(undoLines(o, v.of(o), v.names))
-	}
-	return ended(n.code())
-}
-
-// doneText says how it ended: by its tasks, or what was done without any.
-func (v *watcher) doneText(n counts) string {
-	if len(v.tasks) == 0 && v.orders[0].without != "" {
-		return "done: " + v.orders[0].without
-	}
-	return fmt.Sprintf("%s after %s", n, v.s.now().Sub(v.started).Round(10*time.Millisecond))
-}
-
-// of gives the tasks of an order.
-func (v *watcher) of(o order) []task {
-	return slices.DeleteFunc(slices.Clone(v.tasks), func(t task) bool { return t.GetIntentId() != o.id })
-}
-
-// counts is how tasks ended.
-type counts struct{ succeeded, failed int }
-
-func tally(tasks []task) counts {
-	var n counts
-	for _, t := range tasks {
-		switch {
-		case t.GetState() == taskv1.State_STATE_SUCCEEDED:
-			n.succeeded++
-		case hasEnded(t):
-			n.failed++
-		}
-	}
-	return n
-}
-
-func (n counts) String() string {
-	if n.failed == 0 {
-		return fmt.Sprintf("done: %s succeeded", plural(n.succeeded, "task"))
-	}
-	return fmt.Sprintf("done: %s succeeded, %d did not", plural(n.succeeded, "task"), n.failed)
-}
-
-func (n counts) code() int {
-	switch {
-	case n.failed == 0:
-		return exitOK
-	case n.succeeded > 0:
-		return exitPartly
-	}
-	return exitError
 }

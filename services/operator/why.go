@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"strings"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -117,8 +118,16 @@ func whyTask(v view, t task) why {
 	}
 	return why{
 		What: "task", Name: shortID(v, t.GetId()), Is: is, State: word(t.GetState()),
-		Since: stamp(t.GetSince()), age: age(v, t.GetSince()), Next: next, Reason: taskReason(t),
+		Since: stamp(t.GetSince()), age: age(v, t.GetSince()), Next: next, Reason: whyRunning(v, t),
 	}
+}
+
+// whyRunning returns why a task is where it is: of one that is under way, its step and whether that is slow.
+func whyRunning(v view, t task) string {
+	if live := liveText(v, t); live != "" {
+		return strings.TrimPrefix(taskReason(t)+"; at "+live, "; ")
+	}
+	return taskReason(t)
 }
 
 // dash stands for what is not there.
