@@ -327,7 +327,7 @@ func (c *Conn) PublishDurable(ctx context.Context, d Durable) (uint64, error) {
 	if d.Guard != nil {
 		setGuard(m.Header, "", *d.Guard)
 	}
-	ack, _, err := c.publishRetrying(ctx, m)
+	ack, err := c.publishRetrying(ctx, m)
 	if err != nil {
 		return 0, fmt.Errorf("store on %s: %w", d.Subject, err)
 	}

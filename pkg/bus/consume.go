@@ -208,7 +208,7 @@ func (c *Conn) quarantine(ctx context.Context, stream string, msg Message, cause
 		"Garrison-Sequence": {strconv.FormatUint(msg.Sequence, 10)},
 		"Garrison-Reason":   {oneLine(cause.Error())},
 	}}
-	_, _, err := c.publishRetrying(ctx, q)
+	_, err := c.publishRetrying(ctx, q)
 	return err
 }
 

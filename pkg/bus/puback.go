@@ -18,6 +18,8 @@ import (
 const (
 	codeWrongLastSequence         = 10071 // the guard did not hold
 	codeWrongLastSequenceConstant = 10164 // it cannot be checked while another write under it is on its way to the replicas
+	codeRollup                    = 10111 // the message asks for a roll-up that there is not, or that the stream does not allow
+	codeDuplicateInProcess        = 10158 // a message with this id is on its way to the replicas
 	codeNotStored                 = 10077 // anything that went wrong in the store; the description says what
 	codeTooLarge                  = 10054 // the message is larger than the stream allows
 	codeBatchIncomplete           = 10176 // the bus does not have the batch's first messages (any more): it was started anew in between
@@ -65,12 +67,13 @@ func parseAck(data []byte) (pubAck, error) {
 // kindOf gives the kind of a refusal with a status: a server's own trouble is a 5xx and may pass.
 func kindOf(status int, err *apiError) fault.Kind {
 	switch {
-	case err.code == codeWrongLastSequence, err.code == codeWrongLastSequenceConstant, err.code == codeBatchDuplicate,
+	case err.code == codeWrongLastSequence, err.code == codeBatchDuplicate,
 		err.code == codeNotStored && err.description == subjectFull:
 		return fault.Conflict
 	case err.code == codeTooLarge:
 		return fault.Invalid
-	case status >= 500, status == 408, status == 429, err.code == codeBatchIncomplete:
+	case status >= 500, status == 408, status == 429, err.code == codeBatchIncomplete,
+		err.code == codeWrongLastSequenceConstant, err.code == codeDuplicateInProcess:
 		return fault.Unavailable
 	}
 	return fault.Internal
@@ -85,23 +88,20 @@ func (c *Conn) publishOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
 	return parseAck(answer.Data)
 }
 
-// publishRetrying sends one message until it is acknowledged, refused or ctx is done.
-// again says that it was sent more than once, so that a refusal may mean that an
-// earlier try was stored. A guard that could not be checked yet is tried again too:
-// several facts under one guard that none of them writes do not fail each other.
-func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, again bool, err error) {
+// publishRetrying sends one message until it is acknowledged, refused or ctx is done. A
+// refusal may mean that an earlier try was stored.
+func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, err error) {
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		once, cancel := context.WithTimeout(ctx, 2*time.Second)
 		ack, err = c.publishOnce(once, m)
 		cancel()
-		if !fault.Is(err, fault.Unavailable) && !isCode(err, codeWrongLastSequenceConstant) {
-			return ack, again, err
+		if !fault.Is(err, fault.Unavailable) {
+			return ack, err
 		}
 		select {
 		case <-ctx.Done():
-			return ack, again, err
+			return ack, err
 		case <-time.After(wait):
-			again = true
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 func TestARefusedPublishHasTheKindOfItsCause(t *testing.T) {
 	for answer, want := range map[string]fault.Kind{
 		`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 4"}}`:                             fault.Conflict,
-		`{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`:                                fault.Conflict,
+		`{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`:                                fault.Unavailable,
+		`{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"}}`:                 fault.Unavailable,
 		`{"error":{"code":400,"err_code":10201,"description":"atomic publish batch contains duplicate message id"}}`: fault.Conflict,
 		`{"error":{"code":503,"err_code":10077,"description":"maximum messages per subject exceeded"}}`:              fault.Conflict,
 		`{"error":{"code":503,"err_code":10077,"description":"maximum bytes exceeded"}}`:                             fault.Unavailable,

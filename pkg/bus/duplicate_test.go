@@ -1,0 +1,106 @@
+package bus_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// A fact whose id is computed may be stored by another writer already. What shares a batch
+// with it is recorded all the same, wherever in the batch the duplicate is.
+func TestADuplicateInABatchLosesNothingOfTheRest(t *testing.T) {
+	for _, facts := range []int{1, 2} {
+		for at := range 3 {
+			t.Run(fmt.Sprintf("%d facts each, duplicate at %d", facts, at), func(t *testing.T) {
+				b := bustest.Start(t)
+				known := queued("known")
+				first, err := b.Writer(t, b.Dial(t, "other")).Append(t.Context(), ledger.Free(known))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := b.Dial(t, "test")
+				w := c.NewWriter()
+				const units = 3
+				var last [units]uint64
+				var wg sync.WaitGroup
+				for i := range units {
+					drafts := []ledger.Draft{ledger.Free(known)}
+					if i != at {
+						drafts = drafts[:0]
+						for n := range facts + 1 { // one unit of several facts makes all a batch
+							drafts = append(drafts, ledger.OnKey(queued(fmt.Sprintf("k%d-%d", i, n)), 0))
+						}
+					}
+					wg.Go(func() {
+						var err error
+						if last[i], err = w.Append(t.Context(), drafts...); err != nil {
+							t.Errorf("unit %d: %v", i, err)
+						}
+					})
+					bustest.Eventually(t, "it waits", func() bool { return w.Waiting() == i+1 })
+				}
+				bustest.Go(t, w.Run)
+				wg.Wait()
+				for i, sequence := range last {
+					key := fmt.Sprintf("k%d-%d", i, facts)
+					if i == at {
+						key = "known"
+					}
+					m, err := c.DirectGet(t.Context(), topology.Ledger, queuedSubject(key))
+					if err != nil || m.Sequence != sequence {
+						t.Errorf("unit %d was answered %d and is stored at %d (%v)", i, sequence, m.Sequence, err)
+					}
+				}
+				if last[at] != first {
+					t.Errorf("the duplicate was answered %d, it is stored at %d", last[at], first)
+				}
+			})
+		}
+	}
+}
+
+// A unit of which another writer stored a part is not recorded, and is not called stored.
+func TestAUnitThatIsStoredInPartIsAConflict(t *testing.T) {
+	c, w := started(t)
+	one, two, three := queued("one"), queued("two"), queued("three")
+	for _, f := range []ledger.Fact{one, three} {
+		if _, err := w.Append(t.Context(), ledger.Free(f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last, err := w.Append(t.Context(), ledger.Free(one), ledger.Free(two), ledger.Free(three)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("answered %d, %v; want a conflict", last, err)
+	}
+	if end, _ := c.Stream(t.Context(), topology.Ledger); end.LastSequence != 2 {
+		t.Errorf("the ledger ends at %d, want 2", end.LastSequence)
+	}
+}
+
+// What was recorded is found although a newer fact is on its subject and on its guard.
+func TestAFactBehindANewerOneIsFound(t *testing.T) {
+	_, w := started(t)
+	for name, drafts := range map[string][]ledger.Draft{
+		"one fact":    {ledger.OnKey(queued("a"), 0)},
+		"three facts": {ledger.OnKey(queued("b"), 0), ledger.OnKey(queued("c"), 0), ledger.Free(queued("d"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, err := w.Append(t.Context(), drafts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range drafts {
+				if _, err := w.Append(t.Context(), ledger.Free(queued(d.Key))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if again, err := w.Append(t.Context(), drafts...); err != nil || again != first {
+				t.Errorf("the same again: %d, %v; it is stored at %d", again, err, first)
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package bus_test
+
+import (
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// Three servers look at ids and guards in another order than one. What a writer asks them
+// about a fact must not keep that fact from being recorded.
+func TestThreeServersAnswerAWriterAsOneDoes(t *testing.T) {
+	conn := bustest.StartCluster(t).Dial(t, "test")
+	w := conn.NewWriter()
+	bustest.Go(t, w.Run)
+	record := func(drafts ...ledger.Draft) (uint64, error) { return w.Append(t.Context(), drafts...) }
+	a := queued("a")
+	first, err := record(ledger.OnKey(a, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := record(ledger.OnKey(a, 0)); err != nil || again != first {
+		t.Errorf("the same again: %d, %v; it is stored at %d", again, err, first)
+	}
+	other := queued("a")
+	for range 2 { // each time the bus is asked for it
+		if _, err := record(ledger.OnKey(other, 0)); !fault.Is(err, fault.Conflict) {
+			t.Errorf("against the guard: %v, want a conflict", err)
+		}
+	}
+	second, err := record(ledger.OnKey(other, first))
+	if err != nil || second <= first {
+		t.Errorf("with the right guard, after it was asked for: %d, %v", second, err)
+	}
+	unit := []ledger.Draft{ledger.OnKey(queued("b"), 0), ledger.OnKey(queued("c"), 0)}
+	last, err := record(unit...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := record(unit...); err != nil || again != last {
+		t.Errorf("the same unit again: %d, %v; it ends at %d", again, err, last)
+	}
+	part := []ledger.Draft{ledger.Free(queued("d")), ledger.Free(other)}
+	if last, err := record(part...); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a unit of which a part is stored: %d, %v; want a conflict", last, err)
+	}
+}
