@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/strict"
@@ -37,6 +38,9 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 		return err
 	}
 	ask := read(at, m)
+	if ask.Undone, err = r.undone(ctx, ask.Intent); err != nil {
+		return err
+	}
 	// Guards do not span what a decision passes over, so it must see at least what its
 	// publisher could: a removal after an installation finds every instance.
 	if err := r.catchUp(ctx); err != nil {
@@ -71,6 +75,19 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 		ask.Again = true
 	}
 	return conflict
+}
+
+// undone finds the intent that an undo is about; nil when it is none, or is not known.
+func (r *Registry) undone(ctx context.Context, i *intentv1.Intent) (*intentv1.Record, error) {
+	id := i.GetUndo().GetIntentId()
+	if !ident.IsUUID(id) {
+		return nil, nil
+	}
+	past, err := r.pastIntent(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return past, err
 }
 
 // read reads an intent. What cannot be read, or holds a field or an enum value of a newer

@@ -33,6 +33,7 @@ func (r *Registry) serve(ctx context.Context) error {
 		handle(s, "InviteServer", r.inviteServer), handle(s, "ChangeServer", r.changeServer),
 		handle(s, "ForgetServer", r.forgetServer), handle(s, "RecordCleanUp", r.recordCleanUp),
 		handle(s, "ListInstances", r.listInstances), handle(s, "GetIntent", r.getIntent),
+		handle(s, "PlanIntent", r.planIntent),
 		handle(s, "ListAgents", r.listAgents), handle(s, "CreateAgent", r.createAgent),
 		handle(s, "ChangeAgent", r.changeAgent), handle(s, "DeleteAgent", r.deleteAgent),
 		handle(s, "ListApplications", r.listApplications), handle(s, "CreateApplication", r.createApplication),

@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 
-	"github.com/Masterminds/semver/v3"
-
+	"github.com/garrison-fleet/garrison/pkg/version"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -21,9 +18,9 @@ const (
 
 // checkNeeds looks whether this executor and the other agents on the server are what the image needs.
 func (c *change) checkNeeds() error {
-	if least := c.rec.To.GetExecutorVersion(); tooOld(c.cfg.Version, least) {
+	if least := c.rec.To.GetExecutorVersion(); version.Before(c.cfg.Version, least) {
 		return refuse(CodeExecutorTooOld, "the image needs an executor of version %s; this one is %s", least, c.cfg.Version)
-	} else if least != "" && unversioned(c.cfg.Version) {
+	} else if least != "" && version.Unversioned(c.cfg.Version) {
 		c.log.Warn().Str("needs", least).Str("executor", c.cfg.Version).
 			Msg("this executor is a build without a version and counts as the newest")
 	}
@@ -68,30 +65,4 @@ func (c *change) comesAfter(other *journal.Change) bool {
 		return order > 0
 	}
 	return other.Agent > c.rec.Agent
-}
-
-// described is what git describe adds to the version before: so many commits later.
-var described = regexp.MustCompile(`-\d+-g[0-9a-f]+(-dirty)?$|-dirty$`)
-
-// unversioned reports whether a build has no version, as in development.
-func unversioned(version string) bool {
-	_, err := release(version)
-	return err != nil
-}
-
-// release returns the version that a build is of, or comes after.
-func release(version string) (*semver.Version, error) {
-	return semver.StrictNewVersion(described.ReplaceAllString(strings.TrimPrefix(version, "v"), ""))
-}
-
-// tooOld reports whether a version is older than the least one that is needed. A build
-// without a version counts as the newest, and says so in the log: whoever built it knows its
-// age, and its contract is checked by its fields and values all the same (unknown.go).
-func tooOld(version, least string) bool {
-	have, err := release(version)
-	if err != nil || least == "" {
-		return false
-	}
-	need, err := semver.StrictNewVersion(least)
-	return err != nil || have.LessThan(need)
 }

@@ -5,8 +5,10 @@
 //
 //  1. Choose gives an image that is active, of the right agent, kind and platform, or a
 //     refusal that says what was searched.
-//  2. The newest image of a channel is the one that was added last, whatever its
-//     version: adding an old one again is how a channel goes back.
+//  2. The newest image of a channel is the one with the highest version, in whatever order
+//     they were added.
+//  3. Fits returns why an image that was chosen cannot run on a server, as far as that is
+//     known before the server is asked.
 package image
 
 import (
@@ -66,9 +68,12 @@ func withoutContent(m *imagev1.Manifest) *imagev1.Manifest {
 	kept := &imagev1.Manifest{
 		Id: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Kind: m.GetKind(),
 		Platform: m.GetPlatform(), PublishedAt: m.GetPublishedAt(),
+		ExecutorVersion: m.GetExecutorVersion(), Conflicts: m.GetConflicts(),
 	}
 	if m.GetBlob() != nil {
-		kept.Blob = &imagev1.Blob{Digest: m.Blob.Digest, SizeBytes: m.Blob.SizeBytes}
+		kept.Blob = &imagev1.Blob{
+			Digest: m.Blob.Digest, SizeBytes: m.Blob.SizeBytes, UnpackedSizeBytes: m.Blob.UnpackedSizeBytes,
+		}
 	}
 	return kept
 }

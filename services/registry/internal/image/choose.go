@@ -56,8 +56,9 @@ func byID(r Reader, w Want, id string) (*imagev1.Image, *apiv1.Refusal) {
 	return found, nil
 }
 
-// inChannel finds the newest image of the channel, or the newest of a version. Those
-// that may be installed are preferred, so that a disabled one is passed over.
+// inChannel finds the image of the highest version in the channel, or of the version that is
+// named. Those that may be installed are preferred, so that a disabled one is passed over.
+// Of builds that no version tells apart, the one that was added last is chosen.
 func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	channel, refusal := channelOf(r, w)
 	if refusal != nil {
@@ -70,7 +71,8 @@ func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 		if !ok || i.Manifest.Agent != w.Agent.Name || !w.versionFits(i.Manifest.Version) {
 			continue
 		}
-		if have := w.rank(i); have > rank {
+		have := w.rank(i)
+		if have > rank || have == rank && Older(best.Manifest.Version, i.Manifest.Version) {
 			best, rank = i, have
 		}
 	}
@@ -79,6 +81,21 @@ func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	}
 	return best, nil
 }
+
+// Older reports whether version a comes before version b. What is no semantic version
+// comes before every one that is.
+func Older(a, b string) bool {
+	y, err := semver.NewVersion(b)
+	if err != nil {
+		return false
+	}
+	x, err := semver.NewVersion(a)
+	return err != nil || x.LessThan(y)
+}
+
+// Named reports whether a choice spells out an image or a version. Any other choice leaves
+// it to the registry.
+func Named(c *intentv1.ImageChoice) bool { return c.GetImageId() != "" || c.GetVersion() != "" }
 
 // rank orders images that match otherwise: one of the right platform first, and of those one that is active.
 func (w Want) rank(i *imagev1.Image) int {

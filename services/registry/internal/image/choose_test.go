@@ -74,12 +74,12 @@ func TestAnImageIsChosenByVersionIDOrChannel(t *testing.T) {
 		environment string // its channel
 		want        string // an image, or a code
 	}{
-		{"the last added to the default channel that may be installed", "web", "amd64", nil, "", "w1"},
-		{"the same said in words", "web", "amd64", channel("release"), "", "w1"},
-		{"an empty channel is the default one", "web", "amd64", channel(""), "", "w1"},
+		{"the highest of the default channel that may be installed", "web", "amd64", nil, "", "w2"},
+		{"the same said in words", "web", "amd64", channel("release"), "", "w2"},
+		{"an empty channel is the default one", "web", "amd64", channel(""), "", "w2"},
 		{"for another platform", "web", "arm64", nil, "", "w2arm"},
 		{"from the environment's channel", "web", "amd64", nil, "dev", "w4"},
-		{"a channel that was named comes before the environment's", "web", "amd64", channel("release"), "dev", "w1"},
+		{"a channel that was named comes before the environment's", "web", "amd64", channel("release"), "dev", "w2"},
 		{"a version", "web", "amd64", version("2.0.0"), "", "w2"},
 		{"a version with a v", "web", "amd64", version("v2.0.0"), "", "w2"},
 		{"a version for another platform", "web", "arm64", version("2.0.0"), "", "w2arm"},

@@ -40,8 +40,11 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) (*instanc
 		return i, false
 	case i == nil:
 		i = blank(f.Key, b.InstanceId)
+		i.Before = &instancev1.Before{}
 	case i.Id != b.InstanceId || b.Generation <= i.Generation:
 		return i, false
+	default:
+		i.Before = before(i, b.Configuration)
 	}
 	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
 	i.Configuration = b.Configuration
@@ -54,6 +57,7 @@ func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) (*ins
 	if i == nil || i.Id != b.InstanceId || b.Generation <= i.Generation {
 		return i, false
 	}
+	i.Before = before(i, nil)
 	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
 	i.Configuration = nil // whoever wants it again says anew how
 	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
@@ -97,10 +101,39 @@ func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	case taskv1.State_STATE_SUCCEEDED:
 		prove(i, t.To, at)
 		i.ObservedConfigurationDigest = i.Configuration.GetDigest()
+		if SameImage(i.Failed, t.To) {
+			i.Failed = nil
+		}
 	case taskv1.State_STATE_UNDONE:
 		prove(i, t.From, at)
+		noteFailed(i, t)
+	case taskv1.State_STATE_FAILED:
+		noteFailed(i, t)
 	}
 	settle(i, at, t.Reason)
+}
+
+// noteFailed remembers the image that a task could not bring. A change of the
+// configuration alone says nothing against the image.
+func noteFailed(i *instancev1.Instance, t *taskv1.Task) {
+	if t.To != nil && !SameImage(t.From, t.To) {
+		i.Failed = t.To
+	}
+}
+
+// before returns what an instance is before what is wanted of it changes to a configuration.
+func before(i *instancev1.Instance, next *instancev1.Configuration) *instancev1.Before {
+	b := &instancev1.Before{}
+	if i.Wanted == nil {
+		return b // it was leaving
+	}
+	if b.Image = Placed(i); b.Image == nil {
+		return b
+	}
+	if b.Same = SameConfiguration(i.Configuration, next); !b.Same {
+		b.Configuration = i.Configuration
+	}
+	return b
 }
 
 func prove(i *instancev1.Instance, image *imagev1.Ref, at time.Time) {

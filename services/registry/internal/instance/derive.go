@@ -2,6 +2,7 @@ package instance
 
 import (
 	"bytes"
+	"maps"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -53,6 +54,27 @@ func SameImage(a, b *imagev1.Ref) bool {
 		return a == b
 	}
 	return a.Id == b.Id && (len(a.Digest) == 0 || len(b.Digest) == 0 || bytes.Equal(a.Digest, b.Digest))
+}
+
+// Placed returns the image that an instance keeps as long as no intent moves it: the one on
+// its way while a task may still bring it, otherwise the one that was found. Nil means that
+// nothing is there, and nothing is on its way.
+func Placed(i *instancev1.Instance) *imagev1.Ref {
+	switch {
+	case i.GetTaskState() != taskv1.State_STATE_SUCCEEDED && !badEnd(i.GetTaskState()):
+		return i.GetWanted()
+	case i.GetObserved() != nil:
+		return i.Observed
+	case badEnd(i.GetTaskState()):
+		return nil
+	}
+	return i.GetWanted() // it was proven, and is missed since
+}
+
+// SameConfiguration reports whether two configurations are the same. An instance's own
+// values count even where they change nothing now: they win over what changes later.
+func SameConfiguration(a, b *instancev1.Configuration) bool {
+	return bytes.Equal(a.GetDigest(), b.GetDigest()) && maps.Equal(a.GetOwn(), b.GetOwn())
 }
 
 // Removed says that the instance is not wanted, and that its removal is done and proven: it may be gone.

@@ -7,4 +7,6 @@
 //  2. Apply and Note change nothing when a fact does not fit.
 //  3. Differences is empty when a report says what is already recorded, so that only
 //     differences become facts.
+//  4. An instance remembers what it was before the last intent changed it, and the image
+//     that last failed on it.
 package instance

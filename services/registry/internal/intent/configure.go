@@ -2,11 +2,8 @@ package intent
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -14,11 +11,12 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 )
 
 // configure merges the agent's metadata anew on every selected server that has it, after
-// it changed the instance's own values. The image stays.
+// it changed the instance's own values. The version that is there stays, unless the intent
+// says that the wanted one comes with it.
 func (o *outcome) configure(q *intentv1.Configure) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
@@ -27,27 +25,28 @@ func (o *outcome) configure(q *intentv1.Configure) *apiv1.Refusal {
 	if refusal := checkOwn(q); refusal != nil {
 		return refusal
 	}
-	targets, refusal := selector.Resolve(o.reader, q.GetOn())
-	if refusal != nil {
-		return refusal
-	}
 	merge := o.merger(agent)
-	for _, s := range targets {
-		have, _ := o.reader.Instance(s.Id, agent.Name)
+	lacks := lacksAgent(agent.Name)
+	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
-			o.passed++ // it lacks the agent, or the agent is leaving
-			continue
+			o.passOver(s, agent.Name, have, lacks) // it lacks the agent, or the agent is leaving
+			return
 		}
-		merged, refusal := merge(s, ownAfter(have, q))
-		if refusal != nil {
-			return refusal
+		kept := have.Wanted
+		if !q.BringWanted {
+			kept = instance.Placed(have)
 		}
-		o.bringOrKeep(have, want{s.Id, agent.Name, have.Wanted, merged})
-	}
-	if int(o.passed) == len(targets) {
-		return noInstances(agent.Name, len(targets), "garrison install "+agent.Name+" --on SELECTOR")
-	}
-	return nil
+		if kept == nil {
+			o.leaveOut(s, agent.Name, have, notPlaced(have))
+			return
+		}
+		merged, why := merge(s, ownAfter(have, q))
+		if why != nil {
+			o.leaveOut(s, agent.Name, have, why)
+			return
+		}
+		o.bringOrKeep(have, want{s, agent.Name, kept, merged}, true)
+	})
 }
 
 func checkOwn(q *intentv1.Configure) *apiv1.Refusal {
@@ -86,9 +85,7 @@ func (o *outcome) merger(agent *agentv1.Agent) func(*serverv1.Server, map[string
 		environment, _ := o.reader.Environment(s.Environment)
 		all := metadata.Merge(application.GetMetadata(), agent.Metadata, environment.GetMetadata(), own)
 		if err := metadata.Check(all); err != nil {
-			refusal := fault.RefusalOf(err)
-			refusal.Message += fmt.Sprintf(" (merged for server %q, %s)", s.Name, ident.Short(s.Id))
-			return nil, refusal
+			return nil, fault.RefusalOf(err)
 		}
 		if len(all) == 0 {
 			shared[s.Environment] = nil
@@ -101,10 +98,4 @@ func (o *outcome) merger(agent *agentv1.Agent) func(*serverv1.Server, map[string
 		}
 		return c, nil
 	}
-}
-
-// sameConfiguration says whether two configurations are the same. An instance's own
-// values count even where they change nothing now: they win over what changes later.
-func sameConfiguration(a, b *instancev1.Configuration) bool {
-	return slices.Equal(a.GetDigest(), b.GetDigest()) && maps.Equal(a.GetOwn(), b.GetOwn())
 }

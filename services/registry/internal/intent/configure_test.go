@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -132,17 +133,28 @@ func TestAnUpgradeBringsChangedMetadata(t *testing.T) {
 	}
 }
 
+// task ends the task of the present generation of an instance.
+func (w *world) task(i *instancev1.Instance, end proto.Message) {
+	id := fmt.Sprintf("task-%d", w.last)
+	w.apply(ledger.Task, id, &taskv1.Queued{
+		ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, From: i.Observed, To: i.Wanted,
+	})
+	if _, cancelled := end.(*taskv1.Cancelled); !cancelled { // only what is queued is
+		w.apply(ledger.Task, id, &taskv1.Assigned{})
+	}
+	w.apply(ledger.Task, id, end)
+}
+
 func TestAConfigurationThatFailedIsTriedAgain(t *testing.T) {
 	w := layered(1)
 	w.decide("install", installAll().Intent)
-	i := w.on(0)
-	w.apply(ledger.Task, "t", &taskv1.Queued{ServerId: i.ServerId, Agent: "web", InstanceId: i.Id, Generation: 1, To: i.Wanted})
-	w.apply(ledger.Task, "t", &taskv1.Assigned{})
-	w.apply(ledger.Task, "t", &taskv1.Undone{})
+	w.task(w.on(0), &taskv1.Succeeded{})
+	w.decide("configure", configure(values{"a": "bad"}))
+	w.task(w.on(0), &taskv1.Undone{})
 	if w.on(0).State != instancev1.State_STATE_FAILED {
 		t.Fatalf("it is %s", w.on(0).State)
 	}
-	if got := counted(w.decide("configure", configure(nil))); got != [3]uint32{1, 0, 0} || w.on(0).Generation != 2 {
+	if got := counted(w.decide("configure", configure(nil))); got != [3]uint32{1, 0, 0} || w.on(0).Generation != 3 {
 		t.Errorf("counts %v, generation %d", got, w.on(0).Generation)
 	}
 }

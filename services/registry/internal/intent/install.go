@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -13,6 +12,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 	"github.com/garrison-fleet/garrison/services/registry/internal/nearest"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
@@ -33,46 +33,67 @@ func UnknownAgent(r interface{ AgentNames() iter.Seq[string] }, name string) *ap
 	}
 }
 
+// each calls f for every selected server, and leaves out those that are not alive.
+func (o *outcome) each(agent string, on *intentv1.Selector, f func(*serverv1.Server, *instancev1.Instance)) *apiv1.Refusal {
+	found, refusal := selector.Resolve(o.reader, on)
+	if refusal != nil {
+		return refusal
+	}
+	for _, l := range found.Left {
+		have, _ := o.reader.Instance(l.Server.Id, agent)
+		o.leaveOut(l.Server, agent, have, l.Reason)
+	}
+	for _, s := range found.Servers {
+		have, _ := o.reader.Instance(s.Id, agent)
+		if o.mine(have) {
+			o.made(s, have)
+			continue
+		}
+		f(s, have)
+	}
+	return nil
+}
+
 // install wants the agent on every selected server that does not have it.
 func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
 		return refusal
 	}
-	targets, refusal := selector.Resolve(o.reader, q.GetOn())
-	if refusal != nil {
-		return refusal
-	}
 	choose, merge := o.chooser(agent, q.Image), o.merger(agent)
-	other := 0
-	for _, s := range targets {
-		chosen, refusal := choose(s)
-		if refusal != nil {
-			return refusal
+	other := alreadyInstalled(agent.Name)
+	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
+		chosen, why := choose(s)
+		if why != nil {
+			o.leaveOut(s, agent.Name, have, why)
+			return
 		}
-		have, _ := o.reader.Instance(s.Id, agent.Name)
-		merged, refusal := merge(s, have.GetConfiguration().GetOwn())
-		if refusal != nil {
-			return refusal
-		}
-		next := want{s.Id, agent.Name, chosen, merged}
+		merged, why := merge(s, have.GetConfiguration().GetOwn())
+		next := want{s, agent.Name, chosen.ref, merged}
 		switch {
+		case why != nil:
+			o.leaveOut(s, agent.Name, have, why)
 		case have.GetWanted() == nil:
-			if refusal := o.needs(agent, s); refusal != nil {
-				return refusal
-			}
-			o.bring(have, next)
-		case image.Same(have.Wanted, chosen):
-			o.keep(have, next)
+			o.arrive(agent, have, next, chosen.manifest)
+		case image.Same(have.Wanted, next.image):
+			o.keep(have, next, image.Named(q.Image))
 		default:
-			other++
+			o.passOver(s, agent.Name, have, other)
 		}
+	})
+}
+
+// arrive brings an agent to a server without it, if the server has what it needs.
+func (o *outcome) arrive(agent *agentv1.Agent, have *instancev1.Instance, w want, m *imagev1.Manifest) {
+	why := o.needs(agent, w.server)
+	if why == nil {
+		why = o.fits(m, w.server)
 	}
-	if len(o.changed) == 0 && other > 0 {
-		return alreadyInstalled(agent.Name, other)
+	if why != nil {
+		o.leaveOut(w.server, agent.Name, have, why)
+		return
 	}
-	o.passed += uint32(other)
-	return nil
+	o.bring(have, w)
 }
 
 // upgrade wants another image on every selected server that has the agent, and its
@@ -82,113 +103,74 @@ func (o *outcome) upgrade(q *intentv1.Upgrade) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	targets, refusal := selector.Resolve(o.reader, q.GetOn())
-	if refusal != nil {
-		return refusal
-	}
 	choose, merge := o.chooser(agent, q.Image), o.merger(agent)
-	for _, s := range targets {
-		have, _ := o.reader.Instance(s.Id, agent.Name)
+	lacks := lacksAgent(agent.Name)
+	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
-			o.passed++ // it lacks the agent, or the agent is leaving
-			continue
+			o.passOver(s, agent.Name, have, lacks) // it lacks the agent, or the agent is leaving
+			return
 		}
-		chosen, refusal := choose(s)
-		if refusal != nil {
-			return refusal
+		chosen, why := choose(s)
+		if why != nil {
+			o.leaveOut(s, agent.Name, have, why)
+			return
 		}
-		merged, refusal := merge(s, have.GetConfiguration().GetOwn())
-		if refusal != nil {
-			return refusal
+		merged, why := merge(s, have.GetConfiguration().GetOwn())
+		if why != nil {
+			o.leaveOut(s, agent.Name, have, why)
+			return
 		}
-		o.bringOrKeep(have, want{s.Id, agent.Name, chosen, merged})
+		o.move(have, want{s, agent.Name, chosen.ref, merged}, chosen.manifest, image.Named(q.Image))
+	})
+}
+
+// move brings an instance to a chosen image. Unless the image was named, it never goes to a
+// lower version, and not to one that failed there.
+func (o *outcome) move(have *instancev1.Instance, w want, m *imagev1.Manifest, named bool) {
+	placed := instance.Placed(have)
+	switch moves := !image.Same(placed, w.image); {
+	case moves && !named && image.Older(w.image.Version, placed.GetVersion()):
+		o.isAlready(w.server, w.agent, have, newerRuns(have, w, placed))
+		return
+	case moves && !named && image.Same(have.Failed, w.image):
+		o.leaveOut(w.server, w.agent, have, failedBefore(w.agent, w.image))
+		return
+	case moves:
+		if why := o.fits(m, w.server); why != nil {
+			o.leaveOut(w.server, w.agent, have, why)
+			return
+		}
 	}
-	if int(o.passed) == len(targets) {
-		return noInstances(agent.Name, len(targets), "garrison install "+agent.Name+" --on SELECTOR")
-	}
-	return nil
+	o.bringOrKeep(have, w, named)
 }
 
 // want is what an intent wants of an agent on a server.
 type want struct {
-	server, agent string
+	server        *serverv1.Server
+	agent         string
 	image         *imagev1.Ref
 	configuration *instancev1.Configuration // nil means none
 }
 
-// bring changes what is wanted on a server.
-func (o *outcome) bring(have *instancev1.Instance, w want) {
-	o.want(have, w)
-	o.changed = append(o.changed, w.server)
-}
-
 // bringOrKeep changes what is wanted of an instance unless it is the same.
-func (o *outcome) bringOrKeep(have *instancev1.Instance, w want) {
-	if image.Same(have.Wanted, w.image) && sameConfiguration(have.Configuration, w.configuration) {
-		o.keep(have, w)
+func (o *outcome) bringOrKeep(have *instancev1.Instance, w want, named bool) {
+	if image.Same(have.Wanted, w.image) && instance.SameConfiguration(have.Configuration, w.configuration) {
+		o.keep(have, w, named)
 		return
 	}
 	o.bring(have, w)
 }
 
 // keep counts a server on which the same is wanted already. When the last change failed,
-// asking again means trying again: otherwise nothing but a new version would.
-func (o *outcome) keep(have *instancev1.Instance, w want) {
+// asking again means trying again: otherwise nothing but a new version would. But an image
+// that failed there is only tried again when it is named.
+func (o *outcome) keep(have *instancev1.Instance, w want, named bool) {
 	switch {
-	case o.mine(have):
-		o.changed = append(o.changed, w.server) // made before the intent was cut off
-	case have.State == instancev1.State_STATE_FAILED:
-		o.bring(have, w)
+	case have.State != instancev1.State_STATE_FAILED:
+		o.isAlready(w.server, w.agent, have, nil)
+	case !named && image.Same(have.Failed, w.image) && !image.Same(have.Observed, w.image):
+		o.leaveOut(w.server, w.agent, have, failedBefore(w.agent, w.image))
 	default:
-		o.already++
-	}
-}
-
-// chooser chooses the image for a server. Servers of one platform whose environments
-// use one channel share a choice, so that it is made once for a large fleet.
-func (o *outcome) chooser(agent *agentv1.Agent, choice *intentv1.ImageChoice) func(*serverv1.Server) (*imagev1.Ref, *apiv1.Refusal) {
-	type kind struct{ channel, os, arch string }
-	made := map[kind]*imagev1.Ref{}
-	return func(s *serverv1.Server) (*imagev1.Ref, *apiv1.Refusal) {
-		platform := s.GetSysinfo().GetPlatform()
-		e, _ := o.reader.Environment(s.Environment)
-		k := kind{e.GetChannel(), platform.GetOs(), platform.GetArch()}
-		if ref, ok := made[k]; ok {
-			return ref, nil
-		}
-		found, refusal := image.Choose(o.reader, image.Want{Agent: agent, Choice: choice, Channel: k.channel, Platform: platform})
-		if refusal != nil {
-			refusal.Message += fmt.Sprintf(" (for server %q, %s)", s.Name, ident.Short(s.Id))
-			return nil, refusal
-		}
-		made[k] = image.Ref(found.Manifest)
-		return made[k], nil
-	}
-}
-
-// needs refuses a server that lacks what the agent depends on.
-func (o *outcome) needs(agent *agentv1.Agent, s *serverv1.Server) *apiv1.Refusal {
-	for _, d := range agent.Dependencies {
-		if i, _ := o.reader.Instance(s.Id, d); i.GetWanted() == nil {
-			return &apiv1.Refusal{
-				Code:    "MISSING_DEPENDENCY",
-				Message: fmt.Sprintf("agent %q needs agent %q, which server %q (%s) lacks", agent.Name, d, s.Name, ident.Short(s.Id)),
-				Try:     fmt.Sprintf("garrison install %s --on %s", d, s.Id),
-			}
-		}
-	}
-	return nil
-}
-
-func alreadyInstalled(agent string, n int) *apiv1.Refusal {
-	return &apiv1.Refusal{
-		Code: "ALREADY_INSTALLED", Message: fmt.Sprintf("agent %q is on all selected servers; %d want another image", agent, n),
-		Try: "garrison up " + agent + " --on SELECTOR",
-	}
-}
-
-func noInstances(agent string, searched int, try string) *apiv1.Refusal {
-	return &apiv1.Refusal{
-		Code: "NO_INSTANCES", Message: fmt.Sprintf("no selected server has agent %q (%d servers searched)", agent, searched), Try: try,
+		o.bring(have, w)
 	}
 }

@@ -19,48 +19,37 @@ func (o *outcome) remove(q *intentv1.Remove) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	targets, refusal := selector.Resolve(o.reader, q.GetOn())
-	if refusal != nil {
-		return refusal
-	}
-	for _, s := range targets {
-		have, ok := o.reader.Instance(s.Id, agent.Name)
+	lacks := lacksAgent(agent.Name)
+	lacks.Try = "garrison instance list --agent " + agent.Name
+	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		switch {
-		case !ok:
-			o.passed++
-		case have.Wanted == nil && o.mine(have):
-			o.changed = append(o.changed, s.Id)
+		case have == nil:
+			o.passOver(s, agent.Name, nil, lacks)
 		case have.Wanted == nil && have.State != instancev1.State_STATE_FAILED:
-			o.already++
+			o.isAlready(s, agent.Name, have, nil)
 		default: // wanted, or its removal failed and is to be tried again
-			o.unwant(have)
-			o.changed = append(o.changed, s.Id)
+			o.takeAway(s, have)
 		}
-	}
-	if int(o.passed) == len(targets) {
-		return noInstances(agent.Name, len(targets), "garrison instance list --agent "+agent.Name)
-	}
-	return nil
+	})
 }
 
 // refresh changes nothing here: the dispatcher opens a task for each server that the
 // answer names. An answer names so many only, so more are refused.
 func (o *outcome) refresh(q *intentv1.Refresh) *apiv1.Refusal {
-	targets, refusal := selector.Resolve(o.reader, q.GetOn())
-	if refusal != nil {
-		return refusal
-	}
-	if len(targets) > namedServers {
+	refusal := o.each("", q.GetOn(), func(s *serverv1.Server, _ *instancev1.Instance) { o.ofServer(s, change) })
+	if n := o.changed(); refusal == nil && n > namedRefreshed {
 		return &apiv1.Refusal{
 			Code:    "TOO_MANY_SERVERS",
-			Message: fmt.Sprintf("%d servers are selected; one refresh is for %d at most", len(targets), namedServers),
+			Message: fmt.Sprintf("%d servers are selected; one refresh is for %d at most", n, namedRefreshed),
 			Try:     "a narrower selector",
 		}
 	}
-	for _, s := range targets {
-		o.changed = append(o.changed, s.Id)
-	}
-	return nil
+	return refusal
+}
+
+// ofServer notes what becomes of a server itself.
+func (o *outcome) ofServer(s *serverv1.Server, effect intentv1.Effect) {
+	o.add(target{server: s, effect: effect, move: intentv1.Move_MOVE_SERVER})
 }
 
 // decommission takes a server away: with its agents, or, when it is lost, at once.
@@ -78,7 +67,7 @@ func (o *outcome) decommission(q *intentv1.Decommission) *apiv1.Refusal {
 		refusal.Try = "garrison server forget " + s.Id
 		return refusal
 	case s.Life == serverv1.Life_LIFE_DEAD:
-		o.already++
+		o.ofServer(s, already)
 		return nil
 	case s.Life == serverv1.Life_LIFE_DYING && !q.Lost:
 		o.dieOn(s)
@@ -93,7 +82,7 @@ func (o *outcome) decommission(q *intentv1.Decommission) *apiv1.Refusal {
 	if len(instances) >= largest {
 		return &apiv1.Refusal{Code: "TOO_MANY_INSTANCES", Message: fmt.Sprintf("server %q has %d instances, too many to end in one step", s.Name, len(instances))}
 	}
-	o.changed = append(o.changed, s.Id)
+	o.ofServer(s, change)
 	if q.Lost {
 		o.lose(s, instances)
 		return nil
@@ -127,10 +116,10 @@ func (o *outcome) dieOn(s *serverv1.Server) {
 		}
 	}
 	if len(o.changes) == 0 {
-		o.already++
+		o.ofServer(s, already)
 		return
 	}
-	o.changed = append(o.changed, s.Id)
+	o.ofServer(s, change)
 }
 
 func (o *outcome) lose(s *serverv1.Server, instances []*instancev1.Instance) {

@@ -1,7 +1,7 @@
 package intent
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -12,19 +12,24 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// namedServers is how many servers an answer names.
-const namedServers = 1000
+// namedServers is how many servers an answer names, namedRefreshed how many that of a
+// refresh does: it is what the task-dispatcher opens tasks for.
+const (
+	namedServers   = 1000
+	namedRefreshed = 10_000
+)
 
 // outcome is a decision in the making.
 type outcome struct {
 	ask     Ask
 	reader  Reader
 	changes []ledger.Draft
-	changed []string // ids of the servers that change
-	already uint32
-	passed  uint32
+	chosen  []*intentv1.Chosen
+	cutOff  bool // part of it is in the ledger already
+	tally
 }
 
 // fact makes a fact of the intent. Its id is computed, so that deciding again makes the
@@ -44,16 +49,26 @@ func (o *outcome) change(noun ledger.Noun, key string, body proto.Message, turn 
 	o.changes = append(o.changes, ledger.OnKey(o.fact(noun, key, body, turn), o.reader.Sequence(noun, key)))
 }
 
-// want makes the agent wanted on the server at the image, with the configuration.
-func (o *outcome) want(have *instancev1.Instance, w want) {
+// bring makes the agent wanted on the server at the image, with the configuration.
+func (o *outcome) bring(have *instancev1.Instance, w want) {
 	id := have.GetId()
 	if have == nil {
-		id = ident.From("instance", o.ask.ID, w.server, w.agent)
+		id = ident.From("instance", o.ask.ID, w.server.Id, w.agent)
 	}
 	body := &instancev1.Wanted{
 		InstanceId: id, Generation: have.GetGeneration() + 1, Image: w.image, IntentId: o.ask.ID, Configuration: w.configuration,
 	}
-	o.change(ledger.Instance, ledger.Key(w.server, w.agent), body, body.Generation)
+	o.change(ledger.Instance, ledger.Key(w.server.Id, w.agent), body, body.Generation)
+	o.add(target{
+		server: w.server, agent: w.agent, from: have.GetObserved(), to: w.image, configuration: w.configuration,
+		effect: change, move: moveOf(have, w),
+	})
+}
+
+// takeAway makes the agent unwanted on the server.
+func (o *outcome) takeAway(s *serverv1.Server, have *instancev1.Instance) {
+	o.unwant(have)
+	o.add(target{server: s, agent: have.Agent, from: have.Observed, effect: change, move: intentv1.Move_MOVE_REMOVE})
 }
 
 func (o *outcome) unwant(i *instancev1.Instance) {
@@ -61,44 +76,51 @@ func (o *outcome) unwant(i *instancev1.Instance) {
 	o.change(ledger.Instance, ledger.Key(i.ServerId, i.Agent), u, u.Generation)
 }
 
-// mine says whether this very intent already changed the instance, before it was cut off.
-func (o *outcome) mine(i *instancev1.Instance) bool { return i.GetIntentId() == o.ask.ID }
+// mine reports whether this very intent already changed the instance, before it was cut off.
+func (o *outcome) mine(i *instancev1.Instance) bool {
+	return i != nil && o.ask.ID != "" && i.IntentId == o.ask.ID
+}
 
-// begun says whether part of the intent is in the ledger, and makes that the decision.
+// made notes a server that this very intent already changed.
+func (o *outcome) made(s *serverv1.Server, i *instancev1.Instance) {
+	o.cutOff = true
+	move := intentv1.Move_MOVE_REMOVE
+	if i.Wanted != nil {
+		move = intentv1.Move_MOVE_UPGRADE
+	}
+	o.add(target{
+		server: s, agent: i.Agent, from: i.GetBefore().GetImage(), to: i.Wanted, configuration: i.Configuration,
+		effect: change, move: move,
+	})
+}
+
+// begun reports whether part of the intent is in the ledger, and makes that the decision.
 func (o *outcome) begun() bool {
-	o.changes, o.changed, o.already, o.passed = nil, nil, 0, 0
-	for i := range o.reader.InstancesOfAgent(agentOf(o.ask.Intent)) {
-		if o.mine(i) {
-			o.changed = append(o.changed, i.ServerId)
-		}
+	o.changes, o.tally = nil, tally{}
+	for i := range o.reader.ChangedBy(o.ask.ID) {
+		s, _ := o.reader.Server(i.ServerId)
+		o.made(s, i)
 	}
-	return len(o.changed) > 0
+	return o.changed() > 0
 }
 
-func agentOf(i *intentv1.Intent) string {
-	switch ask := i.GetAsk().(type) {
-	case *intentv1.Intent_Install:
-		return ask.Install.GetAgent()
-	case *intentv1.Intent_Upgrade:
-		return ask.Upgrade.GetAgent()
-	case *intentv1.Intent_Remove:
-		return ask.Remove.GetAgent()
-	case *intentv1.Intent_Configure:
-		return ask.Configure.GetAgent()
-	}
-	return ""
+// sortTargets brings targets into the order of servers. Only a few are out of it: those
+// that were left out before the others were looked at.
+func (o *outcome) sortTargets() {
+	slices.SortStableFunc(o.targets, func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.agent, b.agent), cmp.Compare(a.server.GetId(), b.server.GetId()))
+	})
 }
 
-// accepted gives the changes and the answer behind them.
+// accepted returns the changes and the answer behind them.
 func (o *outcome) accepted() []ledger.Draft {
-	slices.Sort(o.changed)
-	sum := sha256.New()
-	for _, id := range o.changed {
-		sum.Write([]byte(id + "\n"))
+	named := namedServers
+	if o.ask.Intent.GetRefresh() != nil {
+		named = namedRefreshed
 	}
 	answer := &intentv1.Accepted{
-		Intent: o.ask.Intent, ServerIds: o.changed[:min(namedServers, len(o.changed))],
-		Changed: uint32(len(o.changed)), Already: o.already, PassedOver: o.passed, TargetsSha256: sum.Sum(nil),
+		Intent: o.ask.Intent, ServerIds: o.changedIDs(named), Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
+		PassedOver: uint32(o.counts[passedOver]), LeftOut: uint32(o.left()), TargetsSha256: o.sum(), Reasons: o.reasons(),
 	}
 	if o.ask.Intent.DryRun {
 		o.changes = nil

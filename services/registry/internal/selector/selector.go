@@ -4,8 +4,9 @@
 // Guarantees:
 //
 //  1. Find gives one server or a refusal; it never guesses between two.
-//  2. Resolve gives servers that are alive, by id, each once; or a refusal. A server
-//     that was named and is not alive is refused rather than passed over.
+//  2. Resolve returns servers that are alive, by id, each once; or a refusal. A server that
+//     was named and is not alive is returned beside them, with the reason. A name of a
+//     server, an environment or a field that does not exist is refused.
 package selector
 
 import (
@@ -16,7 +17,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/nearest"
@@ -31,6 +31,18 @@ type Reader interface {
 	ServerNames() iter.Seq[string]
 	EnvironmentExists(name string) bool
 	EnvironmentNames() iter.Seq[string]
+}
+
+// Found is what a selector means.
+type Found struct {
+	Servers []*serverv1.Server // alive, by id
+	Left    []Left             // named, and not alive; by id
+}
+
+// Left is a server that was named and cannot be changed.
+type Left struct {
+	Server *serverv1.Server
+	Reason *apiv1.Refusal
 }
 
 // Find gives the server that is meant by an id, a prefix of an id that only one has, or
@@ -80,90 +92,6 @@ func living(servers []*serverv1.Server) []*serverv1.Server {
 
 func looksLikeID(s string) bool {
 	return s != "" && len(s) < 36 && strings.Trim(s, "0123456789abcdef-") == ""
-}
-
-// Resolve gives the servers that a selector means.
-func Resolve(r Reader, on *intentv1.Selector) ([]*serverv1.Server, *apiv1.Refusal) {
-	if !on.GetAll() && len(on.GetServers()) == 0 && on.GetEnvironment() == "" && len(on.GetLabels()) == 0 {
-		return nil, &apiv1.Refusal{Code: "EMPTY_SELECTOR", Message: "the selector names no server", Try: "--on all, to mean every server"}
-	}
-	if e := on.GetEnvironment(); e != "" && !r.EnvironmentExists(e) {
-		return nil, UnknownEnvironment(r, e)
-	}
-	var out []*serverv1.Server
-	var refusal *apiv1.Refusal
-	if len(on.GetServers()) > 0 {
-		out, refusal = named(r, on)
-	} else {
-		out = where(r, on)
-	}
-	if refusal == nil && len(out) == 0 {
-		refusal = &apiv1.Refusal{Code: "NO_SERVERS", Message: "no server that is alive matches " + describe(on), Try: "garrison server list"}
-	}
-	return out, refusal
-}
-
-func named(r Reader, on *intentv1.Selector) ([]*serverv1.Server, *apiv1.Refusal) {
-	found := map[string]*serverv1.Server{}
-	for _, reference := range on.Servers {
-		s, refusal := Find(r, reference)
-		if refusal != nil {
-			return nil, refusal
-		}
-		if s.Life != serverv1.Life_LIFE_ALIVE {
-			return nil, NotAlive(s)
-		}
-		if Matches(s, on.Environment, on.Labels) {
-			found[s.Id] = s
-		}
-	}
-	out := make([]*serverv1.Server, 0, len(found))
-	for _, s := range found {
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b *serverv1.Server) int { return strings.Compare(a.Id, b.Id) })
-	return out, nil
-}
-
-func where(r Reader, on *intentv1.Selector) []*serverv1.Server {
-	var out []*serverv1.Server
-	for s := range r.ServersWhere(on.Environment, on.Labels) {
-		if s.Life == serverv1.Life_LIFE_ALIVE {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// Matches says whether a server is of an environment, when one is said, and has all labels.
-func Matches(s *serverv1.Server, environment string, labels map[string]string) bool {
-	if environment != "" && s.Environment != environment {
-		return false
-	}
-	for k, v := range labels {
-		if have, ok := s.Labels[k]; !ok || have != v {
-			return false
-		}
-	}
-	return true
-}
-
-func describe(on *intentv1.Selector) string {
-	var parts []string
-	if len(on.Servers) > 0 {
-		parts = append(parts, strings.Join(on.Servers[:min(3, len(on.Servers))], ","))
-	}
-	if on.Environment != "" {
-		parts = append(parts, "env="+on.Environment)
-	}
-	for k, v := range on.Labels {
-		parts = append(parts, k+"="+v)
-	}
-	if len(parts) == 0 {
-		return "all"
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, " and ")
 }
 
 func unknownServer(r Reader, reference string) *apiv1.Refusal {

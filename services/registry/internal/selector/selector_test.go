@@ -66,6 +66,7 @@ func TestASelectorGivesServersThatAreAliveOrSaysWhyNot(t *testing.T) {
 		{"a prefix of two", &intentv1.Selector{Servers: []string{"0a"}}, "AMBIGUOUS_SERVER"},
 		{"a prefix of a dead one", &intentv1.Selector{Servers: []string{"0b"}}, "UNKNOWN_SERVER"},
 		{"one that is only invited", &intentv1.Selector{Servers: []string{"next"}}, "NOT_ALIVE"},
+		{"one that is only invited beside another one", &intentv1.Selector{Servers: []string{"next", "web1"}}, web1 + " NOT_ALIVE"},
 		{"an unknown name", &intentv1.Selector{Servers: []string{"web3"}}, "UNKNOWN_SERVER"},
 		{"an unknown id", &intentv1.Selector{Servers: []string{"0d000000-0000-0000-0000-000000000009"}}, "UNKNOWN_SERVER"},
 		{"an unknown environment", &intentv1.Selector{Environment: "test"}, "UNKNOWN_ENVIRONMENT"},
@@ -73,10 +74,13 @@ func TestASelectorGivesServersThatAreAliveOrSaysWhyNot(t *testing.T) {
 		{"not even a selector", nil, "EMPTY_SELECTOR"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			servers, refusal := selector.Resolve(rack(), c.on)
+			found, refusal := selector.Resolve(rack(), c.on)
 			var ids []string
-			for _, s := range servers {
+			for _, s := range found.Servers {
 				ids = append(ids, s.Id)
+			}
+			for _, l := range found.Left {
+				ids = append(ids, l.Reason.Code)
 			}
 			have := strings.Join(ids, " ")
 			if refusal != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -55,6 +56,9 @@ func (v *View) forget(id string, groups []string) {
 	for a := range v.agents.All() {
 		v.instances.Forget(ledger.Key(id, a)) // the sequences of those that are gone
 	}
+	for _, key := range slices.Collect(v.removedBy.Ascend(groupServer+id, "")) {
+		v.noteRemoved(key, nil, 0)
+	}
 	v.judgeDuty(id)
 }
 
@@ -62,11 +66,36 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 	have := row(v.instances, f.Key)
 	before := instanceGroups(have)
 	next, fit := instance.Apply(have, f)
+	if fit {
+		v.noteRemoved(f.Key, removed(have, f), f.Sequence)
+	}
 	if own(v.instances, f, next, fit); fit {
 		v.instanceBy.Change(f.Key, before, instanceGroups(next))
 		v.judgeDuty(serverOf(f.Key))
 	}
 	return fit
+}
+
+// removed returns what is kept of an instance that an intent removed, or nil.
+func removed(i *instancev1.Instance, f ledger.Fact) *instancev1.Instance {
+	b, ok := f.Body.(*instancev1.Gone)
+	if !ok || b.Lost || i.GetBefore().GetImage() == nil {
+		return nil
+	}
+	return &instancev1.Instance{
+		Id: i.Id, ServerId: i.ServerId, Agent: i.Agent, Generation: i.Generation, IntentId: i.IntentId, Before: i.Before,
+	}
+}
+
+// noteRemoved keeps what undoes the last removal at a key; nil when there is none.
+func (v *View) noteRemoved(key string, next *instancev1.Instance, sequence uint64) {
+	before := removedGroups(row(v.removed, key))
+	if next == nil {
+		v.removed.Forget(key)
+	} else {
+		v.removed.Put(key, next, sequence)
+	}
+	v.removedBy.Change(key, before, removedGroups(next))
 }
 
 // applyTask keeps an open task, and notes where it is in the instance that it changes.

@@ -18,6 +18,7 @@ import (
 type indexes struct {
 	serverBy   index.Set                 // server ids, by the groups of serverGroups
 	instanceBy index.Set                 // instance keys, by the groups of instanceGroups
+	removedBy  index.Set                 // keys of removed instances, by server and intent
 	agentBy    index.Set                 // agent names, by application and all together
 	recent     btree.Map[uint64, string] // intent ids, by the sequence of their fact
 	duties     index.Set                 // ids of servers with something to be done; see package duty
@@ -39,6 +40,7 @@ const (
 	groupImage       = "image:"
 	groupState       = "state:"
 	groupApplication = "application:"
+	groupIntent      = "intent:"
 )
 
 func serverGroups(s *serverv1.Server) []string {
@@ -73,6 +75,9 @@ func instanceGroups(i *instancev1.Instance) []string {
 		return nil
 	}
 	groups := []string{groupAll, groupServer + i.ServerId, groupAgent + i.Agent, groupState + i.State.String()}
+	if i.IntentId != "" {
+		groups = append(groups, groupIntent+i.IntentId)
+	}
 	if i.Wanted != nil {
 		groups = append(groups, groupImage+i.Wanted.Id)
 	}
@@ -80,6 +85,13 @@ func instanceGroups(i *instancev1.Instance) []string {
 		groups = append(groups, groupImage+i.Observed.Id)
 	}
 	return groups
+}
+
+func removedGroups(i *instancev1.Instance) []string {
+	if i == nil {
+		return nil
+	}
+	return []string{groupServer + i.ServerId, groupIntent + i.IntentId}
 }
 
 func (v *View) indexAgent(name string, before, after *agentv1.Agent) {
@@ -116,6 +128,9 @@ func (v *View) Loaded() {
 	}
 	for key, i := range v.instances.All() {
 		v.instanceBy.Change(key, nil, instanceGroups(i))
+	}
+	for key, i := range v.removed.All() {
+		v.removedBy.Change(key, nil, removedGroups(i))
 	}
 	for name, a := range v.agents.All() {
 		v.indexAgent(name, nil, a)

@@ -7,6 +7,9 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
+// namedServers is how many servers a record names; a refresh may be for more.
+const namedServers = 1000
+
 // keptIntents is how many decided intents are kept. All of them are in the ledger.
 const keptIntents = 10_000
 
@@ -35,8 +38,9 @@ func Record(f ledger.Fact) *intentv1.Record {
 	r := &intentv1.Record{Id: f.Key, Actor: f.Actor, DecidedAt: timestamppb.New(f.At)}
 	switch b := f.Body.(type) {
 	case *intentv1.Accepted:
-		r.State, r.Intent, r.ServerIds = intentv1.State_STATE_ACCEPTED, b.Intent, b.ServerIds
-		r.Changed, r.Already, r.PassedOver = b.Changed, b.Already, b.PassedOver
+		r.State, r.Intent, r.ServerIds = intentv1.State_STATE_ACCEPTED, b.Intent, b.ServerIds[:min(namedServers, len(b.ServerIds))]
+		r.Changed, r.Already, r.PassedOver, r.LeftOut = b.Changed, b.Already, b.PassedOver, b.LeftOut
+		r.Reasons, r.TargetsSha256 = b.Reasons, b.TargetsSha256
 	case *intentv1.Refused:
 		r.State, r.Intent, r.Refusal = intentv1.State_STATE_REFUSED, b.Intent, b.Refusal
 	case *intentv1.Withdrawn:

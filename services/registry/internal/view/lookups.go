@@ -64,6 +64,17 @@ func (v *View) InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance] {
 	return look(v.instances, v.instanceBy.Ascend(groupAgent+agent, ""))
 }
 
+// ChangedBy returns the instances that an intent was the last to change, by server and agent.
+func (v *View) ChangedBy(intent string) iter.Seq[*instancev1.Instance] {
+	return look(v.instances, v.instanceBy.Ascend(groupIntent+intent, ""))
+}
+
+// RemovedBy returns what is kept of the instances that an intent was the last to remove, by
+// server and agent. Of one that was installed again nothing is kept.
+func (v *View) RemovedBy(intent string) iter.Seq[*instancev1.Instance] {
+	return look(v.removed, v.removedBy.Ascend(groupIntent+intent, ""))
+}
+
 // ServersWithDuties gives the id of every server about which something must be recorded.
 func (v *View) ServersWithDuties() iter.Seq[string] { return v.duties.Ascend(groupAll, "") }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 4
+const Layout = 5
 
 // Nouns is what the view hears.
 var Nouns = []ledger.Noun{
@@ -35,6 +35,7 @@ type View struct {
 	agents       *fold.Table[*agentv1.Agent]
 	servers      *fold.Table[*serverv1.Server]
 	instances    *fold.Table[*instancev1.Instance]
+	removed      *fold.Table[*instancev1.Instance] // what undoes the last removal, by the key that is free since
 	intents      *fold.Table[*intentv1.Record]
 	images       *fold.Table[*imagev1.Image]
 	channels     *fold.Table[*channelv1.Channel]
@@ -51,6 +52,7 @@ func New() *View {
 		agents:       fold.NewTable[*agentv1.Agent]("agent"),
 		servers:      fold.NewTable[*serverv1.Server]("server"),
 		instances:    fold.NewTable[*instancev1.Instance]("instance"),
+		removed:      fold.NewTable[*instancev1.Instance]("removed"),
 		intents:      fold.NewTable[*intentv1.Record]("intent"),
 		images:       fold.NewTable[*imagev1.Image]("image"),
 		channels:     fold.NewTable[*channelv1.Channel]("channel"),
@@ -62,7 +64,7 @@ func New() *View {
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
 		v.agents, v.applications, v.channels, v.environments, v.images,
-		v.instances, v.intents, v.servers, v.tasks,
+		v.instances, v.intents, v.removed, v.servers, v.tasks,
 	}
 }
 

@@ -1,0 +1,33 @@
+package version
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// described is what git describe adds to the version before: so many commits later.
+var described = regexp.MustCompile(`-\d+-g[0-9a-f]+(-dirty)?$|-dirty$`)
+
+// Unversioned reports whether a build has no version, as in development.
+func Unversioned(version string) bool {
+	_, err := release(version)
+	return err != nil
+}
+
+// Before reports whether a version is older than the least one that is needed. A build
+// without a version counts as the newest: whoever built it knows its age.
+func Before(version, least string) bool {
+	have, err := release(version)
+	if err != nil || least == "" {
+		return false
+	}
+	need, err := semver.StrictNewVersion(least)
+	return err != nil || have.LessThan(need)
+}
+
+// release returns the version that a build is of, or comes after.
+func release(version string) (*semver.Version, error) {
+	return semver.StrictNewVersion(described.ReplaceAllString(strings.TrimPrefix(version, "v"), ""))
+}

@@ -1,0 +1,74 @@
+package intent
+
+import (
+	"fmt"
+	"slices"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+)
+
+// chosen is an image that was chosen for a server.
+type chosen struct {
+	manifest *imagev1.Manifest
+	ref      *imagev1.Ref
+}
+
+// chooser returns what chooses the image for a server. Servers of one platform whose
+// environments use one channel share a choice, so that it is made once for a large fleet.
+// What a plan chose is not chosen anew.
+func (o *outcome) chooser(agent *agentv1.Agent, choice *intentv1.ImageChoice) func(*serverv1.Server) (chosen, *apiv1.Refusal) {
+	type kind struct{ channel, os, arch string }
+	type result struct {
+		chosen  chosen
+		refusal *apiv1.Refusal
+	}
+	planned, made := map[kind]string{}, map[kind]result{}
+	for _, c := range o.ask.Intent.GetGuard().GetChosen() {
+		planned[kind{c.GetChannel(), c.GetPlatform().GetOs(), c.GetPlatform().GetArch()}] = c.GetImage().GetId()
+	}
+	return func(s *serverv1.Server) (chosen, *apiv1.Refusal) {
+		platform := s.GetSysinfo().GetPlatform()
+		e, _ := o.reader.Environment(s.Environment)
+		k := kind{e.GetChannel(), platform.GetOs(), platform.GetArch()}
+		if r, ok := made[k]; ok {
+			return r.chosen, r.refusal
+		}
+		w := image.Want{Agent: agent, Choice: choice, Channel: k.channel, Platform: platform}
+		if id := planned[k]; id != "" {
+			w.Choice = &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: id}}
+		}
+		found, refusal := image.Choose(o.reader, w)
+		r := result{refusal: refusal}
+		if refusal == nil {
+			r.chosen = chosen{found.Manifest, image.Ref(found.Manifest)}
+			o.chosen = append(o.chosen, &intentv1.Chosen{Platform: platform, Channel: k.channel, Image: r.chosen.ref})
+		}
+		made[k] = r
+		return r.chosen, r.refusal
+	}
+}
+
+// fits returns why an image cannot run on a server, or nil.
+func (o *outcome) fits(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
+	return image.Fits(o.reader, m, s, slices.Collect(o.reader.InstancesOf(s.Id)))
+}
+
+// needs refuses a server that lacks what the agent depends on.
+func (o *outcome) needs(agent *agentv1.Agent, s *serverv1.Server) *apiv1.Refusal {
+	for _, d := range agent.Dependencies {
+		if i, _ := o.reader.Instance(s.Id, d); i.GetWanted() == nil {
+			return &apiv1.Refusal{
+				Code:    "MISSING_DEPENDENCY",
+				Message: fmt.Sprintf("agent %q needs agent %q, which server %q (%s) lacks", agent.Name, d, s.Name, s.Id),
+				Try:     fmt.Sprintf("garrison install %s --on %s", d, s.Id),
+			}
+		}
+	}
+	return nil
+}

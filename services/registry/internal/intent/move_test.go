@@ -1,0 +1,189 @@
+package intent_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+)
+
+var everywhere = &intentv1.Selector{All: true}
+
+func platform(arch string) *serverv1.Platform { return &serverv1.Platform{Os: "linux", Arch: arch} }
+
+// image adds an active image of the agent web to the default channel.
+func (w *world) image(id, version string, change ...func(*imagev1.Manifest)) {
+	m := &imagev1.Manifest{Id: id, Agent: "web", Version: version, Kind: agentv1.Kind_KIND_DAEMON, Platform: platform("amd64")}
+	for _, f := range change {
+		f(m)
+	}
+	w.apply(ledger.Image, id, &imagev1.Created{Manifest: m})
+	w.apply(ledger.Image, id, &imagev1.Activated{})
+	w.promote(id)
+}
+
+// promote adds an image to the default channel, as the last one.
+func (w *world) promote(id string) {
+	w.apply(ledger.Channel, "release", &channelv1.ImageAdded{ImageId: id})
+}
+
+func upTo(version string) *intentv1.Intent {
+	i := upgradeAll()
+	i.GetUpgrade().Image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
+	return i
+}
+
+// running is servers on which version 1.0.0 runs.
+func running(t *testing.T, n int) *world {
+	t.Helper()
+	w := fleet(n)
+	w.decide("install", installAll().Intent)
+	for s := range n {
+		w.task(w.on(s), &taskv1.Succeeded{})
+	}
+	return w
+}
+
+// undone is servers that were to go from 1.0.0 to 2.0.0, where a task ended otherwise.
+func undone(t *testing.T, n int, end proto.Message) *world {
+	t.Helper()
+	w := running(t, n)
+	w.image("two", "2.0.0")
+	w.decide("upgrade", upgradeAll())
+	for s := range n {
+		w.task(w.on(s), end)
+	}
+	return w
+}
+
+// plan returns what an intent would do.
+func (w *world) plan(i *intentv1.Intent) *intentv1.Plan {
+	return intent.Plan(w, intent.Ask{Intent: i}).Plan
+}
+
+func TestConfigureKeepsWhatRuns(t *testing.T) {
+	for name, end := range map[string]proto.Message{
+		"undone": &taskv1.Undone{}, "cancelled": &taskv1.Cancelled{}, "expired": &taskv1.Expired{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := undone(t, 1, end)
+			if name != "undone" { // the server says what is there
+				w.apply(ledger.Instance, ledger.Key(w.on(0).ServerId, "web"), &instancev1.Observed{
+					InstanceId: w.on(0).Id, Image: &imagev1.Ref{Id: "image", Version: "1.0.0"}, Health: instancev1.Health_HEALTH_GOOD,
+				})
+			}
+			w.decide("configure", configure(values{"a": "b"}))
+			if i := w.on(0); i.Wanted.GetVersion() != "1.0.0" || i.Configuration.GetOwn()["a"] != "b" {
+				t.Errorf("wanted at %s with %v; want 1.0.0 with a=b", i.Wanted.GetVersion(), i.Configuration.GetOwn())
+			}
+		})
+	}
+}
+
+func TestConfigureBringsTheWantedVersionWhenTheIntentSaysSo(t *testing.T) {
+	w := undone(t, 1, &taskv1.Undone{})
+	ask := configure(values{"a": "b"})
+	ask.GetConfigure().BringWanted = true
+	w.decide("configure", ask)
+	if i := w.on(0); i.Wanted.GetVersion() != "2.0.0" {
+		t.Errorf("wanted at %s; want 2.0.0", i.Wanted.GetVersion())
+	}
+}
+
+func TestConfigureDoesNotTryAnInstallAgainThatNeverCame(t *testing.T) {
+	w := fleet(1)
+	w.decide("install", installAll().Intent)
+	w.task(w.on(0), &taskv1.Undone{})
+	if d := w.decide("configure", configure(values{"a": "b"})); d.Refusal.GetCode() != "NOT_PLACED" {
+		t.Errorf("%v; want NOT_PLACED", d.Refusal)
+	}
+}
+
+// What failed is remembered beyond the intents that come after it.
+func TestAVersionThatFailedIsOnlyTriedAgainWhenItIsNamed(t *testing.T) {
+	w := undone(t, 2, &taskv1.Undone{})
+	for _, c := range []struct {
+		name, verb string
+		intent     *intentv1.Intent
+		code       string // of the refusal; empty when it is accepted
+		version    string // that is wanted after it
+	}{
+		{"up without a version", "upgrade", upgradeAll(), "FAILED_BEFORE", "2.0.0"},
+		{"install without a version", "install", installAll().Intent, "FAILED_BEFORE", "2.0.0"},
+		{"configure settles for what runs", "configure", configure(values{"a": "b"}), "", "1.0.0"},
+		{"up without a version, after that", "upgrade", upgradeAll(), "FAILED_BEFORE", "1.0.0"},
+		{"up that names it", "upgrade", upTo("2.0.0"), "", "2.0.0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := w.decide(c.verb, c.intent)
+			if d.Refusal.GetCode() != c.code || w.on(0).Wanted.GetVersion() != c.version {
+				t.Errorf("refusal %v, wanted at %s; want %q, %s", d.Refusal, w.on(0).Wanted.GetVersion(), c.code, c.version)
+			}
+			if c.name == "configure settles for what runs" {
+				for n := range 2 {
+					w.task(w.on(n), &taskv1.Succeeded{})
+				}
+			}
+		})
+	}
+	for n := range 2 {
+		w.task(w.on(n), &taskv1.Succeeded{})
+	}
+	if f := w.on(0).Failed; f != nil {
+		t.Errorf("it came, and %v still counts as failed", f)
+	}
+}
+
+func TestAnUpWithoutAVersionNeverGoesDown(t *testing.T) {
+	w := running(t, 2)
+	w.image("old", "0.9.0")
+	w.image("two", "2.0.0")
+	w.decide("upgrade", upTo("2.0.0"))
+	for n := range 2 {
+		w.task(w.on(n), &taskv1.Succeeded{})
+	}
+	w.apply(ledger.Image, "two", &imagev1.Disabled{Reason: "leaks"})
+	w.promote("old")
+
+	p := w.plan(upgradeAll())
+
+	if p.Changed != 0 || p.Already != 2 || len(p.Reasons) != 1 || p.Reasons[0].Code != "NEWER_RUNS" || p.Refusal != nil {
+		t.Errorf("%v; want two that are already so, with NEWER_RUNS", p)
+	}
+	w.decide("upgrade", upgradeAll())
+	if v := w.on(0).Wanted.GetVersion(); v != "2.0.0" {
+		t.Errorf("wanted at %s", v)
+	}
+	named := intent.Plan(w, intent.Ask{Intent: upTo("0.9.0")})
+	named.Targets("", nil, func(x *intentv1.Target) bool {
+		if x.Move != intentv1.Move_MOVE_DOWNGRADE || x.From.GetVersion() != "2.0.0" || x.To.GetVersion() != "0.9.0" {
+			t.Errorf("%v; want a downgrade from 2.0.0 to 0.9.0", x)
+		}
+		return true
+	})
+	if named.Changed != 2 {
+		t.Errorf("a version that is named changes %d; want 2", named.Changed)
+	}
+}
+
+func TestAnImageChangesNoServerByItself(t *testing.T) {
+	w := running(t, 1)
+	before := proto.CloneOf(w.on(0))
+	w.image("two", "2.0.0") // created, activated and promoted
+	w.apply(ledger.Image, "image", &imagev1.Disabled{Reason: "old"})
+	w.apply(ledger.Image, "image", &imagev1.Enabled{})
+	w.promote("image")
+	if !proto.Equal(before, w.on(0)) {
+		t.Errorf("the instance became %v; want it as it was, %v", w.on(0), before)
+	}
+}

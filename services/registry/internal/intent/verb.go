@@ -1,0 +1,42 @@
+package intent
+
+import (
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+)
+
+// verbOf returns the verb that the subject of an intent must say; empty when it asks for nothing.
+func verbOf(i *intentv1.Intent) string {
+	switch i.GetAsk().(type) {
+	case *intentv1.Intent_Install:
+		return topology.VerbInstall
+	case *intentv1.Intent_Upgrade:
+		return topology.VerbUpgrade
+	case *intentv1.Intent_Remove:
+		return topology.VerbRemove
+	case *intentv1.Intent_Refresh:
+		return topology.VerbRefresh
+	case *intentv1.Intent_Decommission:
+		return topology.VerbDecommission
+	case *intentv1.Intent_Configure:
+		return topology.VerbConfigure
+	case *intentv1.Intent_Undo:
+		return topology.VerbUndo
+	}
+	return ""
+}
+
+// agentOf returns the agent that an intent names.
+func agentOf(i *intentv1.Intent) string {
+	switch ask := i.GetAsk().(type) {
+	case *intentv1.Intent_Install:
+		return ask.Install.GetAgent()
+	case *intentv1.Intent_Upgrade:
+		return ask.Upgrade.GetAgent()
+	case *intentv1.Intent_Remove:
+		return ask.Remove.GetAgent()
+	case *intentv1.Intent_Configure:
+		return ask.Configure.GetAgent()
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+func (s *site) plan(q *registryv1.PlanIntentRequest) *registryv1.PlanIntentResponse {
+	s.t.Helper()
+	return must[*registryv1.PlanIntentResponse](s, "PlanIntent", q)
+}
+
+// The image is computed for each server, by its platform and its environment's channel.
+func TestAPlanSaysForEachServerFromWhereToWhereAndWritesNothing(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.channel("dev", false)
+	s.image("web", "1.0.0", "release")
+	newest := s.image("web", "1.1.0", "release")
+	dev := s.image("web", "2.0.0-rc.1", "dev")
+	s.append(fact(ledger.Environment, "lab", &environmentv1.Created{Environment: &environmentv1.Environment{Channel: "dev"}}))
+	one, two := s.server("one"), s.server("two")
+	s.append(fact(ledger.Server, two, &serverv1.Changed{Environment: "lab"}))
+	all := &intentv1.Selector{All: true}
+	before := s.last()
+
+	r := s.plan(&registryv1.PlanIntentRequest{Intent: install("web", all)})
+
+	to := map[string]string{}
+	for _, x := range r.Targets {
+		to[x.ServerName] = x.To.GetId()
+		if len(x.To.GetDigest()) == 0 {
+			t.Errorf("%s goes to an image without a digest", x.ServerName)
+		}
+	}
+	if to["one"] != newest || to["two"] != dev || len(r.Plans) != 1 || len(r.Plans[0].Chosen) != 2 {
+		t.Errorf("%v, chosen %v; want %s and %s", to, r.Plans[0].GetChosen(), newest, dev)
+	}
+	if after := s.last(); after != before {
+		t.Errorf("the ledger ends at %d after a plan; want %d", after, before)
+	}
+	s.image("web", "1.2.0", "release")
+	s.accepted("install", r.Plans[0].Intent)
+	s.r.follower.Read(func() {
+		if i, _ := s.r.view.Instance(one, "web"); i.GetWanted().GetId() != newest {
+			t.Errorf("wanted at %v; want what the plan showed", i.GetWanted())
+		}
+	})
+}
+
+func TestAPlanComesInPartsWithTheSameTotals(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	const n = 1200
+	s.fleet(n)
+	q := &registryv1.PlanIntentRequest{Intent: install("web", &intentv1.Selector{All: true}), Page: &apiv1.Page{Limit: 500}}
+	seen, parts := map[string]bool{}, 0
+	for {
+		r := s.plan(q)
+		parts++
+		for _, x := range r.Targets {
+			seen[x.ServerId] = true
+		}
+		if r.Plans[0].Changed != n {
+			t.Fatalf("part %d changes %d; want %d", parts, r.Plans[0].Changed, n)
+		}
+		if q.Page.Cursor = r.NextCursor; q.Page.Cursor == "" {
+			break
+		}
+	}
+	if len(seen) != n || parts != 3 {
+		t.Errorf("%d servers in %d parts; want %d in 3", len(seen), parts, n)
+	}
+}
+
+func TestAPlanThatIsStaleIsRefusedInTheLedger(t *testing.T) {
+	s, one := installed(t, "web")
+	two := s.image("web", "2.0.0", "release")
+	p := s.plan(&registryv1.PlanIntentRequest{Intent: upgrade("web", "2.0.0", &intentv1.Selector{All: true})}).Plans[0]
+	s.append(fact(ledger.Image, two, &imagev1.Disabled{Reason: "leaks"}))
+	r := s.outcome(s.publish("upgrade", p.Intent))
+	if r.Refusal.GetCode() != "PLAN_STALE" {
+		t.Errorf("%v; want PLAN_STALE", r)
+	}
+	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 1 {
+		t.Errorf("the instance has the facts %v; want one", have)
+	}
+}
+
+func TestAPlanForEveryAgentGoesOnBesideOneThatIsRefused(t *testing.T) {
+	s, _ := installed(t, "db", "web")
+	s.image("web", "2.0.0", "release")
+	s.append(fact(ledger.Image, s.instance("db").Wanted.Id, &imagev1.Disabled{Reason: "leaks"}))
+	q := &registryv1.PlanIntentRequest{
+		EveryAgent: true,
+		Intent:     &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}}},
+	}
+	r := s.plan(q)
+	if len(r.Plans) != 2 || r.Plans[0].Refusal.GetCode() != "NOT_ACTIVE" || r.Plans[1].Changed != 1 {
+		t.Errorf("%v; want db refused and web changed", r.Plans)
+	}
+	q.Exclude = []string{"db"}
+	if r := s.plan(q); len(r.Plans) != 1 || r.Plans[0].Agent != "web" {
+		t.Errorf("%v; want web alone", r.Plans)
+	}
+}
+
+func TestAnUndoIsAskedAsAnIntent(t *testing.T) {
+	s, _ := installed(t, "web")
+	s.image("web", "2.0.0", "release")
+	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: r.Id}}}
+	p := s.plan(&registryv1.PlanIntentRequest{Intent: undo})
+	if len(p.Targets) != 1 || p.Targets[0].To.GetVersion() != "1.0.0" || p.Plans[0].Agent != "web" {
+		t.Fatalf("%v; want one target that goes back to 1.0.0", p)
+	}
+	if back := s.accepted(topology.VerbUndo, p.Plans[0].Intent); back.Changed != 1 || s.instance("web").Wanted.Version != "1.0.0" {
+		t.Errorf("%v, wanted at %v", back, s.instance("web").Wanted)
+	}
+}
+
+func TestAnImageThatIsActivatedAndPromotedChangesNoServer(t *testing.T) {
+	s, one := installed(t, "web")
+	before := proto.CloneOf(s.instance("web"))
+	for n := range 3 {
+		s.image("web", fmt.Sprintf("2.%d.0", n), "release")
+	}
+	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 1 {
+		t.Errorf("the instance has the facts %v; want the one that installed it", have)
+	}
+	if after := s.instance("web"); !proto.Equal(before, after) {
+		t.Errorf("it became %v", after)
+	}
+}
+
+// last returns the sequence of the last fact in the ledger.
+func (s *site) last() uint64 {
+	s.t.Helper()
+	end, err := s.r.Conn.Stream(s.t.Context(), topology.Ledger)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return end.LastSequence
+}
