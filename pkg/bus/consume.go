@@ -19,11 +19,13 @@ import (
 const (
 	// workers handle messages side by side; messages on one subject go to the same one.
 	workers = 64
-	// queuedPerWorker bounds what waits for one of them.
-	queuedPerWorker = 64
-	// handleWithin bounds one run of a handler; it is below topology.AckWait, so that a
-	// message is not delivered again while it is handled.
+	// queuedPerWorker bounds what waits for one of them. It is what the bus delivers at most
+	// before messages are settled, so that none waits unseen in the client's own queue.
+	queuedPerWorker = topology.MaxAckPending
+	// handleWithin bounds one run of a handler.
 	handleWithin = 25 * time.Second
+	// settleWithin bounds how long a bus that is away is waited for to settle a message.
+	settleWithin = 30 * time.Second
 	// drainWithin bounds how long stopping waits for messages that are on their way.
 	drainWithin = time.Second
 )
@@ -35,16 +37,17 @@ type Handler func(ctx context.Context, m Message) error
 // Consume hands the messages of a durable consumer to handle until ctx is done. When
 // the bus goes away it waits for it.
 func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handler) error {
-	lanes := make([]chan jetstream.Msg, workers)
+	lanes, h := make([]chan jetstream.Msg, workers), newHeld()
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range lanes {
 		lanes[i] = make(chan jetstream.Msg, queuedPerWorker)
-		g.Go(func() error { return c.work(ctx, from, lanes[i], handle) })
+		g.Go(func() error { return c.work(ctx, from, lanes[i], h, handle) })
 	}
+	g.Go(func() error { h.keep(ctx); return nil })
 	g.Go(func() error {
 		for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
 			started := time.Now()
-			err := c.pull(ctx, from, lanes)
+			err := c.pull(ctx, from, lanes, h)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -64,7 +67,7 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 }
 
 // pull fetches messages and puts each into its subject's lane, until something breaks.
-func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan jetstream.Msg) error {
+func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan jetstream.Msg, h *held) error {
 	bind, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	consumer, err := c.js.Consumer(bind, from.Stream, from.Durable)
@@ -92,6 +95,9 @@ func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan je
 		if err != nil {
 			return err
 		}
+		if !h.take(m) {
+			continue
+		}
 		select {
 		case lanes[lane(m.Subject())] <- m:
 		case <-ctx.Done():
@@ -104,7 +110,7 @@ var seed = maphash.MakeSeed()
 
 func lane(subject string) int { return int(maphash.String(seed, subject) % workers) }
 
-func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetstream.Msg, handle Handler) error {
+func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetstream.Msg, h *held, handle Handler) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -122,6 +128,7 @@ func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetst
 				giveBack(in)
 				return nil
 			}
+			h.release(m) // before it is settled: one that is put back may come again at once
 			c.settle(ctx, from, m, msg, err)
 		}
 	}
@@ -177,9 +184,9 @@ func (c *Conn) settle(ctx context.Context, from topology.Consumer, m jetstream.M
 
 // tell tells the bus what became of a message. While the bus is away it waits, as long as
 // that helps: a handler fails most often because the bus went away, and a message that could
-// not be put back would stand for topology.AckWait.
+// not be put back would wait for topology.AckWait.
 func (c *Conn) tell(ctx context.Context, send func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, topology.AckWait)
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	for {
 		err := send()

@@ -26,7 +26,9 @@
 //  4. Replay gives every message exactly once and in order within one call; a gap ends
 //     the call with an error instead of being passed over.
 //  5. A handler given to Consume sees each message at least once. Messages on one
-//     subject are handled one after another. The handler's error alone decides what
+//     subject are handled one after another, and are not delivered again while they are
+//     handled or wait for it; what a killed process held is delivered again after
+//     topology.AckWait. The handler's error alone decides what
 //     becomes of the message, in settle: nil is done, Invalid is quarantined at once,
 //     Unavailable and Conflict are tried again for ever, and anything else is tried
 //     again later and quarantined after topology.MaxDeliver tries.

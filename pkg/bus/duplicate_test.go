@@ -73,7 +73,8 @@ func TestAUnitThatIsStoredInPartIsAConflict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if last, err := w.Append(t.Context(), ledger.Free(one), ledger.Free(two), ledger.Free(three)); !fault.Is(err, fault.Conflict) {
+	last, err := w.Append(t.Context(), ledger.Free(one), ledger.Free(two), ledger.Free(three))
+	if !fault.Is(err, fault.Conflict) {
 		t.Errorf("answered %d, %v; want a conflict", last, err)
 	}
 	if end, _ := c.Stream(t.Context(), topology.Ledger); end.LastSequence != 2 {

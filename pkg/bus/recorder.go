@@ -82,7 +82,8 @@ func (l ledgerStream) find(ctx context.Context, m *nats.Msg) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case !ack.Duplicate:
-		return 0, fault.New(fault.Internal, "the bus stored a question for message %s at %d", m.Header.Get(nats.MsgIdHdr), ack.Sequence)
+		id := m.Header.Get(nats.MsgIdHdr)
+		return 0, fault.New(fault.Internal, "the bus stored a question for message %s at %d", id, ack.Sequence)
 	}
 	return ack.Sequence, nil
 }

@@ -39,7 +39,8 @@ func StartCluster(t testing.TB) *Cluster {
 	}
 	for i, port := range ports {
 		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf("bustest-%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+			ServerName: fmt.Sprintf("bustest-%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT,
+			JetStream: true, StoreDir: t.TempDir(),
 			Cluster: server.ClusterOpts{Name: "bustest", Host: "127.0.0.1", Port: port},
 			Routes:  routes, NoSigs: true, NoLog: true, SyncInterval: time.Minute,
 		})

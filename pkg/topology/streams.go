@@ -144,8 +144,14 @@ var (
 	DispatcherTasks = Consumer{Reports, "task-dispatcher", "garrison.report.*.*." + ReportTask}
 	AllConsumers    = []Consumer{RegistryIntents, RegistryAgents, RegistrySysinfo, RegistryReceipt, DispatcherTasks}
 	MaxDeliver      = 20
-	AckWait         = 30 * time.Second
-	MaxAckPending   = 1000
+)
+
+const (
+	// AckWait is how long after a process was killed the messages that it held are delivered
+	// again. A process that lives says that they are in progress; see package bus.
+	AckWait = 5 * time.Second
+	// MaxAckPending is how many messages a consumer delivers before they are settled.
+	MaxAckPending = 1000
 )
 
 // Config gives the consumer as JetStream wants it.

@@ -53,6 +53,8 @@ func page() string {
 	for _, c := range topology.AllConsumers {
 		fmt.Fprintf(&b, "  %-10s %-18s %s\n", c.Stream, c.Durable, c.Filter)
 	}
+	fmt.Fprintf(&b, "  at most %d messages of each are delivered and not settled; delivered again after %v without a word\n",
+		topology.MaxAckPending, topology.AckWait)
 	b.WriteString("\nFACTS: garrison.ledger.NOUN.KEY.FACT\n")
 	facts := map[ledger.Noun][]string{}
 	var nouns []ledger.Noun

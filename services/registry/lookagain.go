@@ -16,6 +16,9 @@ import (
 // lookEvery is how often it is asked whose last report is to be looked at again.
 const lookEvery = time.Second
 
+// lookWithin bounds one look.
+const lookWithin = 30 * time.Second
+
 // lookAgain looks at the last report of each server whose list changed, once it may change
 // again. What was said in between was acknowledged, so that a server whose agents come and
 // go holds no place among the reports of the others. Every replica looks after every
@@ -82,7 +85,7 @@ func (r *Registry) toLookAt() (due []topology.ServerAddress) {
 // lookAt records what a server said last, when that differs. What cannot be done now is
 // tried again; a report that is forged is for whoever consumes it to keep as such.
 func (r *Registry) lookAt(ctx context.Context, at topology.ServerAddress) {
-	once, cancel := context.WithTimeout(ctx, topology.AckWait)
+	once, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	last, err := r.Conn.DirectGet(once, topology.Reports, topology.ReportSubject(at, topology.ReportAgents))
 	if err == nil {
