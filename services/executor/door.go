@@ -2,8 +2,10 @@ package executor
 
 import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
+	"github.com/garrison-fleet/garrison/services/executor/internal/fate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
 )
@@ -12,6 +14,7 @@ import (
 type door struct {
 	journal *journal.Journal
 	engine  *engine.Engine
+	stands  func() standing
 }
 
 // Offer hands a document to the engine.
@@ -37,11 +40,19 @@ func (d *door) Acknowledge(sequence uint64) error {
 // News is told when a report was added.
 func (d *door) News() <-chan struct{} { return d.journal.Outbox() }
 
-// Beat gives what a beat says.
-func (d *door) Beat() (generation uint64, outbox int, err error) {
-	err = d.journal.Read(func(tx *journal.Tx) error {
-		generation, outbox = tx.Applied(), tx.OutboxLength()
+// Beat returns what a beat says.
+func (d *door) Beat() (p link.Pulse, err error) {
+	is := d.stands().verdict
+	p.State, p.Code, p.Reason = beatStates[is.Fate], is.Code, is.Why()
+	return p, d.journal.Read(func(tx *journal.Tx) error {
+		p.Place, p.Outbox = tx.Place(), tx.OutboxLength()
 		return nil
 	})
-	return generation, outbox, err
+}
+
+var beatStates = map[fate.Fate]serverv1.ExecutorState{
+	fate.Work:       serverv1.ExecutorState_EXECUTOR_STATE_RUNNING,
+	fate.Quarantine: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED,
+	fate.Rest:       serverv1.ExecutorState_EXECUTOR_STATE_RESTING,
+	fate.Uninstall:  serverv1.ExecutorState_EXECUTOR_STATE_UNINSTALLING,
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -64,6 +65,7 @@ type Executor struct {
 	manager *manager // nil when none wants to hear of this process
 	self    *self    // nil when it cannot replace itself
 	jury    *jury    // nil when it is not on trial
+	session string   // of this start, in beats
 }
 
 // New gives an executor; Run opens what it needs.
@@ -86,7 +88,7 @@ func New(cfg Config) *Executor {
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) {}
 	}
-	return &Executor{cfg: cfg, manager: managerOf(cfg)}
+	return &Executor{cfg: cfg, manager: managerOf(cfg), session: ident.New()}
 }
 
 // Run works until ctx is done, which is no error, or it has removed itself, which is none
@@ -195,12 +197,14 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 		return err
 	}
 	defer done()
-	d, g := &door{journal: j}, x.newJudge(who, conn.Access, log)
+	g := x.newJudge(who, conn.Access, log)
+	d := &door{journal: j, stands: g.look}
 	l := link.New(link.Config{
-		Conn: conn, Address: who.Address(), BootID: sysinfo.BootID(), Version: version.Version, Root: x.root,
-		Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Read: g.heard, Log: log,
+		Conn: conn, Address: who.Address(), BootID: sysinfo.BootID(), SessionID: x.session, Hostname: sysinfo.Hostname(),
+		Version: version.Version, Root: x.root, Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Read: g.heard, Log: log,
 	})
 	c.Fetcher, c.Progress, c.Believe, c.Left = l, l.Progress, g.believe, g.left
+	c.NotTaken, c.ReadAgain = g.notTaken, l.ReadAgain
 	e := engine.New(c)
 	d.engine = e
 	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor runs")

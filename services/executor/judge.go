@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/fate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 )
 
 // errUninstall ends a run whose executor is to remove itself. Only the judge returns it.
@@ -107,6 +108,16 @@ func (g *judge) heard(err error) {
 	}
 	g.wake()
 }
+
+// notTaken hears why documents are not taken, or that they are.
+func (g *judge) notTaken(v lineage.Verdict) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.facts.History = histories[v]
+	g.wake()
+}
+
+var histories = map[lineage.Verdict]fate.History{lineage.Behind: fate.HistoryLost, lineage.Unproven: fate.HistoryUnproven}
 
 func (g *judge) wake() {
 	select {

@@ -24,6 +24,7 @@ const sweepEvery = time.Second
 // watchPresence turns beats and silence into facts. Every replica hears all beats and
 // may write; the guards let one of them win.
 func (r *Registry) watchPresence(ctx context.Context) error {
+	r.listening = r.Now()
 	stop, err := r.Conn.Subscribe("garrison.beat.*.*", r.hear)
 	if err != nil {
 		return err
@@ -63,8 +64,8 @@ func (r *Registry) spareUntil() time.Time {
 	return now.Add(server.Silence(r.BeatInterval) + min(topology.ServerBackoff, away))
 }
 
-// hear notes a beat. One of a server that is not under management is nobody's, so what
-// is noted stays bounded by the fleet.
+// hear notes a beat. One of a server that is not under management is kept apart, in a table with a bound of its own, so
+// what is noted stays bounded by the fleet.
 func (r *Registry) hear(m bus.Message) {
 	from, err := topology.ParseServerSubject("beat", m.Subject)
 	if err != nil {
@@ -75,14 +76,19 @@ func (r *Registry) hear(m bus.Message) {
 		r.Log.Debug().Str(logs.Subject, m.Subject).Msg("beat that cannot be believed")
 		return
 	}
-	heard := server.Heard{At: r.Now(), BootID: beat.BootId}
+	heard := heardOf(beat, r.Now())
+	r.heardMu.Lock()
+	heard.Sessions = r.heard[from.Server].Sessions.Hear(server.SightingOf(beat), heard.At, server.Lately(r.BeatInterval))
+	_, settled := r.settled[from.Server]
+	r.heardMu.Unlock()
 	var managed, news bool
 	r.follower.Read(func() {
 		s, _ := r.view.Server(from.Server)
 		managed = server.Managed(s) && s.Cell == from.Cell
-		news = managed && server.Judge(s, heard, r.watch(heard.At, heard.At)) != nil
+		news = managed && (r.factFor(s, heard, r.watch(heard.At, heard.At)) != nil || !settled && r.doubtful(s, heard))
 	})
 	if !managed {
+		r.noteUnknown(from, beat, heard.At)
 		return
 	}
 	r.heardMu.Lock()
@@ -93,25 +99,51 @@ func (r *Registry) hear(m bus.Message) {
 	}
 }
 
+// heardOf returns what a beat says.
+func heardOf(b *reportv1.Beat, now time.Time) server.Heard {
+	return server.Heard{
+		At: now, BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason,
+		Place: &serverv1.DocumentPlace{Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark},
+	}
+}
+
+// factFor returns the first fact that a server's beats, or their absence, lead to now, or nil.
+func (r *Registry) factFor(s *serverv1.Server, heard server.Heard, w server.Watch) proto.Message {
+	if body := server.Judge(s, heard, w); body != nil {
+		return body
+	}
+	if body := server.Duplicate(s, heard, w.Now, r.listening, server.Lately(w.Beat)); body != nil {
+		return body
+	}
+	if body := server.Condition(s, heard, w.Now); body != nil {
+		return body
+	}
+	return nil
+}
+
 func (r *Registry) watch(now, grace time.Time) server.Watch {
 	return server.Watch{Now: now, Beat: r.BeatInterval, Grace: grace}
 }
 
-// change is a change of a server's presence that is to be recorded.
+// change is a change of what is known of a server that is to be recorded.
 type change struct {
 	draft ledger.Draft
 	name  string
 }
 
-// sweep records every change of presence that is due now.
+// sweep records every change that is due now.
 func (r *Registry) sweep(ctx context.Context, grace time.Time) {
 	var changes []change
+	var doubts []string
 	w := r.watch(r.Now(), grace)
 	r.heardMu.Lock()
 	r.follower.Read(func() {
 		for s := range r.view.AllServers() {
-			if body := server.Judge(s, r.heard[s.Id], w); body != nil {
-				changes = append(changes, r.draftPresence(s, body))
+			heard := r.heard[s.Id]
+			if body := r.factFor(s, heard, w); body != nil {
+				changes = append(changes, r.draftChange(s, body))
+			} else if r.doubtful(s, heard) {
+				doubts = append(doubts, s.Id)
 			}
 		}
 		for id := range r.heard {
@@ -122,25 +154,27 @@ func (r *Registry) sweep(ctx context.Context, grace time.Time) {
 		r.forgetReports()
 	})
 	r.heardMu.Unlock()
-	r.sideBySide(len(changes), func(n int) { r.recordPresence(ctx, changes[n]) })
+	r.forgetUnknown(w.Now)
+	r.sideBySide(len(changes), func(n int) { r.recordChange(ctx, changes[n]) })
+	r.settleDoubts(ctx, doubts)
 }
 
-func (r *Registry) draftPresence(s *serverv1.Server, body proto.Message) change {
+func (r *Registry) draftChange(s *serverv1.Server, body proto.Message) change {
 	f := r.noticed(ledger.Server, s.Id, body, ledger.CausedByClock)
 	return change{draft: r.guarded(f), name: s.Name}
 }
 
-// recordPresence records one change. A Conflict means that another replica did, or that
+// recordChange records one change. A Conflict means that another replica did, or that
 // the server changed; the next sweep sees which.
-func (r *Registry) recordPresence(ctx context.Context, c change) {
+func (r *Registry) recordChange(ctx context.Context, c change) {
 	last, err := r.writer.Append(ctx, c.draft)
 	if err == nil {
 		err = r.follower.Wait(ctx, last)
 	}
 	switch {
 	case err == nil:
-		r.Log.Info().Str(logs.Server, c.draft.Key).Str("name", c.name).Str("presence", c.draft.Name()).Msg("presence changed")
+		r.Log.Info().Str(logs.Server, c.draft.Key).Str("name", c.name).Str("change", c.draft.Name()).Msg("server changed")
 	case ctx.Err() == nil && !fault.Is(err, fault.Conflict):
-		r.Log.Warn().Err(err).Str(logs.Server, c.draft.Key).Msg("presence not recorded")
+		r.Log.Warn().Err(err).Str(logs.Server, c.draft.Key).Str("change", c.draft.Name()).Msg("change of a server not recorded")
 	}
 }

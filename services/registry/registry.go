@@ -60,6 +60,12 @@ type Registry struct {
 
 	heardMu sync.Mutex
 	heard   map[string]server.Heard // the last beat of each managed server, by id
+	settled map[string]time.Time    // when the ledger was last asked about a server's history, by id
+
+	listening time.Time // since when beats are heard; set before they are
+
+	unknownMu sync.Mutex
+	unknown   unknowns // who beats and is not under management
 
 	reportsMu sync.Mutex
 	reports   map[series]place // the last report that was handled
@@ -88,7 +94,7 @@ func New(c Config) (*Registry, error) {
 	r := &Registry{
 		Config: c, view: view.New(), writer: c.Conn.NewWriter(),
 		due: make(chan struct{}, 1), stir: make(chan struct{}, 1),
-		heard: map[string]server.Heard{}, reports: map[series]place{}, again: map[string]struct{}{},
+		heard: map[string]server.Heard{}, settled: map[string]time.Time{}, reports: map[series]place{}, again: map[string]struct{}{},
 	}
 	r.follower = fold.New(c.Conn, r.view, fold.Options{
 		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log, OnFacts: r.onFacts,

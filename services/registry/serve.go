@@ -32,6 +32,8 @@ func (r *Registry) serve(ctx context.Context) error {
 		handle(s, "ListServers", r.listServers), handle(s, "GetServer", r.getServer),
 		handle(s, "InviteServer", r.inviteServer), handle(s, "ChangeServer", r.changeServer),
 		handle(s, "ForgetServer", r.forgetServer), handle(s, "RecordCleanUp", r.recordCleanUp),
+		handle(s, "ListUnknownServers", r.listUnknownServers), handle(s, "GetRestoreStatus", r.getRestoreStatus),
+		handle(s, "AcceptRestore", r.acceptRestore),
 		handle(s, "ListInstances", r.listInstances), handle(s, "GetIntent", r.getIntent),
 		handle(s, "PlanIntent", r.planIntent),
 		handle(s, "ListAgents", r.listAgents), handle(s, "CreateAgent", r.createAgent),

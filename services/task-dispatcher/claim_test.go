@@ -238,7 +238,7 @@ func TestARemovalThatDidNotWorkIsTriedAgainWhenItsServerComesBack(t *testing.T) 
 			w.say(ledger.Server, s, &serverv1.Offline{})
 			w.say(ledger.Server, s, &serverv1.Online{BootId: "c"})
 			second := w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_ASSIGNED)
-			if second.Id != task.InstanceID(instanceID(s, "shipper"), 2, 2) || second.Attempt != 2 || second.Verb != taskv1.Verb_VERB_REMOVE {
+			if second.Id != task.InstanceID(instanceID(s, "shipper"), 2, 2, 1) || second.Attempt != 2 || second.Verb != taskv1.Verb_VERB_REMOVE {
 				t.Errorf("the second attempt is %v", second)
 			}
 			bustest.Eventually(t, "the removal names the new task", func() bool {

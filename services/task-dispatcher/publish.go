@@ -128,19 +128,19 @@ func (d *Dispatcher) project(server string) (doc *desiredv1.Document, data []byt
 		if !ok {
 			return
 		}
-		doc = &desiredv1.Document{ServerId: shared.ServerId, Cell: shared.Cell, Generation: shared.Generation}
+		doc = &desiredv1.Document{ServerId: shared.ServerId, Cell: shared.Cell, Epoch: shared.Epoch, Generation: shared.Generation}
 		data, err = document.Encode(shared)
 	})
 	return doc, data, err
 }
 
-// write stores a document unless the same or a newer one is there. Of doc only server, cell and generation are set.
+// write stores a document unless the same or a newer one is there. Of doc only server, cell, epoch and generation are set.
 func (d *Dispatcher) write(ctx context.Context, known *places, doc *desiredv1.Document, data []byte) error {
 	subject := topology.DesiredSubject(topology.ServerAddress{Cell: doc.Cell, Server: doc.ServerId})
 	at, ok := known.get(doc.ServerId)
 	for range publishTries {
 		if !ok {
-			stays, there, err := d.compare(ctx, subject, doc.Generation, data)
+			stays, there, err := d.compare(ctx, subject, doc, data)
 			if err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (d *Dispatcher) write(ctx context.Context, known *places, doc *desiredv1.Do
 }
 
 // compare looks at the document that is there: whether it stays, and its place.
-func (d *Dispatcher) compare(ctx context.Context, subject string, generation uint64, data []byte) (stays bool, at uint64, err error) {
+func (d *Dispatcher) compare(ctx context.Context, subject string, doc *desiredv1.Document, data []byte) (stays bool, at uint64, err error) {
 	m, err := d.Conn.DirectGet(ctx, topology.Desired, subject)
 	if fault.Is(err, fault.NotFound) {
 		return false, 0, nil
@@ -178,5 +178,15 @@ func (d *Dispatcher) compare(ctx context.Context, subject string, generation uin
 	if err := proto.Unmarshal(m.Data, &there); err != nil {
 		return false, m.Sequence, nil // not a document: it is replaced
 	}
-	return there.Generation > generation, m.Sequence, nil
+	return document.Newer(&there, doc) && !d.ahead(doc.ServerId), m.Sequence, nil
+}
+
+// ahead reports whether a server is ahead of the ledger. What is newer in the place of its document is then of the time
+// that the ledger lost; another dispatcher that knows more writes again what it knows.
+func (d *Dispatcher) ahead(server string) (is bool) {
+	d.fold.Read(func() {
+		s, _ := d.view.Server(server)
+		is = s.GetAhead()
+	})
+	return is
 }

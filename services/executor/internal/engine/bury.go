@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
 )
 
@@ -33,7 +34,7 @@ func (e *Engine) hearDeath(d *desiredv1.Document) {
 	}
 	older := true // also when that cannot be read: whoever takes the document finds out
 	_ = e.cfg.Journal.Read(func(tx *journal.Tx) error {
-		older = d.GetGeneration() < tx.Applied()
+		older = lineage.Codes[lineage.Judge(tx.Place(), d)] != ""
 		return nil
 	})
 	if !older && e.cfg.Believe(d) {

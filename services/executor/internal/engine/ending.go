@@ -106,7 +106,7 @@ func (e *Engine) endAll(changes []*change) error {
 		return err
 	}
 	say := func(tx *journal.Tx) error {
-		err := tx.Say(e.agentsReport(found, tx.Applied(), ""))
+		err := tx.Say(e.agentsReport(found, tx.Place(), ""))
 		for _, c := range changes {
 			err = errors.Join(err, c.sayEnd(tx))
 		}

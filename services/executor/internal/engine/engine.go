@@ -9,18 +9,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
-
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sockets"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
@@ -55,6 +54,8 @@ type Config struct {
 	Trial      bool                           // this executor is on trial: it keeps agents running and changes nothing else
 	Trust      func(*imagev1.Manifest) error  // refuses an image that nobody vouches for; nil trusts all
 	Believe    func(*desiredv1.Document) bool // says whether a document that is not older may be followed; nil means yes
+	NotTaken   func(lineage.Verdict)          // told why documents are not taken, and with Same that they are; may be nil
+	ReadAgain  func()                         // has the document read again; may be nil
 	Left       func(instances, changes int)   // told what is left of the agents while the server is dead; may be nil
 	Log        zerolog.Logger
 	FailPoint  func(point string) // for tests: told between the steps of a change
@@ -99,6 +100,8 @@ type Engine struct {
 	checking bool // the agents' health
 	reading  bool // what the machine is
 	tried    map[string]time.Time
+	patience lineage.Patience
+	shown    lineage.Verdict // why documents are not taken, as it was told
 
 	sysinfo   *serverv1.Sysinfo // what was last said that the machine is
 	changedAt time.Time         // when it last changed by itself
@@ -121,6 +124,12 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.Believe == nil {
 		cfg.Believe = func(*desiredv1.Document) bool { return true }
+	}
+	if cfg.NotTaken == nil {
+		cfg.NotTaken = func(lineage.Verdict) {}
+	}
+	if cfg.ReadAgain == nil {
+		cfg.ReadAgain = func() {}
 	}
 	if cfg.Left == nil {
 		cfg.Left = func(int, int) {}
@@ -164,7 +173,7 @@ func (e *Engine) Offer(d *desiredv1.Document) {
 		}
 		select {
 		case waiting := <-e.offers:
-			if waiting.GetGeneration() > d.GetGeneration() {
+			if newer(waiting, d) {
 				d = waiting
 			}
 		default:
@@ -253,36 +262,6 @@ func (e *Engine) loop(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// take makes a document the one to converge to, unless it is older than one taken
-// before, or not to be believed.
-func (e *Engine) take(ctx context.Context, d *desiredv1.Document) error {
-	if e.cfg.Trial {
-		return nil // whoever runs after the trial takes it
-	}
-	passed := false
-	err := e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		passed = d.GetGeneration() < tx.Applied() || !e.cfg.Believe(d)
-		if passed || d.GetGeneration() == tx.Applied() {
-			return nil
-		}
-		return tx.SetApplied(d.GetGeneration())
-	})
-	if err != nil || passed {
-		return err
-	}
-	if !proto.Equal(d, e.document) {
-		e.cfg.Log.Info().Uint64("generation", d.GetGeneration()).Int("count", len(d.GetEntries())).Msg("document taken")
-	}
-	e.document = d
-	if err := e.sweepUnasked(); err != nil {
-		e.cfg.Log.Warn().Err(err).Msg("images not swept")
-	}
-	if err := errors.Join(e.refuseRequests(), e.repeatEnds()); err != nil {
-		return err
-	}
-	return e.converge(ctx)
 }
 
 // converge begins the changes that may begin now.

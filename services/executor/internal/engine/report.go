@@ -13,6 +13,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 )
 
 // report gives a report without a body; the journal gives it its sequence.
@@ -26,10 +27,11 @@ func (e *Engine) taskReport(id string, s taskv1.State, o *taskv1.Outcome) *repor
 	return r
 }
 
-func (e *Engine) agentsReport(found *reportv1.AgentsReport, generation uint64, taskID string) *reportv1.Report {
+func (e *Engine) agentsReport(found *reportv1.AgentsReport, at lineage.Place, taskID string) *reportv1.Report {
 	r := e.report()
 	r.Body = &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{
-		Agents: found.GetAgents(), More: found.GetMore(), DocumentGeneration: generation, TaskId: taskID,
+		Agents: found.GetAgents(), More: found.GetMore(), TaskId: taskID,
+		DocumentEpoch: max(at.Epoch, 1), DocumentGeneration: at.Generation,
 	}}
 	return r
 }
@@ -50,7 +52,7 @@ func (e *Engine) sayAgents(taskID string, always bool) error {
 		return nil
 	}
 	return e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		return tx.Say(e.agentsReport(found, tx.Applied(), taskID))
+		return tx.Say(e.agentsReport(found, tx.Place(), taskID))
 	})
 }
 

@@ -73,6 +73,24 @@ var logins = [...]string{"pending", "in", "away", "starting", "not provisioned",
 // String gives the login in words.
 func (l Login) String() string { return logins[l] }
 
+// History is what is known about the newest document and the one that was applied last.
+type History uint8
+
+// The histories.
+const (
+	HistoryFits     History = iota // the newest one continues it, or none was read
+	HistoryLost                    // the ledger of the newest one does not hold the one that was applied last
+	HistoryUnproven                // whether it does is not known yet
+)
+
+var histories = [...]string{"fits", "lost", "unproven"}
+
+// String returns the history in a word.
+func (h History) String() string { return histories[h] }
+
+// historyCodes says for which histories the executor takes no document, and under which code.
+var historyCodes = map[History]string{HistoryLost: "LEDGER_BEHIND", HistoryUnproven: "PLACE_UNPROVEN"}
+
 // loginCodes says for which logins the executor goes into quarantine, and under which
 // code. The others are ordinary: the bus is away now and then.
 var loginCodes = map[Login]string{
@@ -93,6 +111,7 @@ type Facts struct {
 	Ownership serverv1.Ownership // as told at the join; unspecified with an older identity
 	Life      serverv1.Life      // as the newest document says; unspecified before there was one
 	Proof     Proof              // what its tombstone is worth
+	History   History            // whether the newest document continues what was applied
 	Login     Login              // the last try's end
 	Reachable bool               // there is a connection now
 	Instances bool               // agents are left in the inventory
@@ -117,6 +136,8 @@ func Decide(f Facts) Verdict {
 		return Verdict{Quarantine, disbelieved[f.Proof]}
 	case loginCodes[f.Login] != "":
 		return Verdict{Quarantine, loginCodes[f.Login]}
+	case historyCodes[f.History] != "":
+		return Verdict{Quarantine, historyCodes[f.History]}
 	case !dead:
 		return Verdict{Work, awayCodes[f.Login]}
 	case f.Instances || f.Duties:

@@ -16,10 +16,12 @@ func every(f func(Facts)) (n int) {
 		for life := range int32(len(serverv1.Life_name) + 1) { // and one that only a newer version knows
 			for proof := range Proof(len(proofs)) {
 				for login := range Login(len(logins)) {
-					for bits := range 16 {
+					for rest := range 16 * len(histories) {
+						bits := rest % 16
 						f(Facts{
 							Ownership: serverv1.Ownership(ownership), Life: serverv1.Life(life), Proof: proof, Login: login,
 							Identity: bits&1 != 0, Reachable: bits&2 != 0, Instances: bits&4 != 0, Duties: bits&8 != 0,
+							History: History(rest / 16),
 						})
 						n++
 					}
@@ -45,8 +47,8 @@ func TestOfAllCombinationsOneUninstalls(t *testing.T) {
 			t.Errorf("it uninstalls with %+v", f)
 		}
 	})
-	if found != 1 || n != 3*6*6*11*16 {
-		t.Errorf("%d of %d combinations uninstall; want one of 19,008", found, n)
+	if found != 1 || n != 3*6*6*11*3*16 {
+		t.Errorf("%d of %d combinations uninstall; want one of 57,024", found, n)
 	}
 }
 
@@ -76,6 +78,8 @@ func TestWhatHoldsForEveryCombination(t *testing.T) {
 		switch {
 		case !f.Identity && v.Fate != Quarantine:
 			t.Errorf("without an identity: %v with %+v", v, f)
+		case historyCodes[f.History] != "" && v.Fate != Quarantine:
+			t.Errorf("a document that is not taken: %v with %+v", v, f)
 		case loginCodes[f.Login] != "" && v.Fate != Quarantine:
 			t.Errorf("not let in: %v with %+v", v, f)
 		case !dead && (v.Fate == Rest || v.Fate == Uninstall):

@@ -7,6 +7,8 @@ var reasons = map[string]string{
 	"OTHER_TOMBSTONE":     "the document says that the server is dead, with the tombstone of another server; it is not followed",
 	"NO_TOMBSTONE":        "the document says that the server is dead, without the tombstone that the registry signs for it; it is not followed",
 	"EXECUTOR_TOO_OLD":    "the document says something of this server's life that this version does not know; it is not followed",
+	"LEDGER_BEHIND":       "the ledger lost documents that this server applied, as by the restore of a backup; an older one is not followed",
+	"PLACE_UNPROVEN":      "it is not known yet whether the ledger holds the document that was applied last; the newer one waits for that",
 	"LOGIN_DENIED":        "the bus does not take this server's credentials, and does not say why",
 	"LOGIN_EXPIRED":       "this server's credentials, or its account's, are too old",
 	"LOGIN_REVOKED":       "the bus says that this server's credentials are revoked",

@@ -32,6 +32,9 @@ func table() string {
 	for l := LoginDenied; l <= LoginOther; l++ {
 		add(row{login: l.String()}, func(f *Facts) { f.Login = l })
 	}
+	for h := HistoryLost; h <= HistoryUnproven; h++ {
+		add(row{life: "history " + h.String()}, func(f *Facts) { f.History = h })
+	}
 	for l := LoginPending; l <= LoginNotProvisioned; l++ {
 		add(row{life: "not dead", login: l.String()}, func(f *Facts) { f.Life, f.Login = serverv1.Life_LIFE_ALIVE, l })
 	}
@@ -102,6 +105,9 @@ func neighbours(f Facts) (out []Facts) {
 	}
 	for l := range Login(len(logins)) {
 		with(func(g *Facts) { g.Login = l })
+	}
+	for h := range History(len(histories)) {
+		with(func(g *Facts) { g.History = h })
 	}
 	for p := range Proof(len(proofs)) {
 		with(func(g *Facts) { g.Proof = p })

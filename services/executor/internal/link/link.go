@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -21,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 )
 
 // Report is a report that waits to be acknowledged.
@@ -36,7 +39,16 @@ type Door interface {
 	Waiting(n int) ([]Report, error) // the oldest reports that were not acknowledged
 	Acknowledge(sequence uint64) error
 	News() <-chan struct{} // told when there is something new among the reports
-	Beat() (generation uint64, outbox int, err error)
+	Beat() (Pulse, error)
+}
+
+// Pulse is what a beat says of the executor.
+type Pulse struct {
+	Place  lineage.Place // of the last document that was taken
+	Outbox int
+	State  serverv1.ExecutorState
+	Code   string // why it is in that state
+	Reason string
 }
 
 // Config is what a link needs; all of it but Read must be set.
@@ -44,6 +56,8 @@ type Config struct {
 	Conn         *bus.Conn
 	Address      topology.ServerAddress
 	BootID       string
+	SessionID    string // of this start of the executor
+	Hostname     string
 	Version      string
 	Root         layout.Root
 	Door         Door
@@ -84,6 +98,9 @@ func (l *Link) Run(ctx context.Context) error {
 }
 
 func (l *Link) wake() { tell(l.ring) }
+
+// ReadAgain has the document read soon, as a bell does.
+func (l *Link) ReadAgain() { l.wake() }
 
 // wasAway says that a bell may have been missed, and a report forgotten, however short the
 // bus was away.
@@ -262,17 +279,22 @@ func (l *Link) beat(ctx context.Context) error {
 	}
 }
 
+// reasonBytes is how much of a reason a beat carries.
+const reasonBytes = 256
+
 func (l *Link) beatOnce() error {
 	if !l.cfg.Conn.Connected() {
 		return nil
 	}
-	generation, outbox, err := l.cfg.Door.Beat()
+	p, err := l.cfg.Door.Beat()
 	if err != nil {
 		return err
 	}
 	data, err := proto.Marshal(&reportv1.Beat{
-		ServerId: l.cfg.Address.Server, BootId: l.cfg.BootID, DocumentGeneration: generation,
-		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(outbox),
+		ServerId: l.cfg.Address.Server, BootId: l.cfg.BootID, SessionId: l.cfg.SessionID, Hostname: l.cfg.Hostname,
+		DocumentEpoch: max(p.Place.Epoch, 1), DocumentGeneration: p.Place.Generation, DocumentMark: p.Place.Mark,
+		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(p.Outbox),
+		State: p.State, Code: p.Code, Reason: strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], ""),
 	})
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
 )
 
@@ -68,7 +69,7 @@ func (r *room) say(report link.Report) {
 
 func (r *room) News() <-chan struct{} { return r.news }
 
-func (r *room) Beat() (uint64, int, error) { return 7, 1, nil }
+func (r *room) Beat() (Pulse, error) { return Pulse{Place: lineage.Place{Generation: 7}, Outbox: 1}, nil }
 
 func (r *room) last() *desiredv1.Document {
 	r.mu.Lock()

@@ -135,3 +135,9 @@ func addresses() []string {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
+
+// Hostname returns the machine's host name, or "" when it has none.
+func Hostname() string {
+	name, _ := os.Hostname()
+	return name
+}

@@ -35,7 +35,7 @@ func record(s *serverv1.Server, f ledger.Fact) {
 		s.TokenSha256, s.TokenExpiresAt = b.TokenSha256, b.ExpiresAt
 	case *serverv1.Enrolled:
 		s.PublicKey, s.Sysinfo, s.EnrolledAt = b.PublicKey, b.Sysinfo, timestamppb.New(f.At)
-		s.Standing = serverv1.Standing_STANDING_ENROLLED
+		s.Standing, s.Epoch = serverv1.Standing_STANDING_ENROLLED, 1
 	case *serverv1.Changed:
 		s.Labels, s.Environment = b.Labels, b.Environment
 	case *serverv1.SysinfoSeen:
@@ -57,7 +57,9 @@ func record(s *serverv1.Server, f ledger.Fact) {
 	case *serverv1.CleanUpFailed:
 		s.CleanUp = &serverv1.CleanUp{At: b.EndedAt, Actor: f.Actor, Via: b.Via, Code: b.Code, Reason: b.Reason}
 	default:
-		recordPresence(s, f)
+		if !recordHistory(s, f) {
+			recordPresence(s, f)
+		}
 	}
 }
 
@@ -84,6 +86,7 @@ func bury(s *serverv1.Server, b *serverv1.Dead) {
 	s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED
 	s.TokenSha256, s.TokenExpiresAt, s.PublicKey = nil, nil, ""
 	s.Found, s.FoundMore, s.FoundAt = nil, 0, nil // nobody looks any more
+	s.Ahead, s.Confirmed, s.Condition, s.Duplicate = nil, nil, nil, nil
 	s.Tombstone = b.Tombstone
 	if b.IntentId != "" {
 		s.IntentId = b.IntentId

@@ -92,6 +92,9 @@ func unexplained(f *reportv1.Found, known map[string]string) *serverv1.FoundAgen
 	}
 }
 
+// Clip cuts a version or a name to what is kept of it.
+func Clip(s string) string { return clip(s, maxName) }
+
 // clip cuts a text, and never through a character.
 func clip(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
 

@@ -100,19 +100,19 @@ func TestPresenceIsJudgedByTheLastBeat(t *testing.T) {
 		grace int
 		want  proto.Message
 	}{
-		{"the first beat", server(serverv1.Life_LIFE_ALIVE, 0), Heard{start, "boot"}, 1, 0, on},
-		{"a beat of one that was offline", server(serverv1.Life_LIFE_ALIVE, offline), Heard{start, "boot"}, 1, 0, on},
-		{"one more beat", server(serverv1.Life_LIFE_ALIVE, online), Heard{start, "boot"}, 1, 0, nil},
-		{"a beat of a new boot", server(serverv1.Life_LIFE_ALIVE, online), Heard{start, "next"}, 1, 0, &serverv1.Online{BootId: "next"}},
-		{"silence just short of the limit", server(serverv1.Life_LIFE_ALIVE, online), Heard{start, "boot"}, 14, 0, nil},
-		{"silence at the limit", server(serverv1.Life_LIFE_ALIVE, online), Heard{start, "boot"}, 15, 0, off},
-		{"silence of one that is offline", server(serverv1.Life_LIFE_ALIVE, offline), Heard{start, "boot"}, 99, 0, nil},
+		{"the first beat", server(serverv1.Life_LIFE_ALIVE, 0), Heard{At: start, BootID: "boot"}, 1, 0, on},
+		{"a beat of one that was offline", server(serverv1.Life_LIFE_ALIVE, offline), Heard{At: start, BootID: "boot"}, 1, 0, on},
+		{"one more beat", server(serverv1.Life_LIFE_ALIVE, online), Heard{At: start, BootID: "boot"}, 1, 0, nil},
+		{"a beat of a new boot", server(serverv1.Life_LIFE_ALIVE, online), Heard{At: start, BootID: "next"}, 1, 0, &serverv1.Online{BootId: "next"}},
+		{"silence just short of the limit", server(serverv1.Life_LIFE_ALIVE, online), Heard{At: start, BootID: "boot"}, 14, 0, nil},
+		{"silence at the limit", server(serverv1.Life_LIFE_ALIVE, online), Heard{At: start, BootID: "boot"}, 15, 0, off},
+		{"silence of one that is offline", server(serverv1.Life_LIFE_ALIVE, offline), Heard{At: start, BootID: "boot"}, 99, 0, nil},
 		{"silence within the grace", server(serverv1.Life_LIFE_ALIVE, online), Heard{}, 10, 15, nil},
 		{"silence after the grace", server(serverv1.Life_LIFE_ALIVE, online), Heard{}, 15, 15, off},
 		{"one that was never heard", server(serverv1.Life_LIFE_ALIVE, 0), Heard{}, 99, 0, nil},
-		{"a beat of one that is dying", server(serverv1.Life_LIFE_DYING, 0), Heard{start, "boot"}, 1, 0, on},
-		{"a beat of one that is dead", server(serverv1.Life_LIFE_DEAD, 0), Heard{start, "boot"}, 1, 0, nil},
-		{"a beat of one that is only invited", server(serverv1.Life_LIFE_INVITED, 0), Heard{start, "boot"}, 1, 0, nil},
+		{"a beat of one that is dying", server(serverv1.Life_LIFE_DYING, 0), Heard{At: start, BootID: "boot"}, 1, 0, on},
+		{"a beat of one that is dead", server(serverv1.Life_LIFE_DEAD, 0), Heard{At: start, BootID: "boot"}, 1, 0, nil},
+		{"a beat of one that is only invited", server(serverv1.Life_LIFE_INVITED, 0), Heard{At: start, BootID: "boot"}, 1, 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			have := Judge(c.s, c.heard, Watch{Now: after(c.now), Beat: 5 * time.Second, Grace: after(c.grace)})

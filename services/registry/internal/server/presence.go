@@ -15,8 +15,13 @@ const missedBeats = 3
 
 // Heard is the last beat of a server that this process heard.
 type Heard struct {
-	At     time.Time
-	BootID string
+	At       time.Time
+	BootID   string
+	Place    *serverv1.DocumentPlace // the last document that it applied
+	State    serverv1.ExecutorState
+	Code     string // why it is in that state
+	Reason   string
+	Sessions Sessions // who beat as this server lately
 }
 
 // Silence is how long nothing may be heard of a server that is online.
@@ -30,14 +35,14 @@ type Watch struct {
 }
 
 // Judge gives the fact by which a server's presence changes, or nil. heard is zero when
-// this process never heard the server.
+// this process never heard the server. The boots of two machines with one identity are no reboots.
 func Judge(s *serverv1.Server, heard Heard, w Watch) proto.Message {
 	if !Managed(s) {
 		return nil
 	}
 	online := s.Presence == serverv1.Presence_PRESENCE_ONLINE
 	if !heard.At.IsZero() && w.Now.Sub(heard.At) < Silence(w.Beat) {
-		if !online || heard.BootID != "" && heard.BootID != s.BootId {
+		if !online || heard.BootID != "" && heard.BootID != s.BootId && s.Duplicate == nil && !heard.Sessions.Suspect() {
 			return &serverv1.Online{BootId: heard.BootID}
 		}
 		return nil

@@ -30,6 +30,7 @@ const (
 	groupLiving      = "living"
 	groupLeaked      = "leaked"
 	groupFound       = "found"
+	groupAhead       = "ahead"
 	groupLife        = "life:"
 	groupPresence    = "presence:"
 	groupName        = "name:"
@@ -56,6 +57,9 @@ func serverGroups(s *serverv1.Server) []string {
 	}
 	if len(s.Found) > 0 || s.FoundMore > 0 {
 		groups = append(groups, groupFound)
+	}
+	if s.Ahead != nil {
+		groups = append(groups, groupAhead)
 	}
 	if s.Life != serverv1.Life_LIFE_DEAD {
 		groups = append(groups, groupLiving)

@@ -25,6 +25,7 @@ type ServerFilter struct {
 	Presence    serverv1.Presence
 	Leaked      bool // dead ones that may have something left on them
 	Found       bool // ones with agents that no instance explains
+	Ahead       bool // ones that are ahead of the ledger
 }
 
 func (q ServerFilter) groups() []string {
@@ -37,6 +38,9 @@ func (q ServerFilter) groups() []string {
 	}
 	if q.Found {
 		groups = append(groups, groupFound)
+	}
+	if q.Ahead {
+		groups = append(groups, groupAhead)
 	}
 	if q.Environment != "" {
 		groups = append(groups, groupEnvironment+q.Environment)

@@ -13,6 +13,8 @@ type Server struct {
 	Life     serverv1.Life
 	Presence serverv1.Presence
 	Standing serverv1.Standing
+	Ahead    bool // it is ahead of the ledger
+	Twin     bool // two executors beat as it
 }
 
 // Task is what counts of a task that has not ended.
@@ -69,6 +71,10 @@ func byServer(s Server, t Task) string {
 		return "waits for the server, which is not enrolled"
 	case s.Standing != serverv1.Standing_STANDING_ENROLLED:
 		return "waits for the server, which is quarantined"
+	case s.Ahead:
+		return "waits for the server, which is ahead of the ledger, as after the restore of a backup; garrison restore status"
+	case s.Twin:
+		return "waits for the server, as which two machines beat; garrison explain DUPLICATE_IDENTITY"
 	case s.Presence != serverv1.Presence_PRESENCE_ONLINE:
 		return "waits for the server, which is not online"
 	}

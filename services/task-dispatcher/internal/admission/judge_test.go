@@ -9,7 +9,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-var online = Server{serverv1.Life_LIFE_ALIVE, serverv1.Presence_PRESENCE_ONLINE, serverv1.Standing_STANDING_ENROLLED}
+var online = Server{Life: serverv1.Life_LIFE_ALIVE, Presence: serverv1.Presence_PRESENCE_ONLINE, Standing: serverv1.Standing_STANDING_ENROLLED}
 
 func fleet(agents map[string]Agent) func(string) Agent {
 	return func(name string) Agent { return agents[name] }
@@ -21,7 +21,8 @@ func TestATaskGoesOrSaysWhatItWaitsFor(t *testing.T) {
 		"x": {Dependencies: []string{"y"}}, "y": {Dependencies: []string{"x"}},
 		"far": {Tier: 1, Dependencies: []string{"middle"}}, "middle": {Dependencies: []string{"lib"}},
 	})
-	dying, offline, held := online, online, online
+	dying, offline, held, ahead, twin := online, online, online, online, online
+	ahead.Ahead, twin.Twin = true, true
 	dying.Life = serverv1.Life_LIFE_DYING
 	offline.Presence = serverv1.Presence_PRESENCE_OFFLINE
 	held.Standing = serverv1.Standing_STANDING_QUARANTINED
@@ -34,6 +35,8 @@ func TestATaskGoesOrSaysWhatItWaitsFor(t *testing.T) {
 		{"alone on a server that is there", online, []Task{{ID: "1", Agent: "app"}}, []string{""}},
 		{"the server is offline", offline, []Task{{ID: "1", Agent: "app"}}, []string{"not online"}},
 		{"the server is quarantined", held, []Task{{ID: "1", Agent: "app"}}, []string{"quarantined"}},
+		{"the server is ahead of the ledger", ahead, []Task{{ID: "1", Agent: "app"}}, []string{"garrison restore status"}},
+		{"two machines beat as the server", twin, []Task{{ID: "1", Agent: "app", Removes: true}}, []string{"two machines"}},
 		{"the server is not enrolled", Server{}, []Task{{ID: "1", Agent: "app"}}, []string{"not enrolled"}},
 		{"the server is dying", dying, []Task{{ID: "1", Agent: "app"}, {ID: "2", Agent: "top", Removes: true}}, []string{"dying", ""}},
 		{"what it brings is outdated", online, []Task{{ID: "1", Agent: "app", Outdated: true}}, []string{"outdated"}},

@@ -28,6 +28,8 @@ func Project(r Rows) *desiredv1.Document {
 	d := &desiredv1.Document{
 		ServerId: r.ServerID, Cell: r.Server.Cell, Generation: r.Server.DocumentGeneration,
 		Life: r.Server.Life, Labels: r.Server.Labels,
+		Epoch: r.Server.Epoch, LineageGenerations: r.Server.LineageGenerations, LineageMarks: r.Server.LineageMarks,
+		ConfirmedGeneration: r.Server.ConfirmedGeneration, ConfirmedMark: r.Server.ConfirmedMark,
 	}
 	if r.Server.Life == serverv1.Life_LIFE_DEAD {
 		d.Tombstone = r.Server.Tombstone
@@ -61,6 +63,11 @@ func entry(i *dispatcherv1.InstanceRecord, m *imagev1.Manifest, t *taskv1.Task) 
 		TaskId: t.GetId(), Verb: t.GetVerb(), Deadline: t.GetDeadline(),
 		Metadata: i.PlacedConfiguration.GetMetadata(), ConfigurationDigest: i.PlacedConfiguration.GetDigest(),
 	}
+}
+
+// Newer reports whether a document is of a higher epoch than another one, or of a later generation of the same epoch.
+func Newer(d, other *desiredv1.Document) bool {
+	return cmp.Or(cmp.Compare(max(d.GetEpoch(), 1), max(other.GetEpoch(), 1)), cmp.Compare(d.GetGeneration(), other.GetGeneration())) > 0
 }
 
 // Encode writes a document, always in the same bytes.

@@ -161,7 +161,7 @@ func TestTheVerbFollowsFromWhatIsPlaced(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, got := ForInstance(c.instance, 1)
+			_, got := ForInstance(c.instance, 1, 1)
 			c.want.Attempt = 1
 			if diff := cmp.Diff(c.want, got, protocmp.Transform()); diff != "" {
 				t.Error(diff)

@@ -14,9 +14,14 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
-// InstanceID computes the id of the task that brings an instance to a generation.
-func InstanceID(instance string, generation uint64, attempt uint32) string {
-	return ident.From("task", instance, strconv.FormatUint(generation, 10), strconv.FormatUint(uint64(attempt), 10))
+// InstanceID computes the id of the task that brings an instance to a generation. The epoch of the server's history is
+// part of it from the second on: a generation that the ledger lost comes again, and is another change then.
+func InstanceID(instance string, generation uint64, attempt uint32, epoch uint64) string {
+	parts := []string{"task", instance, strconv.FormatUint(generation, 10), strconv.FormatUint(uint64(attempt), 10)}
+	if epoch > 1 {
+		parts = append(parts, "epoch", strconv.FormatUint(epoch, 10))
+	}
+	return ident.From(parts...)
 }
 
 // RefreshID computes the id of the task that an intent to refresh opens on a server.
@@ -52,8 +57,9 @@ func TriedAgain(how Fact, verb taskv1.Verb) bool {
 	return how == HasExpired || (how == HasFailed && verb == taskv1.Verb_VERB_REMOVE)
 }
 
-// ForInstance gives the fact that opens the task of an instance, and the task's id. The deadline is the caller's.
-func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32) (id string, q *taskv1.Queued) {
+// ForInstance gives the fact that opens the task of an instance, and the task's id, in an epoch of its server's
+// history. The deadline is the caller's.
+func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32, epoch uint64) (id string, q *taskv1.Queued) {
 	from, configuration := From(i, i.Generation)
 	q = &taskv1.Queued{
 		ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.InstanceId, Generation: i.Generation, Attempt: attempt,
@@ -69,7 +75,7 @@ func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32) (id string, q *
 	default:
 		q.Verb, q.To = taskv1.Verb_VERB_UPGRADE, i.Wanted
 	}
-	return InstanceID(i.InstanceId, i.Generation, attempt), q
+	return InstanceID(i.InstanceId, i.Generation, attempt, epoch), q
 }
 
 // From gives the image and the configuration to which a change to a generation goes back

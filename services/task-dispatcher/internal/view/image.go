@@ -22,7 +22,7 @@ func (v *View) applyImage(f ledger.Fact) bool {
 		}
 		v.images.Put(f.Key, &dispatcherv1.ImageRecord{Manifest: b.Manifest}, f.Sequence)
 		if v.imageUsers[f.Key] > 0 {
-			v.imageCame(f.Key, f.Sequence)
+			v.imageCame(f.Key, f)
 		}
 	case *imagev1.Deleted:
 		if !known || r.Deleted {
@@ -39,10 +39,10 @@ func (v *View) applyImage(f ledger.Fact) bool {
 
 // imageCame moves the documents that lacked an image. It looks at all instances, which
 // is no matter: an image is only wanted once it is known.
-func (v *View) imageCame(image string, sequence uint64) {
+func (v *View) imageCame(image string, f ledger.Fact) {
 	for _, i := range v.instances.All() {
 		if i.Placed.GetId() == image {
-			v.documentChanged(i.ServerId, sequence)
+			v.documentChanged(i.ServerId, f)
 		}
 	}
 }

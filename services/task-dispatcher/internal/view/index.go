@@ -175,7 +175,9 @@ func (v *View) dueOn(server string) []string {
 
 func (v *View) serverForAdmission(id string) admission.Server {
 	s, _ := v.servers.Get(id)
-	return admission.Server{Life: s.GetLife(), Presence: s.GetPresence(), Standing: s.GetStanding()}
+	return admission.Server{
+		Life: s.GetLife(), Presence: s.GetPresence(), Standing: s.GetStanding(), Ahead: s.GetAhead(), Twin: s.GetDuplicated(),
+	}
 }
 
 func (v *View) agentForAdmission(name string) admission.Agent {

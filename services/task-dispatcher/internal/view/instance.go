@@ -106,7 +106,7 @@ func (v *View) gone(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instancev1
 	v.instances.Forget(f.Key)
 	v.sweepImages()
 	if i.Placed != nil || i.Removing {
-		v.documentChanged(i.ServerId, f.Sequence)
+		v.documentChanged(i.ServerId, f)
 	}
 	v.reviewTasks(i.ServerId)
 	return true

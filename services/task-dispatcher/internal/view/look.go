@@ -55,7 +55,7 @@ func (v *View) Openings(most int) []Opening {
 
 func (v *View) opening(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) Opening {
 	attempt := task.Due(i, s)
-	id, q := task.ForInstance(i, attempt)
+	id, q := task.ForInstance(i, attempt, s.GetEpoch())
 	o := Opening{ID: id, Body: proto.CloneOf(q), Cause: i.DecidedSequence, Guard: v.tasks.Sequence(id)}
 	if attempt > 1 {
 		o.Cause = s.GetOnlineSequence()

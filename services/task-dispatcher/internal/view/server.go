@@ -61,11 +61,11 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) bool {
 			return false
 		}
 		s.Life, s.Standing = serverv1.Life_LIFE_ALIVE, serverv1.Standing_STANDING_ENROLLED
-		s.DocumentGeneration = f.Sequence // it has a document from now on
-		v.documentChanged(f.Key, f.Sequence)
+		s.Epoch, s.DocumentGeneration = 1, f.Sequence // it has a document from now on
+		v.documentChanged(f.Key, f)
 	case *serverv1.Changed:
 		s.Labels = b.Labels
-		v.documentChanged(f.Key, f.Sequence)
+		v.documentChanged(f.Key, f)
 	case *serverv1.Online:
 		s.Presence, s.OnlineSequence = serverv1.Presence_PRESENCE_ONLINE, f.Sequence
 	case *serverv1.Offline:
@@ -77,12 +77,14 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) bool {
 	case *serverv1.Dying:
 		s.Life = serverv1.Life_LIFE_DYING
 		v.dropRefreshes(f.Key) // only removals are sent to it from now on
-		v.documentChanged(f.Key, f.Sequence)
+		v.documentChanged(f.Key, f)
 	case *serverv1.Dead:
 		s.Life, s.Tombstone = serverv1.Life_LIFE_DEAD, b.Tombstone
 		s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED
 		v.dropRefreshes(f.Key)
-		v.documentChanged(f.Key, f.Sequence)
+		v.documentChanged(f.Key, f)
+	default:
+		v.changeHistory(f, s)
 	}
 	return true
 }
@@ -97,14 +99,4 @@ func (v *View) forgotten(id string, s *dispatcherv1.ServerRecord) bool {
 	v.reviewInstances(id)
 	v.reviewTasks(id)
 	return true
-}
-
-// documentChanged moves the generation of a server's document, if it has one.
-func (v *View) documentChanged(server string, sequence uint64) {
-	s, ok := v.servers.Get(server)
-	if !ok || s.DocumentGeneration == 0 {
-		return
-	}
-	s.DocumentGeneration = sequence
-	v.onDocument(server)
 }

@@ -109,7 +109,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord, what task.Fact, 
 		r.Configuration = nil // it is of no use any more, and thousands of ended tasks are kept
 	}
 	if what != task.WasStarted && (task.UnderWay(before) || task.UnderWay(next)) {
-		v.documentChanged(r.Task.ServerId, f.Sequence)
+		v.documentChanged(r.Task.ServerId, f)
 	}
 	v.reviewTasks(r.Task.ServerId)
 	v.trim()

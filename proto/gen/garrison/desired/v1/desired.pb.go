@@ -299,7 +299,7 @@ type Document struct {
 	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
 	// Its site.
 	Cell string `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
-	// The sequence of the last ledger fact that the document is made from. An older one is never applied.
+	// The sequence of the last ledger fact that the document is made from. Within an epoch an older one is never applied.
 	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Where the server is in its life. Dead means that every agent is gone and nothing will follow.
 	Life v12.Life `protobuf:"varint,4,opt,name=life,proto3,enum=garrison.server.v1.Life" json:"life,omitempty"`
@@ -312,7 +312,19 @@ type Document struct {
 	// What it should report at once, by task.
 	Requests []*Request `protobuf:"bytes,8,rep,name=requests,proto3" json:"requests,omitempty"`
 	// Once it is dead: the proof of that. Without one that holds, an executor does not remove itself.
-	Tombstone     *v12.Tombstone `protobuf:"bytes,9,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	Tombstone *v12.Tombstone `protobuf:"bytes,9,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	// The epoch of the server's history; 0 counts as 1. A document of a higher epoch is applied whatever its generation,
+	// one of a lower epoch never.
+	Epoch uint64 `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The last generations of this document, this one too, ascending, sixteen at most. One that a server applied, that is
+	// not before the first of them and not among them, was lost from the ledger.
+	LineageGenerations []uint64 `protobuf:"varint,11,rep,packed,name=lineage_generations,json=lineageGenerations,proto3" json:"lineage_generations,omitempty"`
+	// The marks of the facts at those generations (pkg/ledger, Mark), in the same order.
+	LineageMarks []uint64 `protobuf:"fixed64,12,rep,packed,name=lineage_marks,json=lineageMarks,proto3" json:"lineage_marks,omitempty"`
+	// An earlier generation that the registry found in the ledger for this server; 0 when there is none.
+	ConfirmedGeneration uint64 `protobuf:"varint,13,opt,name=confirmed_generation,json=confirmedGeneration,proto3" json:"confirmed_generation,omitempty"`
+	// Its mark.
+	ConfirmedMark uint64 `protobuf:"fixed64,14,opt,name=confirmed_mark,json=confirmedMark,proto3" json:"confirmed_mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,6 +422,41 @@ func (x *Document) GetTombstone() *v12.Tombstone {
 	return nil
 }
 
+func (x *Document) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Document) GetLineageGenerations() []uint64 {
+	if x != nil {
+		return x.LineageGenerations
+	}
+	return nil
+}
+
+func (x *Document) GetLineageMarks() []uint64 {
+	if x != nil {
+		return x.LineageMarks
+	}
+	return nil
+}
+
+func (x *Document) GetConfirmedGeneration() uint64 {
+	if x != nil {
+		return x.ConfirmedGeneration
+	}
+	return 0
+}
+
+func (x *Document) GetConfirmedMark() uint64 {
+	if x != nil {
+		return x.ConfirmedMark
+	}
+	return 0
+}
+
 var File_garrison_desired_v1_desired_proto protoreflect.FileDescriptor
 
 const file_garrison_desired_v1_desired_proto_rawDesc = "" +
@@ -442,7 +489,7 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"Z\n" +
 	"\aRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xee\x03\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xb4\x05\n" +
 	"\bDocument\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1e\n" +
@@ -454,7 +501,13 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\aentries\x18\x06 \x03(\v2\x1a.garrison.desired.v1.EntryR\aentries\x128\n" +
 	"\bremovals\x18\a \x03(\v2\x1c.garrison.desired.v1.RemovalR\bremovals\x128\n" +
 	"\brequests\x18\b \x03(\v2\x1c.garrison.desired.v1.RequestR\brequests\x12;\n" +
-	"\ttombstone\x18\t \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x1a9\n" +
+	"\ttombstone\x18\t \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x12\x14\n" +
+	"\x05epoch\x18\n" +
+	" \x01(\x04R\x05epoch\x12/\n" +
+	"\x13lineage_generations\x18\v \x03(\x04R\x12lineageGenerations\x12#\n" +
+	"\rlineage_marks\x18\f \x03(\x06R\flineageMarks\x121\n" +
+	"\x14confirmed_generation\x18\r \x01(\x04R\x13confirmedGeneration\x12%\n" +
+	"\x0econfirmed_mark\x18\x0e \x01(\x06R\rconfirmedMark\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1;desiredv1b\x06proto3"

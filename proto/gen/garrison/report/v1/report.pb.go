@@ -248,7 +248,9 @@ type AgentsReport struct {
 	// The refresh task that asked for it, or empty.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// How many more there are that the inventory does not explain, and that are not listed.
-	More          uint32 `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	More uint32 `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// The epoch of that document; 0 counts as 1.
+	DocumentEpoch uint64 `protobuf:"varint,5,opt,name=document_epoch,json=documentEpoch,proto3" json:"document_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +309,13 @@ func (x *AgentsReport) GetTaskId() string {
 func (x *AgentsReport) GetMore() uint32 {
 	if x != nil {
 		return x.More
+	}
+	return 0
+}
+
+func (x *AgentsReport) GetDocumentEpoch() uint64 {
+	if x != nil {
+		return x.DocumentEpoch
 	}
 	return 0
 }
@@ -764,7 +773,21 @@ type Beat struct {
 	// The version of the executor.
 	ExecutorVersion string `protobuf:"bytes,4,opt,name=executor_version,json=executorVersion,proto3" json:"executor_version,omitempty"`
 	// How many reports wait to be acknowledged.
-	OutboxLength  uint32 `protobuf:"varint,5,opt,name=outbox_length,json=outboxLength,proto3" json:"outbox_length,omitempty"`
+	OutboxLength uint32 `protobuf:"varint,5,opt,name=outbox_length,json=outboxLength,proto3" json:"outbox_length,omitempty"`
+	// The epoch of the last document that was applied; 0 counts as 1.
+	DocumentEpoch uint64 `protobuf:"varint,6,opt,name=document_epoch,json=documentEpoch,proto3" json:"document_epoch,omitempty"`
+	// The mark of the fact at its generation, as the document said it; 0 when it is not known.
+	DocumentMark uint64 `protobuf:"fixed64,7,opt,name=document_mark,json=documentMark,proto3" json:"document_mark,omitempty"`
+	// What the executor does.
+	State v13.ExecutorState `protobuf:"varint,8,opt,name=state,proto3,enum=garrison.server.v1.ExecutorState" json:"state,omitempty"`
+	// The stable code of why; empty when nothing is wrong.
+	Code string `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
+	// Why, in one sentence; 256 bytes at most.
+	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Made anew at each start of the executor: it tells two machines apart that have the same identity, and even the same boot.
+	SessionId string `protobuf:"bytes,11,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The machine's host name.
+	Hostname      string `protobuf:"bytes,12,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,11 +857,60 @@ func (x *Beat) GetOutboxLength() uint32 {
 	return 0
 }
 
+func (x *Beat) GetDocumentEpoch() uint64 {
+	if x != nil {
+		return x.DocumentEpoch
+	}
+	return 0
+}
+
+func (x *Beat) GetDocumentMark() uint64 {
+	if x != nil {
+		return x.DocumentMark
+	}
+	return 0
+}
+
+func (x *Beat) GetState() v13.ExecutorState {
+	if x != nil {
+		return x.State
+	}
+	return v13.ExecutorState(0)
+}
+
+func (x *Beat) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Beat) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Beat) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *Beat) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
 var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
+	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
 	"\n" +
 	"TaskReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
@@ -860,12 +932,13 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	" \x01(\tR\x04path\x12&\n" +
 	"\x0fother_server_id\x18\v \x01(\tR\rotherServerId\x12\x1d\n" +
 	"\n" +
-	"other_root\x18\f \x01(\tR\totherRoot\"\x9f\x01\n" +
+	"other_root\x18\f \x01(\tR\totherRoot\"\xc6\x01\n" +
 	"\fAgentsReport\x121\n" +
 	"\x06agents\x18\x01 \x03(\v2\x19.garrison.report.v1.FoundR\x06agents\x12/\n" +
 	"\x13document_generation\x18\x02 \x01(\x04R\x12documentGeneration\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\rR\x04more\"_\n" +
+	"\x04more\x18\x04 \x01(\rR\x04more\x12%\n" +
+	"\x0edocument_epoch\x18\x05 \x01(\x04R\rdocumentEpoch\"_\n" +
 	"\rSysinfoReport\x125\n" +
 	"\asysinfo\x18\x01 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\"@\n" +
@@ -895,13 +968,22 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\x06agents\x18\x06 \x01(\v2 .garrison.report.v1.AgentsReportH\x00R\x06agents\x12=\n" +
 	"\asysinfo\x18\a \x01(\v2!.garrison.report.v1.SysinfoReportH\x00R\asysinfo\x12=\n" +
 	"\areceipt\x18\b \x01(\v2!.garrison.report.v1.ReceiptReportH\x00R\areceiptB\x06\n" +
-	"\x04body\"\xbd\x01\n" +
+	"\x04body\"\xa9\x03\n" +
 	"\x04Beat\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12/\n" +
 	"\x13document_generation\x18\x03 \x01(\x04R\x12documentGeneration\x12)\n" +
 	"\x10executor_version\x18\x04 \x01(\tR\x0fexecutorVersion\x12#\n" +
-	"\routbox_length\x18\x05 \x01(\rR\foutboxLengthBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
+	"\routbox_length\x18\x05 \x01(\rR\foutboxLength\x12%\n" +
+	"\x0edocument_epoch\x18\x06 \x01(\x04R\rdocumentEpoch\x12#\n" +
+	"\rdocument_mark\x18\a \x01(\x06R\fdocumentMark\x127\n" +
+	"\x05state\x18\b \x01(\x0e2!.garrison.server.v1.ExecutorStateR\x05state\x12\x12\n" +
+	"\x04code\x18\t \x01(\tR\x04code\x12\x16\n" +
+	"\x06reason\x18\n" +
+	" \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\v \x01(\tR\tsessionId\x12\x1a\n" +
+	"\bhostname\x18\f \x01(\tR\bhostnameBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
 
 var (
 	file_garrison_report_v1_report_proto_rawDescOnce sync.Once
@@ -934,6 +1016,7 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(v13.Trace)(0),                // 14: garrison.server.v1.Trace
 	(*v13.Sysinfo)(nil),           // 15: garrison.server.v1.Sysinfo
 	(*v14.Refusal)(nil),           // 16: garrison.api.v1.Refusal
+	(v13.ExecutorState)(0),        // 17: garrison.server.v1.ExecutorState
 }
 var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	9,  // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
@@ -953,11 +1036,12 @@ var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	2,  // 14: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
 	3,  // 15: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
 	5,  // 16: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	17, // 17: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }

@@ -1775,7 +1775,17 @@ type Server struct {
 	// The proof that it is dead, once it is; unset where the registry had no key to sign one.
 	Tombstone *Tombstone `protobuf:"bytes,25,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
 	// The last try of an operator to have its machine cleaned; unset when there was none.
-	CleanUp       *CleanUp `protobuf:"bytes,26,opt,name=clean_up,json=cleanUp,proto3" json:"clean_up,omitempty"`
+	CleanUp *CleanUp `protobuf:"bytes,26,opt,name=clean_up,json=cleanUp,proto3" json:"clean_up,omitempty"`
+	// The epoch of its history: 1 from its enrolment, raised by each accepted loss; 0 in an older record counts as 1.
+	Epoch uint64 `protobuf:"varint,27,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Set while the server applied a document that the ledger does not have.
+	Ahead *ServerAhead `protobuf:"bytes,28,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// What its executor last said of itself; unset while it never said anything.
+	Condition *ServerCondition `protobuf:"bytes,29,opt,name=condition,proto3" json:"condition,omitempty"`
+	// Set while two executors beat as this server.
+	Duplicate *ServerDuplicate `protobuf:"bytes,30,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// The last document that the ledger confirmed to the server; unset when there was none.
+	Confirmed     *DocumentPlace `protobuf:"bytes,31,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1992,6 +2002,41 @@ func (x *Server) GetCleanUp() *CleanUp {
 	return nil
 }
 
+func (x *Server) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Server) GetAhead() *ServerAhead {
+	if x != nil {
+		return x.Ahead
+	}
+	return nil
+}
+
+func (x *Server) GetCondition() *ServerCondition {
+	if x != nil {
+		return x.Condition
+	}
+	return nil
+}
+
+func (x *Server) GetDuplicate() *ServerDuplicate {
+	if x != nil {
+		return x.Duplicate
+	}
+	return nil
+}
+
+func (x *Server) GetConfirmed() *DocumentPlace {
+	if x != nil {
+		return x.Confirmed
+	}
+	return nil
+}
+
 // Duty is one thing that the end of a server waits for.
 type Duty struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2078,7 +2123,7 @@ var File_garrison_server_v1_server_proto protoreflect.FileDescriptor
 
 const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/server/v1/server.proto\x12\x12garrison.server.v1\x1a\x1fgoogle/protobuf/timestamp.proto\".\n" +
+	"\x1fgarrison/server/v1/server.proto\x12\x12garrison.server.v1\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\x1fgoogle/protobuf/timestamp.proto\".\n" +
 	"\bPlatform\x12\x0e\n" +
 	"\x02os\x18\x01 \x01(\tR\x02os\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\"O\n" +
@@ -2182,7 +2227,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"(\n" +
 	"\tForgotten\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xcd\t\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xe1\v\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2214,7 +2259,12 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\bfound_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\afoundAt\x120\n" +
 	"\x06duties\x18\x18 \x03(\v2\x18.garrison.server.v1.DutyR\x06duties\x12;\n" +
 	"\ttombstone\x18\x19 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x126\n" +
-	"\bclean_up\x18\x1a \x01(\v2\x1b.garrison.server.v1.CleanUpR\acleanUp\x1a9\n" +
+	"\bclean_up\x18\x1a \x01(\v2\x1b.garrison.server.v1.CleanUpR\acleanUp\x12\x14\n" +
+	"\x05epoch\x18\x1b \x01(\x04R\x05epoch\x125\n" +
+	"\x05ahead\x18\x1c \x01(\v2\x1f.garrison.server.v1.ServerAheadR\x05ahead\x12A\n" +
+	"\tcondition\x18\x1d \x01(\v2#.garrison.server.v1.ServerConditionR\tcondition\x12A\n" +
+	"\tduplicate\x18\x1e \x01(\v2#.garrison.server.v1.ServerDuplicateR\tduplicate\x12?\n" +
+	"\tconfirmed\x18\x1f \x01(\v2!.garrison.server.v1.DocumentPlaceR\tconfirmed\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
@@ -2305,6 +2355,10 @@ var file_garrison_server_v1_server_proto_goTypes = []any{
 	nil,                           // 29: garrison.server.v1.Changed.LabelsEntry
 	nil,                           // 30: garrison.server.v1.Server.LabelsEntry
 	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*ServerAhead)(nil),           // 32: garrison.server.v1.ServerAhead
+	(*ServerCondition)(nil),       // 33: garrison.server.v1.ServerCondition
+	(*ServerDuplicate)(nil),       // 34: garrison.server.v1.ServerDuplicate
+	(*DocumentPlace)(nil),         // 35: garrison.server.v1.DocumentPlace
 }
 var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	6,  // 0: garrison.server.v1.Sysinfo.platform:type_name -> garrison.server.v1.Platform
@@ -2340,13 +2394,17 @@ var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	27, // 30: garrison.server.v1.Server.duties:type_name -> garrison.server.v1.Duty
 	20, // 31: garrison.server.v1.Server.tombstone:type_name -> garrison.server.v1.Tombstone
 	24, // 32: garrison.server.v1.Server.clean_up:type_name -> garrison.server.v1.CleanUp
-	5,  // 33: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
-	31, // 34: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	32, // 33: garrison.server.v1.Server.ahead:type_name -> garrison.server.v1.ServerAhead
+	33, // 34: garrison.server.v1.Server.condition:type_name -> garrison.server.v1.ServerCondition
+	34, // 35: garrison.server.v1.Server.duplicate:type_name -> garrison.server.v1.ServerDuplicate
+	35, // 36: garrison.server.v1.Server.confirmed:type_name -> garrison.server.v1.DocumentPlace
+	5,  // 37: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
+	31, // 38: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_garrison_server_v1_server_proto_init() }
@@ -2354,6 +2412,8 @@ func file_garrison_server_v1_server_proto_init() {
 	if File_garrison_server_v1_server_proto != nil {
 		return
 	}
+	file_garrison_server_v1_condition_proto_init()
+	file_garrison_server_v1_history_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1,0 +1,113 @@
+// Package lineage judges whether a document continues the history that its server has followed. It is pure.
+//
+// Guarantees:
+//
+//  1. A document is taken only when its epoch is higher, or when the ledger it is made from is known to hold the
+//     document that was applied last.
+//  2. A document of a lower epoch is never taken.
+//  3. One look decides nothing that a lagging replica can explain: Patience raises a verdict when it persists.
+package lineage
+
+import (
+	"slices"
+	"time"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+)
+
+// Place is a place in the history of a server's document.
+type Place struct {
+	Epoch      uint64 // 0 counts as 1
+	Generation uint64
+	Mark       uint64 // of the fact at the generation; 0 when it is not known
+}
+
+// Verdict is what a document is to its server.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Same     Verdict = iota // the one that was applied last
+	Next                    // a later one of the same history, or of a higher epoch
+	Behind                  // the ledger does not hold the one that was applied last
+	Unproven                // the ledger may hold it: the lineage does not reach back so far
+)
+
+// Codes are the codes of verdicts with which a document is not taken.
+var Codes = map[Verdict]string{Behind: "LEDGER_BEHIND", Unproven: "PLACE_UNPROVEN"}
+
+// Of returns the place of a document.
+func Of(d *desiredv1.Document) Place {
+	p := Place{Epoch: max(d.GetEpoch(), 1), Generation: d.GetGeneration()}
+	p.Mark, _ = mark(d, p.Generation)
+	return p
+}
+
+// mark returns the mark of a generation of a document's lineage, and whether it is there.
+func mark(d *desiredv1.Document, generation uint64) (uint64, bool) {
+	n := slices.Index(d.GetLineageGenerations(), generation)
+	if n >= 0 && n < len(d.GetLineageMarks()) {
+		return d.GetLineageMarks()[n], true
+	}
+	if generation > 0 && generation == d.GetConfirmedGeneration() {
+		return d.GetConfirmedMark(), true
+	}
+	return 0, false
+}
+
+// Judge judges a document by the place of the one that was applied last.
+func Judge(have Place, d *desiredv1.Document) Verdict {
+	is := Of(d)
+	have.Epoch = max(have.Epoch, 1)
+	switch {
+	case have.Generation == 0 && have.Mark == 0 && is.Epoch >= have.Epoch, is.Epoch > have.Epoch:
+		return Next
+	case is.Epoch < have.Epoch, is.Generation < have.Generation:
+		return Behind
+	case is.Generation == have.Generation:
+		if have.Mark != 0 && is.Mark != 0 && have.Mark != is.Mark {
+			return Behind
+		}
+		return Same
+	}
+	return judgeLater(have, d)
+}
+
+// judgeLater judges a document of the same epoch and a later generation.
+func judgeLater(have Place, d *desiredv1.Document) Verdict {
+	lineage := d.GetLineageGenerations()
+	if len(lineage) == 0 || have.Mark == 0 {
+		return Next // one of the two is of a time without marks
+	}
+	switch known, ok := mark(d, have.Generation); {
+	case ok && known == have.Mark:
+		return Next
+	case ok, have.Generation > lineage[0]:
+		return Behind
+	}
+	return Unproven
+}
+
+const (
+	patientFor   = 2 * time.Second
+	patientReads = 2
+)
+
+// Patience waits until a document that is not taken was read several times in a row, for a while. The zero value is ready.
+type Patience struct {
+	verdict Verdict
+	since   time.Time
+	reads   int
+}
+
+// Hear hears what a document that was read is, and reports whether the verdict stands.
+func (p *Patience) Hear(v Verdict, now time.Time) bool {
+	if v != p.verdict || p.reads == 0 {
+		*p = Patience{verdict: v, since: now}
+	}
+	p.reads++
+	return Codes[v] != "" && p.reads >= patientReads && now.Sub(p.since) >= patientFor
+}
+
+// ReadAgainAfter is how long after a document that was not taken it is read again, until the verdict stands.
+const ReadAgainAfter = patientFor
