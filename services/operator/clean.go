@@ -221,5 +221,8 @@ func serverReason(s server) string {
 	if c := s.GetCleanUp(); leaked(s) && c.GetCode() != "" {
 		return "clean-up failed: " + c.GetCode() + ": " + c.GetReason()
 	}
+	if line := troubleLine(s); line != "" {
+		return line
+	}
 	return s.GetReason()
 }

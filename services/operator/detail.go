@@ -90,6 +90,18 @@ func serverDetail(f ledger.Fact) string {
 		return b.GetReason()
 	case *serverv1.Released:
 		return b.GetReason()
+	case *serverv1.Ahead:
+		return aheadText(&serverv1.ServerAhead{Place: b.GetPlace(), LedgerEnd: b.GetLedgerEnd()})
+	case *serverv1.EpochRaised:
+		return fmt.Sprintf("to %d; the server was at document %d of epoch %d", b.GetEpoch(), b.GetPlace().GetGeneration(), b.GetPlace().GetEpoch())
+	case *serverv1.PlaceConfirmed:
+		return fmt.Sprintf("document %d of epoch %d", b.GetPlace().GetGeneration(), b.GetPlace().GetEpoch())
+	case *serverv1.ConditionChanged:
+		return strings.TrimSuffix(phrase(word(b.GetState()), b.GetCode(), "")+": "+b.GetReason(), ": ")
+	case *serverv1.Duplicated:
+		return sightings(b.GetSightings())
+	case *serverv1.DuplicateEnded:
+		return phrase("left", sightings([]*serverv1.Sighting{b.GetLeft()}), "")
 	case *serverv1.Uninstalled:
 		if b.GetVia() != "" {
 			return fmt.Sprintf("the machine was cleaned by %s: %d paths went, %d stay", b.GetVia(), b.GetRemoved(), b.GetLeft())

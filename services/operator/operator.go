@@ -66,7 +66,7 @@ func (s *session) root() *cobra.Command {
 	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.configureCommand(), s.removeCommand(), s.eventsCommand(), s.versionsCommand()}
 	nouns := []*cobra.Command{
 		s.serverCommands(), s.instanceCommands(), s.agentCommands(), s.appCommands(), s.envCommands(),
-		s.imageCommands(), s.channelCommands(), s.taskCommands(), s.intentCommands(),
+		s.imageCommands(), s.channelCommands(), s.taskCommands(), s.intentCommands(), s.restoreCommands(),
 	}
 	self := []*cobra.Command{s.contextCommands(), s.explainCommand(), s.manCommand()}
 	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {

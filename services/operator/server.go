@@ -28,7 +28,7 @@ var serverListing = listing[server]{
 	columns: []column[server]{
 		{title: "NAME", value: func(_ view, s server) string { return s.GetName() }},
 		{title: "STATE", value: func(_ view, s server) string { return serverState(s) }},
-		{title: "SINCE", value: func(v view, s server) string { return age(v, s.GetSince()) }, key: func(s server) string { return stamp(s.GetSince()) }},
+		{title: "SINCE", value: func(v view, s server) string { return age(v, serverSince(s)) }, key: func(s server) string { return stamp(serverSince(s)) }},
 		{title: "NEXT", value: serverNext},
 		{title: "REASON", value: func(_ view, s server) string { return serverReason(s) }},
 		{title: "ENV", value: func(_ view, s server) string { return s.GetEnvironment() }},
@@ -68,8 +68,8 @@ func uninstalled(s server) string {
 	return stamp(s.GetUninstalledAt())
 }
 
-// serverState says life, presence and what is out of the ordinary: standing, and that
-// something was found that no instance explains.
+// serverState says life, presence and what is out of the ordinary: standing, trouble, and
+// that something was found that no instance explains.
 func serverState(s server) string {
 	if leaked(s) {
 		return word(s.GetLife()) + ",leaked"
@@ -83,6 +83,9 @@ func serverState(s server) string {
 	}
 	if s.GetStanding() == serverv1.Standing_STANDING_QUARANTINED {
 		words = append(words, word(s.GetStanding()))
+	}
+	if t := troubleOf(s); t.word != "" {
+		words = append(words, t.word)
 	}
 	if foundCount(s) > 0 {
 		words = append(words, "found")
@@ -98,6 +101,8 @@ func serverNext(v view, s server) string {
 		return "garrison server clean " + s.GetName()
 	case s.GetLife() == serverv1.Life_LIFE_DEAD:
 		return "garrison server forget " + s.GetName()
+	case troubleOf(s).word != "":
+		return troubleOf(s).next
 	case s.GetLife() == serverv1.Life_LIFE_DYING && s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE:
 		return "comes back, or is lost"
 	case s.GetLife() == serverv1.Life_LIFE_DYING:
@@ -168,10 +173,14 @@ func (s *session) enroll(ctx context.Context, q *registryv1.InviteServerRequest,
 
 func (s *session) serverListCommand() *cobra.Command {
 	var page pageFlags
+	var unknown bool
 	q := &registryv1.ListServersRequest{}
 	c := &cobra.Command{
 		Use: "list", Short: "List servers; dead ones only with --life dead or --leaked", Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if unknown {
+				return s.listUnknown(c)
+			}
 			if q.Found && q.Leaked {
 				return usage("--found and --leaked exclude each other: nothing is looked for on a dead server")
 			}
@@ -188,6 +197,7 @@ func (s *session) serverListCommand() *cobra.Command {
 	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers that a person made, whose executor never said that it removes itself, and that nobody cleaned, so that something of Garrison may be left there; never those enrolled with --provisioned, which go with their machine")
 	c.Flags().BoolVar(&q.Found, "found", false, "only servers with agents that no instance explains; garrison explain SERVER says what and what to do")
 	wordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
+	c.Flags().BoolVar(&unknown, "unknown", false, "instead: who beats and is not under management, as one registry heard it in the last two minutes")
 	return c
 }
 
@@ -211,6 +221,8 @@ func (s *session) serverShowCommand() *cobra.Command {
 				[2]string{"PROCESSORS", strings.TrimSpace(fmt.Sprint(info.GetProcessors()) + " " + info.GetProcessorModel())},
 				[2]string{"ADDRESSES", strings.Join(info.GetAddresses(), "\n")},
 				[2]string{"BOOTED", stamp(info.GetBootedAt())},
+				[2]string{"EPOCH", count(found.GetEpoch())},
+				[2]string{"TROUBLE", troubleLine(found)},
 				[2]string{"WAITS-FOR", dutyLines(found)},
 				[2]string{"TRACES", foundLines(view{at: s.now(), wide: true}, found)})
 		},

@@ -85,7 +85,7 @@ func (s *session) explainServer(ctx context.Context, name string, agents []strin
 func whyServer(v view, s server) why {
 	return why{
 		What: "server", Name: s.GetName(), Is: platform(s.GetSysinfo().GetPlatform()), State: serverState(s),
-		Since: stamp(s.GetSince()), age: age(v, s.GetSince()), Next: serverNext(v, s), Reason: s.GetReason(),
+		Since: stamp(serverSince(s)), age: age(v, serverSince(s)), Next: serverNext(v, s), Reason: serverReason(s),
 	}
 }
 

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -16,15 +18,10 @@ import (
 // settleEvery is how often the ledger is asked about one server's history at most.
 const settleEvery = 10 * time.Second
 
-// doubtful reports whether a server's beat raises a doubt that is to be settled now. It must run inside Read.
-func (r *Registry) doubtful(s *serverv1.Server, heard server.Heard) bool {
-	return server.DoubtOf(s, heard, r.follower.Position()) != server.NoDoubt
-}
-
 // settleDoubts decides for each server whether the ledger lost part of its history. A view that lags decides nothing:
-// the end of the ledger is asked for first, of its leader.
-func (r *Registry) settleDoubts(ctx context.Context, servers []string) {
-	servers = r.notSettledLately(servers)
+// the end of the ledger is asked for first, of its leader, and after the beats were heard that raised the doubts.
+func (r *Registry) settleDoubts(ctx context.Context, doubts map[string]server.Heard) {
+	servers := r.notSettledLately(slices.Sorted(maps.Keys(doubts)))
 	if len(servers) == 0 {
 		return
 	}
@@ -36,7 +33,7 @@ func (r *Registry) settleDoubts(ctx context.Context, servers []string) {
 		r.Log.Debug().Err(err).Msg("doubts about servers' histories put off")
 		return
 	}
-	r.sideBySide(len(servers), func(n int) { r.settle(ctx, servers[n], end.LastSequence) })
+	r.sideBySide(len(servers), func(n int) { r.settle(ctx, servers[n], doubts[servers[n]], end.LastSequence) })
 }
 
 // notSettledLately returns the servers for which the ledger was not asked a moment ago, and notes that it is now.
@@ -59,34 +56,29 @@ func (r *Registry) notSettledLately(servers []string) (due []string) {
 }
 
 // settle records what the ledger says about one server's history, when there is something to record.
-func (r *Registry) settle(ctx context.Context, id string, end uint64) {
-	r.heardMu.Lock()
-	heard := r.heard[id]
-	r.heardMu.Unlock()
+func (r *Registry) settle(ctx context.Context, id string, heard server.Heard, end uint64) {
 	mark, err := r.markAt(ctx, heard.Place.GetGeneration(), end)
 	if err != nil {
 		r.Log.Debug().Err(err).Str(logs.Server, id).Msg("doubt about a server's history put off")
 		return
 	}
-	var c *change
+	var c change
 	r.follower.Read(func() {
-		s, ok := r.view.Server(id)
-		if !ok {
-			return
-		}
-		if body := server.Settle(s, heard, max(end, r.follower.Position()), mark); body != nil {
-			next := r.draftChange(s, body)
-			c = &next
+		if s, ok := r.view.Server(id); ok {
+			if body := server.Settle(s, heard, end, mark); body != nil {
+				c = r.draftChange(s, body)
+			}
 		}
 	})
-	if c == nil {
+	if c.draft.Body == nil {
 		return
 	}
 	if lost, ok := c.draft.Body.(*serverv1.Ahead); ok {
 		r.Log.Warn().Str(logs.Server, id).Str("name", c.name).Str(logs.Code, server.CodeLedgerBehind).
-			Uint64("generation", lost.Place.GetGeneration()).Uint64("ledger_end", lost.LedgerEnd).Msg("the ledger lost part of a server's history")
+			Uint64("generation", lost.Place.GetGeneration()).Uint64("ledger_end", lost.LedgerEnd).
+			Msg("the ledger lost part of a server's history")
 	}
-	r.recordChange(ctx, *c)
+	r.recordChange(ctx, c)
 }
 
 // markAt returns the mark of the fact at a place of the ledger, and 0 beyond its end.

@@ -82,10 +82,11 @@ func (r *Registry) hear(m bus.Message) {
 	_, settled := r.settled[from.Server]
 	r.heardMu.Unlock()
 	var managed, news bool
+	end := r.follower.Position()
 	r.follower.Read(func() {
 		s, _ := r.view.Server(from.Server)
 		managed = server.Managed(s) && s.Cell == from.Cell
-		news = managed && (r.factFor(s, heard, r.watch(heard.At, heard.At)) != nil || !settled && r.doubtful(s, heard))
+		news = managed && (r.factFor(s, heard, r.watch(heard.At, heard.At)) != nil || !settled && server.DoubtOf(s, heard, end) != server.NoDoubt)
 	})
 	if !managed {
 		r.noteUnknown(from, beat, heard.At)
@@ -134,16 +135,16 @@ type change struct {
 // sweep records every change that is due now.
 func (r *Registry) sweep(ctx context.Context, grace time.Time) {
 	var changes []change
-	var doubts []string
-	w := r.watch(r.Now(), grace)
+	doubts := map[string]server.Heard{}
+	w, end := r.watch(r.Now(), grace), r.follower.Position()
 	r.heardMu.Lock()
 	r.follower.Read(func() {
 		for s := range r.view.AllServers() {
 			heard := r.heard[s.Id]
 			if body := r.factFor(s, heard, w); body != nil {
 				changes = append(changes, r.draftChange(s, body))
-			} else if r.doubtful(s, heard) {
-				doubts = append(doubts, s.Id)
+			} else if server.DoubtOf(s, heard, end) != server.NoDoubt {
+				doubts[s.Id] = heard
 			}
 		}
 		for id := range r.heard {

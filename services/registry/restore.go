@@ -34,14 +34,13 @@ func (r *Registry) getRestoreStatus(ctx context.Context, _ bus.Caller, q *regist
 	if err != nil {
 		return nil, err
 	}
-	resp := &registryv1.GetRestoreStatusResponse{}
+	resp := &registryv1.GetRestoreStatusResponse{LedgerEnd: r.follower.Position()}
 	err = r.look(ctx, func() error {
 		meant, err := r.meant(q.On)
 		if err != nil {
 			return err
 		}
 		resp.Losses, resp.NextCursor = page(r.losses(meant, q.Page.GetCursor()), limit)
-		resp.LedgerEnd = r.follower.Position()
 		if q.Page.GetCursor() == "" {
 			resp.Unknown, _ = r.unknownServers()
 			resp.Offline, resp.OfflineMore = r.offline(meant)

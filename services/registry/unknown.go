@@ -57,9 +57,9 @@ func (r *Registry) noteUnknown(from topology.ServerAddress, beat *reportv1.Beat,
 
 // forgetUnknown forgets who was not heard lately, or is under management by now.
 func (r *Registry) forgetUnknown(now time.Time) {
-	r.unknownMu.Lock()
-	defer r.unknownMu.Unlock()
 	r.follower.Read(func() {
+		r.unknownMu.Lock()
+		defer r.unknownMu.Unlock()
 		for from, u := range r.unknown.by {
 			s, _ := r.view.Server(from.Server)
 			if now.Sub(u.HeardAt.AsTime()) > unknownKept || server.Managed(s) && s.Cell == from.Cell {
@@ -69,7 +69,8 @@ func (r *Registry) forgetUnknown(now time.Time) {
 	})
 }
 
-// unknownServers returns who beats and is not under management, by id, and whether there are more. It must run inside Read.
+// unknownServers returns who beats and is not under management, by id, and whether there are more. It must run inside
+// Read.
 func (r *Registry) unknownServers() (out []*registryv1.UnknownServer, more bool) {
 	r.unknownMu.Lock()
 	defer r.unknownMu.Unlock()
@@ -97,7 +98,7 @@ func whyUnknown(s *serverv1.Server, from topology.ServerAddress) (code, reason s
 	case s.Cell != from.Cell:
 		return "OTHER_CELL", fmt.Sprintf("the server belongs to cell %s", s.Cell)
 	case s.Life == serverv1.Life_LIFE_DEAD:
-		return "SERVER_DEAD", "the server is dead, and its executor still runs"
+		return "STILL_RUNS", "the server is dead, and its executor still runs"
 	}
 	return "NOT_ENROLLED", "the server is invited, and its enrolment is not in the ledger"
 }

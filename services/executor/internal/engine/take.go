@@ -62,12 +62,14 @@ func (e *Engine) enterEpoch(tx *journal.Tx, from, to lineage.Place) error {
 	if from.Generation == 0 || max(from.Epoch, 1) == to.Epoch {
 		return nil
 	}
-	e.cfg.Log.Warn().Uint64("from", max(from.Epoch, 1)).Uint64("to", to.Epoch).Msg("an operator accepted that the ledger lost part of this server's history")
+	e.cfg.Log.Warn().Uint64("from", max(from.Epoch, 1)).Uint64("to", to.Epoch).
+		Msg("an operator accepted that the ledger lost part of this server's history")
 	clear(e.tried)
 	return tx.ForgetEnded()
 }
 
-// notTaken shows that a document was not taken, once it is certain that it is the ledger's last word, and that this is over.
+// notTaken shows that a document was not taken, once it is certain that it is the ledger's last word; and that this is
+// over.
 func (e *Engine) notTaken(have lineage.Place, d *desiredv1.Document, v lineage.Verdict) error {
 	stands := e.patience.Hear(v, time.Now())
 	switch {

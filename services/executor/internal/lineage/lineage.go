@@ -93,7 +93,8 @@ const (
 	patientReads = 2
 )
 
-// Patience waits until a document that is not taken was read several times in a row, for a while. The zero value is ready.
+// Patience waits until a document that is not taken was read several times in a row, for a while. The zero value is
+// ready.
 type Patience struct {
 	verdict Verdict
 	since   time.Time

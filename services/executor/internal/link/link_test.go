@@ -69,7 +69,9 @@ func (r *room) say(report link.Report) {
 
 func (r *room) News() <-chan struct{} { return r.news }
 
-func (r *room) Beat() (Pulse, error) { return Pulse{Place: lineage.Place{Generation: 7}, Outbox: 1}, nil }
+func (r *room) Beat() (link.Pulse, error) {
+	return link.Pulse{Place: lineage.Place{Generation: 7}, Outbox: 1}, nil
+}
 
 func (r *room) last() *desiredv1.Document {
 	r.mu.Lock()

@@ -388,7 +388,21 @@ type ServerRecord struct {
 	// The sequence of the last fact that changed its document; 0 while it has none.
 	DocumentGeneration uint64 `protobuf:"varint,7,opt,name=document_generation,json=documentGeneration,proto3" json:"document_generation,omitempty"`
 	// The proof that it is dead, for its document.
-	Tombstone     *v13.Tombstone `protobuf:"bytes,8,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	Tombstone *v13.Tombstone `protobuf:"bytes,8,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	// The epoch of its history.
+	Epoch uint64 `protobuf:"varint,14,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// True while it applied a document that the ledger does not have.
+	Ahead bool `protobuf:"varint,15,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// True while two executors beat as this server.
+	Duplicated bool `protobuf:"varint,16,opt,name=duplicated,proto3" json:"duplicated,omitempty"`
+	// The last generations of its document, ascending.
+	LineageGenerations []uint64 `protobuf:"varint,17,rep,packed,name=lineage_generations,json=lineageGenerations,proto3" json:"lineage_generations,omitempty"`
+	// The marks of the facts at those generations.
+	LineageMarks []uint64 `protobuf:"fixed64,18,rep,packed,name=lineage_marks,json=lineageMarks,proto3" json:"lineage_marks,omitempty"`
+	// An earlier generation of its document that the registry found in the ledger.
+	ConfirmedGeneration uint64 `protobuf:"varint,19,opt,name=confirmed_generation,json=confirmedGeneration,proto3" json:"confirmed_generation,omitempty"`
+	// Its mark.
+	ConfirmedMark uint64 `protobuf:"fixed64,20,opt,name=confirmed_mark,json=confirmedMark,proto3" json:"confirmed_mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,6 +491,55 @@ func (x *ServerRecord) GetTombstone() *v13.Tombstone {
 		return x.Tombstone
 	}
 	return nil
+}
+
+func (x *ServerRecord) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ServerRecord) GetAhead() bool {
+	if x != nil {
+		return x.Ahead
+	}
+	return false
+}
+
+func (x *ServerRecord) GetDuplicated() bool {
+	if x != nil {
+		return x.Duplicated
+	}
+	return false
+}
+
+func (x *ServerRecord) GetLineageGenerations() []uint64 {
+	if x != nil {
+		return x.LineageGenerations
+	}
+	return nil
+}
+
+func (x *ServerRecord) GetLineageMarks() []uint64 {
+	if x != nil {
+		return x.LineageMarks
+	}
+	return nil
+}
+
+func (x *ServerRecord) GetConfirmedGeneration() uint64 {
+	if x != nil {
+		return x.ConfirmedGeneration
+	}
+	return 0
+}
+
+func (x *ServerRecord) GetConfirmedMark() uint64 {
+	if x != nil {
+		return x.ConfirmedMark
+	}
+	return 0
 }
 
 // ImageRecord is an image that a document may name.
@@ -779,7 +842,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x14before_configuration\x18\x18 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13beforeConfiguration\x12\"\n" +
 	"\freconfigured\x18\x19 \x01(\bR\freconfigured\x126\n" +
 	"\n" +
-	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\"\xe0\x03\n" +
+	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\"\xdc\x05\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -788,7 +851,16 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\bstanding\x18\x05 \x01(\x0e2\x1c.garrison.server.v1.StandingR\bstanding\x12'\n" +
 	"\x0fonline_sequence\x18\x06 \x01(\x04R\x0eonlineSequence\x12/\n" +
 	"\x13document_generation\x18\a \x01(\x04R\x12documentGeneration\x12;\n" +
-	"\ttombstone\x18\b \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x1a9\n" +
+	"\ttombstone\x18\b \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x12\x14\n" +
+	"\x05epoch\x18\x0e \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05ahead\x18\x0f \x01(\bR\x05ahead\x12\x1e\n" +
+	"\n" +
+	"duplicated\x18\x10 \x01(\bR\n" +
+	"duplicated\x12/\n" +
+	"\x13lineage_generations\x18\x11 \x03(\x04R\x12lineageGenerations\x12#\n" +
+	"\rlineage_marks\x18\x12 \x03(\x06R\flineageMarks\x121\n" +
+	"\x14confirmed_generation\x18\x13 \x01(\x04R\x13confirmedGeneration\x12%\n" +
+	"\x0econfirmed_mark\x18\x14 \x01(\x06R\rconfirmedMark\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"`\n" +

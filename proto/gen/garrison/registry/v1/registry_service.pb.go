@@ -9,12 +9,13 @@
 package registryv1
 
 import (
-	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -32,6 +33,63 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// LossChange is what accepting a loss would do to an agent.
+type LossChange int32
+
+const (
+	// Nothing: it stays as it is.
+	LossChange_LOSS_CHANGE_UNSPECIFIED LossChange = 0
+	// It is installed.
+	LossChange_LOSS_CHANGE_INSTALL LossChange = 1
+	// It is brought to another version or configuration.
+	LossChange_LOSS_CHANGE_REPLACE LossChange = 2
+	// It is removed, as an intent in the ledger asked for.
+	LossChange_LOSS_CHANGE_REMOVE LossChange = 3
+)
+
+// Enum value maps for LossChange.
+var (
+	LossChange_name = map[int32]string{
+		0: "LOSS_CHANGE_UNSPECIFIED",
+		1: "LOSS_CHANGE_INSTALL",
+		2: "LOSS_CHANGE_REPLACE",
+		3: "LOSS_CHANGE_REMOVE",
+	}
+	LossChange_value = map[string]int32{
+		"LOSS_CHANGE_UNSPECIFIED": 0,
+		"LOSS_CHANGE_INSTALL":     1,
+		"LOSS_CHANGE_REPLACE":     2,
+		"LOSS_CHANGE_REMOVE":      3,
+	}
+)
+
+func (x LossChange) Enum() *LossChange {
+	p := new(LossChange)
+	*p = x
+	return p
+}
+
+func (x LossChange) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LossChange) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_registry_v1_registry_service_proto_enumTypes[0].Descriptor()
+}
+
+func (LossChange) Type() protoreflect.EnumType {
+	return &file_garrison_registry_v1_registry_service_proto_enumTypes[0]
+}
+
+func (x LossChange) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LossChange.Descriptor instead.
+func (LossChange) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{0}
+}
 
 // EnrolRequest is what a server that was invited asks, once, on garrison.enrol.CELL.SERVER. Asking again with the same
 // key gets the same answer; with another key the token is used.
@@ -904,6 +962,666 @@ func (x *RecordCleanUpResponse) GetServer() *v1.Server {
 	return nil
 }
 
+// ListUnknownServersRequest asks for all of them.
+type ListUnknownServersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUnknownServersRequest) Reset() {
+	*x = ListUnknownServersRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUnknownServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUnknownServersRequest) ProtoMessage() {}
+
+func (x *ListUnknownServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUnknownServersRequest.ProtoReflect.Descriptor instead.
+func (*ListUnknownServersRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
+}
+
+// UnknownServer is a sender of beats that is not under management. It is kept in the memory of each replica, and not in
+// the ledger: anybody with a server's credentials can make one.
+type UnknownServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id, as its subject says.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Its site, as its subject says.
+	Cell string `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
+	// Why its beats do not count, as a stable code: UNKNOWN_SERVER, NOT_ENROLLED, STILL_RUNS or OTHER_CELL.
+	Code string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	// Why, in one sentence.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it was first heard.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// When it was last heard.
+	HeardAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	// The machine's host name, as it says.
+	Hostname string `protobuf:"bytes,7,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	// The version of its executor, as it says.
+	ExecutorVersion string `protobuf:"bytes,8,opt,name=executor_version,json=executorVersion,proto3" json:"executor_version,omitempty"`
+	// The name of the server in the registry; empty when the registry does not know it.
+	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnknownServer) Reset() {
+	*x = UnknownServer{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnknownServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnknownServer) ProtoMessage() {}
+
+func (x *UnknownServer) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnknownServer.ProtoReflect.Descriptor instead.
+func (*UnknownServer) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UnknownServer) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *UnknownServer) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *UnknownServer) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *UnknownServer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *UnknownServer) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *UnknownServer) GetHeardAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeardAt
+	}
+	return nil
+}
+
+func (x *UnknownServer) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *UnknownServer) GetExecutorVersion() string {
+	if x != nil {
+		return x.ExecutorVersion
+	}
+	return ""
+}
+
+func (x *UnknownServer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ListUnknownServersResponse is all of them.
+type ListUnknownServersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that were heard lately, by id; a thousand at most.
+	Servers []*UnknownServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	// Always empty.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// True when others were heard that do not fit.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUnknownServersResponse) Reset() {
+	*x = ListUnknownServersResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUnknownServersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUnknownServersResponse) ProtoMessage() {}
+
+func (x *ListUnknownServersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUnknownServersResponse.ProtoReflect.Descriptor instead.
+func (*ListUnknownServersResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListUnknownServersResponse) GetServers() []*UnknownServer {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+func (x *ListUnknownServersResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListUnknownServersResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// AgentLoss is an agent on which the ledger and the server differ.
+type AgentLoss struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What the ledger wants; unset when it wants none, or knows of none.
+	Wanted *v13.Ref `protobuf:"bytes,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// What the server listed last; unset when it has none.
+	Found *v13.Ref `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
+	// What accepting would do.
+	Change LossChange `protobuf:"varint,4,opt,name=change,proto3,enum=garrison.registry.v1.LossChange" json:"change,omitempty"`
+	// Since when the registry knows what the server has.
+	FoundSince    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=found_since,json=foundSince,proto3" json:"found_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentLoss) Reset() {
+	*x = AgentLoss{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentLoss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentLoss) ProtoMessage() {}
+
+func (x *AgentLoss) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentLoss.ProtoReflect.Descriptor instead.
+func (*AgentLoss) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AgentLoss) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *AgentLoss) GetWanted() *v13.Ref {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *AgentLoss) GetFound() *v13.Ref {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
+func (x *AgentLoss) GetChange() LossChange {
+	if x != nil {
+		return x.Change
+	}
+	return LossChange_LOSS_CHANGE_UNSPECIFIED
+}
+
+func (x *AgentLoss) GetFoundSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FoundSince
+	}
+	return nil
+}
+
+// ServerLoss is a server that is ahead of the ledger.
+type ServerLoss struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	Server *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// The agents on which the ledger and the server differ, by name.
+	Agents []*AgentLoss `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
+	// How many agents are as the ledger wants them.
+	Same          uint32 `protobuf:"varint,3,opt,name=same,proto3" json:"same,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerLoss) Reset() {
+	*x = ServerLoss{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerLoss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerLoss) ProtoMessage() {}
+
+func (x *ServerLoss) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerLoss.ProtoReflect.Descriptor instead.
+func (*ServerLoss) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ServerLoss) GetServer() *v1.Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+func (x *ServerLoss) GetAgents() []*AgentLoss {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *ServerLoss) GetSame() uint32 {
+	if x != nil {
+		return x.Same
+	}
+	return 0
+}
+
+// GetRestoreStatusRequest names servers.
+type GetRestoreStatusRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only these servers; unset means all.
+	On            *v14.Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRestoreStatusRequest) Reset() {
+	*x = GetRestoreStatusRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRestoreStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRestoreStatusRequest) ProtoMessage() {}
+
+func (x *GetRestoreStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRestoreStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetRestoreStatusRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetRestoreStatusRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *GetRestoreStatusRequest) GetOn() *v14.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+// GetRestoreStatusResponse is one part of the servers that are ahead.
+type GetRestoreStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The servers, by id.
+	Losses []*ServerLoss `protobuf:"bytes,1,rep,name=losses,proto3" json:"losses,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// The last sequence of the ledger.
+	LedgerEnd uint64 `protobuf:"varint,3,opt,name=ledger_end,json=ledgerEnd,proto3" json:"ledger_end,omitempty"`
+	// Who beats and is unknown to the ledger, as after an enrolment that was lost. Only in the first part.
+	Unknown []*UnknownServer `protobuf:"bytes,4,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	// Servers that the ledger believes alive and that are offline, as after a decommission that was lost; a thousand at
+	// most. Only in the first part.
+	Offline []*v1.Server `protobuf:"bytes,5,rep,name=offline,proto3" json:"offline,omitempty"`
+	// How many servers are offline beyond those.
+	OfflineMore   uint32 `protobuf:"varint,6,opt,name=offline_more,json=offlineMore,proto3" json:"offline_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRestoreStatusResponse) Reset() {
+	*x = GetRestoreStatusResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRestoreStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRestoreStatusResponse) ProtoMessage() {}
+
+func (x *GetRestoreStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRestoreStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetRestoreStatusResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetRestoreStatusResponse) GetLosses() []*ServerLoss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
+func (x *GetRestoreStatusResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *GetRestoreStatusResponse) GetLedgerEnd() uint64 {
+	if x != nil {
+		return x.LedgerEnd
+	}
+	return 0
+}
+
+func (x *GetRestoreStatusResponse) GetUnknown() []*UnknownServer {
+	if x != nil {
+		return x.Unknown
+	}
+	return nil
+}
+
+func (x *GetRestoreStatusResponse) GetOffline() []*v1.Server {
+	if x != nil {
+		return x.Offline
+	}
+	return nil
+}
+
+func (x *GetRestoreStatusResponse) GetOfflineMore() uint32 {
+	if x != nil {
+		return x.OfflineMore
+	}
+	return 0
+}
+
+// AcceptedLoss is a loss as the operator saw it.
+type AcceptedLoss struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's id.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The last document that the server applied, as GetRestoreStatus said it.
+	Place         *v1.DocumentPlace `protobuf:"bytes,2,opt,name=place,proto3" json:"place,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptedLoss) Reset() {
+	*x = AcceptedLoss{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptedLoss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptedLoss) ProtoMessage() {}
+
+func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptedLoss.ProtoReflect.Descriptor instead.
+func (*AcceptedLoss) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *AcceptedLoss) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *AcceptedLoss) GetPlace() *v1.DocumentPlace {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+// AcceptRestoreRequest names the losses that are accepted: all of them, or none is.
+type AcceptRestoreRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The losses; 500 at most.
+	Losses        []*AcceptedLoss `protobuf:"bytes,1,rep,name=losses,proto3" json:"losses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptRestoreRequest) Reset() {
+	*x = AcceptRestoreRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptRestoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptRestoreRequest) ProtoMessage() {}
+
+func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptRestoreRequest.ProtoReflect.Descriptor instead.
+func (*AcceptRestoreRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AcceptRestoreRequest) GetLosses() []*AcceptedLoss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
+// AcceptRestoreResponse is the servers after it.
+type AcceptRestoreResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The servers, in the order of the request.
+	Servers       []*v1.Server `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptRestoreResponse) Reset() {
+	*x = AcceptRestoreResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptRestoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptRestoreResponse) ProtoMessage() {}
+
+func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptRestoreResponse.ProtoReflect.Descriptor instead.
+func (*AcceptRestoreResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AcceptRestoreResponse) GetServers() []*v1.Server {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
 // ListInstancesRequest filters instances. Everything that is set must hold.
 type ListInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -918,14 +1636,14 @@ type ListInstancesRequest struct {
 	// Only instances on servers of this environment.
 	Environment string `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Only instances in this state.
-	State         v13.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
+	State         v15.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1655,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1668,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListInstancesRequest) GetPage() *v11.Page {
@@ -988,18 +1706,18 @@ func (x *ListInstancesRequest) GetEnvironment() string {
 	return ""
 }
 
-func (x *ListInstancesRequest) GetState() v13.State {
+func (x *ListInstancesRequest) GetState() v15.State {
 	if x != nil {
 		return x.State
 	}
-	return v13.State(0)
+	return v15.State(0)
 }
 
 // InstanceRow is an instance with what a table shows beside it.
 type InstanceRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance.
-	Instance *v13.Instance `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Instance *v15.Instance `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The server's name.
 	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	// The server's presence.
@@ -1010,7 +1728,7 @@ type InstanceRow struct {
 
 func (x *InstanceRow) Reset() {
 	*x = InstanceRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1740,7 @@ func (x *InstanceRow) String() string {
 func (*InstanceRow) ProtoMessage() {}
 
 func (x *InstanceRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,10 +1753,10 @@ func (x *InstanceRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceRow.ProtoReflect.Descriptor instead.
 func (*InstanceRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *InstanceRow) GetInstance() *v13.Instance {
+func (x *InstanceRow) GetInstance() *v15.Instance {
 	if x != nil {
 		return x.Instance
 	}
@@ -1072,7 +1790,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1802,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1815,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceRow {
@@ -1125,7 +1843,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1855,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1868,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListAgentsRequest) GetPage() *v11.Page {
@@ -1164,7 +1882,7 @@ func (x *ListAgentsRequest) GetPage() *v11.Page {
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents, by name.
-	Agents []*v14.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	Agents []*v16.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1173,7 +1891,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1903,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,10 +1916,10 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
 }
 
-func (x *ListAgentsResponse) GetAgents() []*v14.Agent {
+func (x *ListAgentsResponse) GetAgents() []*v16.Agent {
 	if x != nil {
 		return x.Agents
 	}
@@ -1219,14 +1937,14 @@ func (x *ListAgentsResponse) GetNextCursor() string {
 type CreateAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent; its times are ignored.
-	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateAgentRequest) Reset() {
 	*x = CreateAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1956,7 @@ func (x *CreateAgentRequest) String() string {
 func (*CreateAgentRequest) ProtoMessage() {}
 
 func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,10 +1969,10 @@ func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentRequest.ProtoReflect.Descriptor instead.
 func (*CreateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
 }
 
-func (x *CreateAgentRequest) GetAgent() *v14.Agent {
+func (x *CreateAgentRequest) GetAgent() *v16.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1265,14 +1983,14 @@ func (x *CreateAgentRequest) GetAgent() *v14.Agent {
 type CreateAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateAgentResponse) Reset() {
 	*x = CreateAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +2002,7 @@ func (x *CreateAgentResponse) String() string {
 func (*CreateAgentResponse) ProtoMessage() {}
 
 func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,10 +2015,10 @@ func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentResponse.ProtoReflect.Descriptor instead.
 func (*CreateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
 }
 
-func (x *CreateAgentResponse) GetAgent() *v14.Agent {
+func (x *CreateAgentResponse) GetAgent() *v16.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1311,14 +2029,14 @@ func (x *CreateAgentResponse) GetAgent() *v14.Agent {
 type ChangeAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent; its kind must not change.
-	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeAgentRequest) Reset() {
 	*x = ChangeAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +2048,7 @@ func (x *ChangeAgentRequest) String() string {
 func (*ChangeAgentRequest) ProtoMessage() {}
 
 func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,10 +2061,10 @@ func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
 }
 
-func (x *ChangeAgentRequest) GetAgent() *v14.Agent {
+func (x *ChangeAgentRequest) GetAgent() *v16.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1357,14 +2075,14 @@ func (x *ChangeAgentRequest) GetAgent() *v14.Agent {
 type ChangeAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *v14.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeAgentResponse) Reset() {
 	*x = ChangeAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +2094,7 @@ func (x *ChangeAgentResponse) String() string {
 func (*ChangeAgentResponse) ProtoMessage() {}
 
 func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,10 +2107,10 @@ func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
 }
 
-func (x *ChangeAgentResponse) GetAgent() *v14.Agent {
+func (x *ChangeAgentResponse) GetAgent() *v16.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -1410,7 +2128,7 @@ type DeleteAgentRequest struct {
 
 func (x *DeleteAgentRequest) Reset() {
 	*x = DeleteAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +2140,7 @@ func (x *DeleteAgentRequest) String() string {
 func (*DeleteAgentRequest) ProtoMessage() {}
 
 func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +2153,7 @@ func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteAgentRequest) GetName() string {
@@ -1454,7 +2172,7 @@ type DeleteAgentResponse struct {
 
 func (x *DeleteAgentResponse) Reset() {
 	*x = DeleteAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +2184,7 @@ func (x *DeleteAgentResponse) String() string {
 func (*DeleteAgentResponse) ProtoMessage() {}
 
 func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +2197,7 @@ func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
 }
 
 // ListApplicationsRequest asks for applications.
@@ -1493,7 +2211,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +2223,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +2236,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListApplicationsRequest) GetPage() *v11.Page {
@@ -1532,7 +2250,7 @@ func (x *ListApplicationsRequest) GetPage() *v11.Page {
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The applications, by name.
-	Applications []*v15.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	Applications []*v17.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1541,7 +2259,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +2271,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,10 +2284,10 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
 }
 
-func (x *ListApplicationsResponse) GetApplications() []*v15.Application {
+func (x *ListApplicationsResponse) GetApplications() []*v17.Application {
 	if x != nil {
 		return x.Applications
 	}
@@ -1587,14 +2305,14 @@ func (x *ListApplicationsResponse) GetNextCursor() string {
 type CreateApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationRequest) Reset() {
 	*x = CreateApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +2324,7 @@ func (x *CreateApplicationRequest) String() string {
 func (*CreateApplicationRequest) ProtoMessage() {}
 
 func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,10 +2337,10 @@ func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
 }
 
-func (x *CreateApplicationRequest) GetApplication() *v15.Application {
+func (x *CreateApplicationRequest) GetApplication() *v17.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -1633,14 +2351,14 @@ func (x *CreateApplicationRequest) GetApplication() *v15.Application {
 type CreateApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationResponse) Reset() {
 	*x = CreateApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +2370,7 @@ func (x *CreateApplicationResponse) String() string {
 func (*CreateApplicationResponse) ProtoMessage() {}
 
 func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,10 +2383,10 @@ func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
 }
 
-func (x *CreateApplicationResponse) GetApplication() *v15.Application {
+func (x *CreateApplicationResponse) GetApplication() *v17.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -1679,14 +2397,14 @@ func (x *CreateApplicationResponse) GetApplication() *v15.Application {
 type ChangeApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeApplicationRequest) Reset() {
 	*x = ChangeApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +2416,7 @@ func (x *ChangeApplicationRequest) String() string {
 func (*ChangeApplicationRequest) ProtoMessage() {}
 
 func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,10 +2429,10 @@ func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
 }
 
-func (x *ChangeApplicationRequest) GetApplication() *v15.Application {
+func (x *ChangeApplicationRequest) GetApplication() *v17.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -1725,14 +2443,14 @@ func (x *ChangeApplicationRequest) GetApplication() *v15.Application {
 type ChangeApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v15.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeApplicationResponse) Reset() {
 	*x = ChangeApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2462,7 @@ func (x *ChangeApplicationResponse) String() string {
 func (*ChangeApplicationResponse) ProtoMessage() {}
 
 func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,10 +2475,10 @@ func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
 }
 
-func (x *ChangeApplicationResponse) GetApplication() *v15.Application {
+func (x *ChangeApplicationResponse) GetApplication() *v17.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -1778,7 +2496,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +2508,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +2521,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteApplicationRequest) GetName() string {
@@ -1822,7 +2540,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +2552,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +2565,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
 }
 
 // ListEnvironmentsRequest asks for environments.
@@ -1861,7 +2579,7 @@ type ListEnvironmentsRequest struct {
 
 func (x *ListEnvironmentsRequest) Reset() {
 	*x = ListEnvironmentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2591,7 @@ func (x *ListEnvironmentsRequest) String() string {
 func (*ListEnvironmentsRequest) ProtoMessage() {}
 
 func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2604,7 @@ func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
@@ -1900,7 +2618,7 @@ func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
 type ListEnvironmentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environments, by name.
-	Environments []*v16.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	Environments []*v18.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1909,7 +2627,7 @@ type ListEnvironmentsResponse struct {
 
 func (x *ListEnvironmentsResponse) Reset() {
 	*x = ListEnvironmentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2639,7 @@ func (x *ListEnvironmentsResponse) String() string {
 func (*ListEnvironmentsResponse) ProtoMessage() {}
 
 func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,10 +2652,10 @@ func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
 }
 
-func (x *ListEnvironmentsResponse) GetEnvironments() []*v16.Environment {
+func (x *ListEnvironmentsResponse) GetEnvironments() []*v18.Environment {
 	if x != nil {
 		return x.Environments
 	}
@@ -1955,14 +2673,14 @@ func (x *ListEnvironmentsResponse) GetNextCursor() string {
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentRequest) Reset() {
 	*x = CreateEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2692,7 @@ func (x *CreateEnvironmentRequest) String() string {
 func (*CreateEnvironmentRequest) ProtoMessage() {}
 
 func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,10 +2705,10 @@ func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
 }
 
-func (x *CreateEnvironmentRequest) GetEnvironment() *v16.Environment {
+func (x *CreateEnvironmentRequest) GetEnvironment() *v18.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2001,14 +2719,14 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *v16.Environment {
 type CreateEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentResponse) Reset() {
 	*x = CreateEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2738,7 @@ func (x *CreateEnvironmentResponse) String() string {
 func (*CreateEnvironmentResponse) ProtoMessage() {}
 
 func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,10 +2751,10 @@ func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *CreateEnvironmentResponse) GetEnvironment() *v16.Environment {
+func (x *CreateEnvironmentResponse) GetEnvironment() *v18.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2047,14 +2765,14 @@ func (x *CreateEnvironmentResponse) GetEnvironment() *v16.Environment {
 type ChangeEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeEnvironmentRequest) Reset() {
 	*x = ChangeEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2784,7 @@ func (x *ChangeEnvironmentRequest) String() string {
 func (*ChangeEnvironmentRequest) ProtoMessage() {}
 
 func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,10 +2797,10 @@ func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
 }
 
-func (x *ChangeEnvironmentRequest) GetEnvironment() *v16.Environment {
+func (x *ChangeEnvironmentRequest) GetEnvironment() *v18.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2093,14 +2811,14 @@ func (x *ChangeEnvironmentRequest) GetEnvironment() *v16.Environment {
 type ChangeEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v16.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeEnvironmentResponse) Reset() {
 	*x = ChangeEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2830,7 @@ func (x *ChangeEnvironmentResponse) String() string {
 func (*ChangeEnvironmentResponse) ProtoMessage() {}
 
 func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,10 +2843,10 @@ func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
 }
 
-func (x *ChangeEnvironmentResponse) GetEnvironment() *v16.Environment {
+func (x *ChangeEnvironmentResponse) GetEnvironment() *v18.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2146,7 +2864,7 @@ type DeleteEnvironmentRequest struct {
 
 func (x *DeleteEnvironmentRequest) Reset() {
 	*x = DeleteEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2876,7 @@ func (x *DeleteEnvironmentRequest) String() string {
 func (*DeleteEnvironmentRequest) ProtoMessage() {}
 
 func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2889,7 @@ func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteEnvironmentRequest) GetName() string {
@@ -2190,7 +2908,7 @@ type DeleteEnvironmentResponse struct {
 
 func (x *DeleteEnvironmentResponse) Reset() {
 	*x = DeleteEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2920,7 @@ func (x *DeleteEnvironmentResponse) String() string {
 func (*DeleteEnvironmentResponse) ProtoMessage() {}
 
 func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2933,7 @@ func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
 }
 
 // GetIntentRequest names an intent.
@@ -2231,7 +2949,7 @@ type GetIntentRequest struct {
 
 func (x *GetIntentRequest) Reset() {
 	*x = GetIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2961,7 @@ func (x *GetIntentRequest) String() string {
 func (*GetIntentRequest) ProtoMessage() {}
 
 func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2974,7 @@ func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetIntentRequest) GetIntentId() string {
@@ -2277,14 +2995,14 @@ func (x *GetIntentRequest) GetWait() *durationpb.Duration {
 type GetIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent and what became of it.
-	Intent        *v17.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent        *v14.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetIntentResponse) Reset() {
 	*x = GetIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +3014,7 @@ func (x *GetIntentResponse) String() string {
 func (*GetIntentResponse) ProtoMessage() {}
 
 func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,10 +3027,10 @@ func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
 }
 
-func (x *GetIntentResponse) GetIntent() *v17.Record {
+func (x *GetIntentResponse) GetIntent() *v14.Record {
 	if x != nil {
 		return x.Intent
 	}
@@ -2325,20 +3043,20 @@ type PlanIntentRequest struct {
 	// Which part of the targets.
 	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The intent, as it would be published. A guard in it is compared.
-	Intent *v17.Intent `protobuf:"bytes,2,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent *v14.Intent `protobuf:"bytes,2,opt,name=intent,proto3" json:"intent,omitempty"`
 	// True: the intent is an upgrade that names no agent; plan one for each agent on the selected servers, by name.
 	EveryAgent bool `protobuf:"varint,3,opt,name=every_agent,json=everyAgent,proto3" json:"every_agent,omitempty"`
 	// With every_agent: not these agents.
 	Exclude []string `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	// Only targets with one of these effects; none means all.
-	Effects       []v17.Effect `protobuf:"varint,5,rep,packed,name=effects,proto3,enum=garrison.intent.v1.Effect" json:"effects,omitempty"`
+	Effects       []v14.Effect `protobuf:"varint,5,rep,packed,name=effects,proto3,enum=garrison.intent.v1.Effect" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanIntentRequest) Reset() {
 	*x = PlanIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +3068,7 @@ func (x *PlanIntentRequest) String() string {
 func (*PlanIntentRequest) ProtoMessage() {}
 
 func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +3081,7 @@ func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentRequest.ProtoReflect.Descriptor instead.
 func (*PlanIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PlanIntentRequest) GetPage() *v11.Page {
@@ -2373,7 +3091,7 @@ func (x *PlanIntentRequest) GetPage() *v11.Page {
 	return nil
 }
 
-func (x *PlanIntentRequest) GetIntent() *v17.Intent {
+func (x *PlanIntentRequest) GetIntent() *v14.Intent {
 	if x != nil {
 		return x.Intent
 	}
@@ -2394,7 +3112,7 @@ func (x *PlanIntentRequest) GetExclude() []string {
 	return nil
 }
 
-func (x *PlanIntentRequest) GetEffects() []v17.Effect {
+func (x *PlanIntentRequest) GetEffects() []v14.Effect {
 	if x != nil {
 		return x.Effects
 	}
@@ -2405,9 +3123,9 @@ func (x *PlanIntentRequest) GetEffects() []v17.Effect {
 type PlanIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The plan; with every_agent, one for each agent.
-	Plans []*v17.Plan `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	Plans []*v14.Plan `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
 	// The targets, by agent and server.
-	Targets []*v17.Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
+	Targets []*v14.Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2416,7 +3134,7 @@ type PlanIntentResponse struct {
 
 func (x *PlanIntentResponse) Reset() {
 	*x = PlanIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +3146,7 @@ func (x *PlanIntentResponse) String() string {
 func (*PlanIntentResponse) ProtoMessage() {}
 
 func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,17 +3159,17 @@ func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentResponse.ProtoReflect.Descriptor instead.
 func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
 }
 
-func (x *PlanIntentResponse) GetPlans() []*v17.Plan {
+func (x *PlanIntentResponse) GetPlans() []*v14.Plan {
 	if x != nil {
 		return x.Plans
 	}
 	return nil
 }
 
-func (x *PlanIntentResponse) GetTargets() []*v17.Target {
+func (x *PlanIntentResponse) GetTargets() []*v14.Target {
 	if x != nil {
 		return x.Targets
 	}
@@ -2475,7 +3193,7 @@ type ListIntentsRequest struct {
 	// Only intents with this verb, as in their subject: install, upgrade and so on.
 	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
 	// Only intents in this state.
-	State v17.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
+	State v14.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
 	// Only intents that were decided at this time or later.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2484,7 +3202,7 @@ type ListIntentsRequest struct {
 
 func (x *ListIntentsRequest) Reset() {
 	*x = ListIntentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +3214,7 @@ func (x *ListIntentsRequest) String() string {
 func (*ListIntentsRequest) ProtoMessage() {}
 
 func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +3227,7 @@ func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsRequest.ProtoReflect.Descriptor instead.
 func (*ListIntentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListIntentsRequest) GetPage() *v11.Page {
@@ -2533,11 +3251,11 @@ func (x *ListIntentsRequest) GetVerb() string {
 	return ""
 }
 
-func (x *ListIntentsRequest) GetState() v17.State {
+func (x *ListIntentsRequest) GetState() v14.State {
 	if x != nil {
 		return x.State
 	}
-	return v17.State(0)
+	return v14.State(0)
 }
 
 func (x *ListIntentsRequest) GetSince() *timestamppb.Timestamp {
@@ -2551,7 +3269,7 @@ func (x *ListIntentsRequest) GetSince() *timestamppb.Timestamp {
 type ListIntentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intents, the newest first, each without the ids of its servers.
-	Intents []*v17.Record `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
+	Intents []*v14.Record `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// How many intents are kept at most; 0 while none was dropped. Older ones are in the ledger.
@@ -2562,7 +3280,7 @@ type ListIntentsResponse struct {
 
 func (x *ListIntentsResponse) Reset() {
 	*x = ListIntentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +3292,7 @@ func (x *ListIntentsResponse) String() string {
 func (*ListIntentsResponse) ProtoMessage() {}
 
 func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,10 +3305,10 @@ func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsResponse.ProtoReflect.Descriptor instead.
 func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
 }
 
-func (x *ListIntentsResponse) GetIntents() []*v17.Record {
+func (x *ListIntentsResponse) GetIntents() []*v14.Record {
 	if x != nil {
 		return x.Intents
 	}
@@ -2624,7 +3342,7 @@ type WithdrawIntentRequest struct {
 
 func (x *WithdrawIntentRequest) Reset() {
 	*x = WithdrawIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +3354,7 @@ func (x *WithdrawIntentRequest) String() string {
 func (*WithdrawIntentRequest) ProtoMessage() {}
 
 func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +3367,7 @@ func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WithdrawIntentRequest) GetIntentId() string {
@@ -2670,14 +3388,14 @@ func (x *WithdrawIntentRequest) GetReason() string {
 type WithdrawIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent.
-	Intent        *v17.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent        *v14.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WithdrawIntentResponse) Reset() {
 	*x = WithdrawIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +3407,7 @@ func (x *WithdrawIntentResponse) String() string {
 func (*WithdrawIntentResponse) ProtoMessage() {}
 
 func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,10 +3420,10 @@ func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
 }
 
-func (x *WithdrawIntentResponse) GetIntent() *v17.Record {
+func (x *WithdrawIntentResponse) GetIntent() *v14.Record {
 	if x != nil {
 		return x.Intent
 	}
@@ -2716,7 +3434,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgarrison/report/v1/report.proto\x1a garrison/server/v1/history.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -2784,7 +3502,54 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x03via\x18\x02 \x01(\tR\x03via\x12<\n" +
 	"\aoutcome\x18\x03 \x01(\v2\".garrison.report.v1.CleanUpOutcomeR\aoutcome\"K\n" +
 	"\x15RecordCleanUpResponse\x122\n" +
-	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\xdf\x01\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\x1b\n" +
+	"\x19ListUnknownServersRequest\"\xb0\x02\n" +
+	"\rUnknownServer\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
+	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x125\n" +
+	"\bheard_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12\x1a\n" +
+	"\bhostname\x18\a \x01(\tR\bhostname\x12)\n" +
+	"\x10executor_version\x18\b \x01(\tR\x0fexecutorVersion\x12\x12\n" +
+	"\x04name\x18\t \x01(\tR\x04name\"\x90\x01\n" +
+	"\x1aListUnknownServersResponse\x12=\n" +
+	"\aservers\x18\x01 \x03(\v2#.garrison.registry.v1.UnknownServerR\aservers\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xf6\x01\n" +
+	"\tAgentLoss\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12.\n" +
+	"\x06wanted\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x06wanted\x12,\n" +
+	"\x05found\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05found\x128\n" +
+	"\x06change\x18\x04 \x01(\x0e2 .garrison.registry.v1.LossChangeR\x06change\x12;\n" +
+	"\vfound_since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"foundSince\"\x8d\x01\n" +
+	"\n" +
+	"ServerLoss\x122\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\x127\n" +
+	"\x06agents\x18\x02 \x03(\v2\x1f.garrison.registry.v1.AgentLossR\x06agents\x12\x12\n" +
+	"\x04same\x18\x03 \x01(\rR\x04same\"r\n" +
+	"\x17GetRestoreStatusRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12,\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xac\x02\n" +
+	"\x18GetRestoreStatusResponse\x128\n" +
+	"\x06losses\x18\x01 \x03(\v2 .garrison.registry.v1.ServerLossR\x06losses\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x12\x1d\n" +
+	"\n" +
+	"ledger_end\x18\x03 \x01(\x04R\tledgerEnd\x12=\n" +
+	"\aunknown\x18\x04 \x03(\v2#.garrison.registry.v1.UnknownServerR\aunknown\x124\n" +
+	"\aoffline\x18\x05 \x03(\v2\x1a.garrison.server.v1.ServerR\aoffline\x12!\n" +
+	"\foffline_more\x18\x06 \x01(\rR\vofflineMore\"d\n" +
+	"\fAcceptedLoss\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x127\n" +
+	"\x05place\x18\x02 \x01(\v2!.garrison.server.v1.DocumentPlaceR\x05place\"R\n" +
+	"\x14AcceptRestoreRequest\x12:\n" +
+	"\x06losses\x18\x01 \x03(\v2\".garrison.registry.v1.AcceptedLossR\x06losses\"M\n" +
+	"\x15AcceptRestoreResponse\x124\n" +
+	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xdf\x01\n" +
 	"\x14ListInstancesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
@@ -2884,14 +3649,23 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"L\n" +
 	"\x16WithdrawIntentResponse\x122\n" +
-	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent2\xad\x14\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent*s\n" +
+	"\n" +
+	"LossChange\x12\x1b\n" +
+	"\x17LOSS_CHANGE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13LOSS_CHANGE_INSTALL\x10\x01\x12\x17\n" +
+	"\x13LOSS_CHANGE_REPLACE\x10\x02\x12\x16\n" +
+	"\x12LOSS_CHANGE_REMOVE\x10\x032\x95\x17\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
 	"\fInviteServer\x12).garrison.registry.v1.InviteServerRequest\x1a*.garrison.registry.v1.InviteServerResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
 	"\fChangeServer\x12).garrison.registry.v1.ChangeServerRequest\x1a*.garrison.registry.v1.ChangeServerResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fForgetServer\x12).garrison.registry.v1.ForgetServerRequest\x1a*.garrison.registry.v1.ForgetServerResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
-	"\rRecordCleanUp\x12*.garrison.registry.v1.RecordCleanUpRequest\x1a+.garrison.registry.v1.RecordCleanUpResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
+	"\rRecordCleanUp\x12*.garrison.registry.v1.RecordCleanUpRequest\x1a+.garrison.registry.v1.RecordCleanUpResponse\"\x04\x88\xb5\x18\x03\x12}\n" +
+	"\x12ListUnknownServers\x12/.garrison.registry.v1.ListUnknownServersRequest\x1a0.garrison.registry.v1.ListUnknownServersResponse\"\x04\x88\xb5\x18\x01\x12w\n" +
+	"\x10GetRestoreStatus\x12-.garrison.registry.v1.GetRestoreStatusRequest\x1a..garrison.registry.v1.GetRestoreStatusResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
+	"\rAcceptRestore\x12*.garrison.registry.v1.AcceptRestoreRequest\x1a+.garrison.registry.v1.AcceptRestoreResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
 	"\rListInstances\x12*.garrison.registry.v1.ListInstancesRequest\x1a+.garrison.registry.v1.ListInstancesResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12'.garrison.registry.v1.ListAgentsRequest\x1a(.garrison.registry.v1.ListAgentsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -2924,184 +3698,222 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_registry_service_proto_rawDescData
 }
 
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
-	(*EnrolRequest)(nil),              // 0: garrison.registry.v1.EnrolRequest
-	(*EnrolResponse)(nil),             // 1: garrison.registry.v1.EnrolResponse
-	(*ListServersRequest)(nil),        // 2: garrison.registry.v1.ListServersRequest
-	(*ListServersResponse)(nil),       // 3: garrison.registry.v1.ListServersResponse
-	(*GetServerRequest)(nil),          // 4: garrison.registry.v1.GetServerRequest
-	(*GetServerResponse)(nil),         // 5: garrison.registry.v1.GetServerResponse
-	(*InviteServerRequest)(nil),       // 6: garrison.registry.v1.InviteServerRequest
-	(*InviteServerResponse)(nil),      // 7: garrison.registry.v1.InviteServerResponse
-	(*ChangeServerRequest)(nil),       // 8: garrison.registry.v1.ChangeServerRequest
-	(*ChangeServerResponse)(nil),      // 9: garrison.registry.v1.ChangeServerResponse
-	(*ForgetServerRequest)(nil),       // 10: garrison.registry.v1.ForgetServerRequest
-	(*ForgetServerResponse)(nil),      // 11: garrison.registry.v1.ForgetServerResponse
-	(*RecordCleanUpRequest)(nil),      // 12: garrison.registry.v1.RecordCleanUpRequest
-	(*RecordCleanUpResponse)(nil),     // 13: garrison.registry.v1.RecordCleanUpResponse
-	(*ListInstancesRequest)(nil),      // 14: garrison.registry.v1.ListInstancesRequest
-	(*InstanceRow)(nil),               // 15: garrison.registry.v1.InstanceRow
-	(*ListInstancesResponse)(nil),     // 16: garrison.registry.v1.ListInstancesResponse
-	(*ListAgentsRequest)(nil),         // 17: garrison.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),        // 18: garrison.registry.v1.ListAgentsResponse
-	(*CreateAgentRequest)(nil),        // 19: garrison.registry.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),       // 20: garrison.registry.v1.CreateAgentResponse
-	(*ChangeAgentRequest)(nil),        // 21: garrison.registry.v1.ChangeAgentRequest
-	(*ChangeAgentResponse)(nil),       // 22: garrison.registry.v1.ChangeAgentResponse
-	(*DeleteAgentRequest)(nil),        // 23: garrison.registry.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),       // 24: garrison.registry.v1.DeleteAgentResponse
-	(*ListApplicationsRequest)(nil),   // 25: garrison.registry.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 26: garrison.registry.v1.ListApplicationsResponse
-	(*CreateApplicationRequest)(nil),  // 27: garrison.registry.v1.CreateApplicationRequest
-	(*CreateApplicationResponse)(nil), // 28: garrison.registry.v1.CreateApplicationResponse
-	(*ChangeApplicationRequest)(nil),  // 29: garrison.registry.v1.ChangeApplicationRequest
-	(*ChangeApplicationResponse)(nil), // 30: garrison.registry.v1.ChangeApplicationResponse
-	(*DeleteApplicationRequest)(nil),  // 31: garrison.registry.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil), // 32: garrison.registry.v1.DeleteApplicationResponse
-	(*ListEnvironmentsRequest)(nil),   // 33: garrison.registry.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),  // 34: garrison.registry.v1.ListEnvironmentsResponse
-	(*CreateEnvironmentRequest)(nil),  // 35: garrison.registry.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil), // 36: garrison.registry.v1.CreateEnvironmentResponse
-	(*ChangeEnvironmentRequest)(nil),  // 37: garrison.registry.v1.ChangeEnvironmentRequest
-	(*ChangeEnvironmentResponse)(nil), // 38: garrison.registry.v1.ChangeEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),  // 39: garrison.registry.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil), // 40: garrison.registry.v1.DeleteEnvironmentResponse
-	(*GetIntentRequest)(nil),          // 41: garrison.registry.v1.GetIntentRequest
-	(*GetIntentResponse)(nil),         // 42: garrison.registry.v1.GetIntentResponse
-	(*PlanIntentRequest)(nil),         // 43: garrison.registry.v1.PlanIntentRequest
-	(*PlanIntentResponse)(nil),        // 44: garrison.registry.v1.PlanIntentResponse
-	(*ListIntentsRequest)(nil),        // 45: garrison.registry.v1.ListIntentsRequest
-	(*ListIntentsResponse)(nil),       // 46: garrison.registry.v1.ListIntentsResponse
-	(*WithdrawIntentRequest)(nil),     // 47: garrison.registry.v1.WithdrawIntentRequest
-	(*WithdrawIntentResponse)(nil),    // 48: garrison.registry.v1.WithdrawIntentResponse
-	nil,                               // 49: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                               // 50: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                               // 51: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	(*v1.Sysinfo)(nil),                // 52: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                 // 53: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                  // 54: garrison.api.v1.Page
-	(v1.Life)(0),                      // 55: garrison.server.v1.Life
-	(v1.Presence)(0),                  // 56: garrison.server.v1.Presence
-	(*v1.Server)(nil),                 // 57: garrison.server.v1.Server
-	(*durationpb.Duration)(nil),       // 58: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),     // 59: google.protobuf.Timestamp
-	(*v12.CleanUpOutcome)(nil),        // 60: garrison.report.v1.CleanUpOutcome
-	(v13.State)(0),                    // 61: garrison.instance.v1.State
-	(*v13.Instance)(nil),              // 62: garrison.instance.v1.Instance
-	(*v14.Agent)(nil),                 // 63: garrison.agent.v1.Agent
-	(*v15.Application)(nil),           // 64: garrison.application.v1.Application
-	(*v16.Environment)(nil),           // 65: garrison.environment.v1.Environment
-	(*v17.Record)(nil),                // 66: garrison.intent.v1.Record
-	(*v17.Intent)(nil),                // 67: garrison.intent.v1.Intent
-	(v17.Effect)(0),                   // 68: garrison.intent.v1.Effect
-	(*v17.Plan)(nil),                  // 69: garrison.intent.v1.Plan
-	(*v17.Target)(nil),                // 70: garrison.intent.v1.Target
-	(v17.State)(0),                    // 71: garrison.intent.v1.State
+	(LossChange)(0),                    // 0: garrison.registry.v1.LossChange
+	(*EnrolRequest)(nil),               // 1: garrison.registry.v1.EnrolRequest
+	(*EnrolResponse)(nil),              // 2: garrison.registry.v1.EnrolResponse
+	(*ListServersRequest)(nil),         // 3: garrison.registry.v1.ListServersRequest
+	(*ListServersResponse)(nil),        // 4: garrison.registry.v1.ListServersResponse
+	(*GetServerRequest)(nil),           // 5: garrison.registry.v1.GetServerRequest
+	(*GetServerResponse)(nil),          // 6: garrison.registry.v1.GetServerResponse
+	(*InviteServerRequest)(nil),        // 7: garrison.registry.v1.InviteServerRequest
+	(*InviteServerResponse)(nil),       // 8: garrison.registry.v1.InviteServerResponse
+	(*ChangeServerRequest)(nil),        // 9: garrison.registry.v1.ChangeServerRequest
+	(*ChangeServerResponse)(nil),       // 10: garrison.registry.v1.ChangeServerResponse
+	(*ForgetServerRequest)(nil),        // 11: garrison.registry.v1.ForgetServerRequest
+	(*ForgetServerResponse)(nil),       // 12: garrison.registry.v1.ForgetServerResponse
+	(*RecordCleanUpRequest)(nil),       // 13: garrison.registry.v1.RecordCleanUpRequest
+	(*RecordCleanUpResponse)(nil),      // 14: garrison.registry.v1.RecordCleanUpResponse
+	(*ListUnknownServersRequest)(nil),  // 15: garrison.registry.v1.ListUnknownServersRequest
+	(*UnknownServer)(nil),              // 16: garrison.registry.v1.UnknownServer
+	(*ListUnknownServersResponse)(nil), // 17: garrison.registry.v1.ListUnknownServersResponse
+	(*AgentLoss)(nil),                  // 18: garrison.registry.v1.AgentLoss
+	(*ServerLoss)(nil),                 // 19: garrison.registry.v1.ServerLoss
+	(*GetRestoreStatusRequest)(nil),    // 20: garrison.registry.v1.GetRestoreStatusRequest
+	(*GetRestoreStatusResponse)(nil),   // 21: garrison.registry.v1.GetRestoreStatusResponse
+	(*AcceptedLoss)(nil),               // 22: garrison.registry.v1.AcceptedLoss
+	(*AcceptRestoreRequest)(nil),       // 23: garrison.registry.v1.AcceptRestoreRequest
+	(*AcceptRestoreResponse)(nil),      // 24: garrison.registry.v1.AcceptRestoreResponse
+	(*ListInstancesRequest)(nil),       // 25: garrison.registry.v1.ListInstancesRequest
+	(*InstanceRow)(nil),                // 26: garrison.registry.v1.InstanceRow
+	(*ListInstancesResponse)(nil),      // 27: garrison.registry.v1.ListInstancesResponse
+	(*ListAgentsRequest)(nil),          // 28: garrison.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),         // 29: garrison.registry.v1.ListAgentsResponse
+	(*CreateAgentRequest)(nil),         // 30: garrison.registry.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),        // 31: garrison.registry.v1.CreateAgentResponse
+	(*ChangeAgentRequest)(nil),         // 32: garrison.registry.v1.ChangeAgentRequest
+	(*ChangeAgentResponse)(nil),        // 33: garrison.registry.v1.ChangeAgentResponse
+	(*DeleteAgentRequest)(nil),         // 34: garrison.registry.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),        // 35: garrison.registry.v1.DeleteAgentResponse
+	(*ListApplicationsRequest)(nil),    // 36: garrison.registry.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),   // 37: garrison.registry.v1.ListApplicationsResponse
+	(*CreateApplicationRequest)(nil),   // 38: garrison.registry.v1.CreateApplicationRequest
+	(*CreateApplicationResponse)(nil),  // 39: garrison.registry.v1.CreateApplicationResponse
+	(*ChangeApplicationRequest)(nil),   // 40: garrison.registry.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil),  // 41: garrison.registry.v1.ChangeApplicationResponse
+	(*DeleteApplicationRequest)(nil),   // 42: garrison.registry.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),  // 43: garrison.registry.v1.DeleteApplicationResponse
+	(*ListEnvironmentsRequest)(nil),    // 44: garrison.registry.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),   // 45: garrison.registry.v1.ListEnvironmentsResponse
+	(*CreateEnvironmentRequest)(nil),   // 46: garrison.registry.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil),  // 47: garrison.registry.v1.CreateEnvironmentResponse
+	(*ChangeEnvironmentRequest)(nil),   // 48: garrison.registry.v1.ChangeEnvironmentRequest
+	(*ChangeEnvironmentResponse)(nil),  // 49: garrison.registry.v1.ChangeEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),   // 50: garrison.registry.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil),  // 51: garrison.registry.v1.DeleteEnvironmentResponse
+	(*GetIntentRequest)(nil),           // 52: garrison.registry.v1.GetIntentRequest
+	(*GetIntentResponse)(nil),          // 53: garrison.registry.v1.GetIntentResponse
+	(*PlanIntentRequest)(nil),          // 54: garrison.registry.v1.PlanIntentRequest
+	(*PlanIntentResponse)(nil),         // 55: garrison.registry.v1.PlanIntentResponse
+	(*ListIntentsRequest)(nil),         // 56: garrison.registry.v1.ListIntentsRequest
+	(*ListIntentsResponse)(nil),        // 57: garrison.registry.v1.ListIntentsResponse
+	(*WithdrawIntentRequest)(nil),      // 58: garrison.registry.v1.WithdrawIntentRequest
+	(*WithdrawIntentResponse)(nil),     // 59: garrison.registry.v1.WithdrawIntentResponse
+	nil,                                // 60: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                                // 61: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                                // 62: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	(*v1.Sysinfo)(nil),                 // 63: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                  // 64: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                   // 65: garrison.api.v1.Page
+	(v1.Life)(0),                       // 66: garrison.server.v1.Life
+	(v1.Presence)(0),                   // 67: garrison.server.v1.Presence
+	(*v1.Server)(nil),                  // 68: garrison.server.v1.Server
+	(*durationpb.Duration)(nil),        // 69: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),      // 70: google.protobuf.Timestamp
+	(*v12.CleanUpOutcome)(nil),         // 71: garrison.report.v1.CleanUpOutcome
+	(*v13.Ref)(nil),                    // 72: garrison.image.v1.Ref
+	(*v14.Selector)(nil),               // 73: garrison.intent.v1.Selector
+	(*v1.DocumentPlace)(nil),           // 74: garrison.server.v1.DocumentPlace
+	(v15.State)(0),                     // 75: garrison.instance.v1.State
+	(*v15.Instance)(nil),               // 76: garrison.instance.v1.Instance
+	(*v16.Agent)(nil),                  // 77: garrison.agent.v1.Agent
+	(*v17.Application)(nil),            // 78: garrison.application.v1.Application
+	(*v18.Environment)(nil),            // 79: garrison.environment.v1.Environment
+	(*v14.Record)(nil),                 // 80: garrison.intent.v1.Record
+	(*v14.Intent)(nil),                 // 81: garrison.intent.v1.Intent
+	(v14.Effect)(0),                    // 82: garrison.intent.v1.Effect
+	(*v14.Plan)(nil),                   // 83: garrison.intent.v1.Plan
+	(*v14.Target)(nil),                 // 84: garrison.intent.v1.Target
+	(v14.State)(0),                     // 85: garrison.intent.v1.State
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	52, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	53, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	54, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	49, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	55, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	56, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	57, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
-	57, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	50, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	53, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	58, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	59, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	51, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	57, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	60, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	57, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	54, // 16: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	61, // 17: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	62, // 18: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	56, // 19: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	15, // 20: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	54, // 21: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	63, // 22: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	63, // 23: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	63, // 24: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	63, // 25: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	63, // 26: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	54, // 27: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	64, // 28: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	64, // 29: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	64, // 30: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	64, // 31: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	64, // 32: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	54, // 33: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	65, // 34: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	65, // 35: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	65, // 36: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	65, // 37: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	65, // 38: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	58, // 39: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	66, // 40: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	54, // 41: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	67, // 42: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	68, // 43: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	69, // 44: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	70, // 45: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	54, // 46: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	71, // 47: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	59, // 48: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	66, // 49: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	66, // 50: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	2,  // 51: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	4,  // 52: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	6,  // 53: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	8,  // 54: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	10, // 55: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	12, // 56: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	14, // 57: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	17, // 58: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	19, // 59: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	21, // 60: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	23, // 61: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	25, // 62: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	27, // 63: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	31, // 64: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	29, // 65: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	37, // 66: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	33, // 67: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	35, // 68: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	39, // 69: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	43, // 70: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	41, // 71: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	45, // 72: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	47, // 73: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	3,  // 74: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	5,  // 75: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	7,  // 76: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	9,  // 77: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	11, // 78: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	13, // 79: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	16, // 80: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	18, // 81: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	20, // 82: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	22, // 83: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	24, // 84: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	26, // 85: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	28, // 86: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	32, // 87: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	30, // 88: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	38, // 89: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	34, // 90: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	36, // 91: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	40, // 92: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	44, // 93: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	42, // 94: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	46, // 95: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	48, // 96: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	74, // [74:97] is the sub-list for method output_type
-	51, // [51:74] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	63, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	64, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	65, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	60, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	66, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	67, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	68, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	68, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	61, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	64, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	69, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	70, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	62, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	68, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	71, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	68, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	70, // 16: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	70, // 17: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	16, // 18: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
+	72, // 19: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	72, // 20: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	0,  // 21: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
+	70, // 22: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	68, // 23: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	18, // 24: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
+	65, // 25: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	73, // 26: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	19, // 27: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
+	16, // 28: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
+	68, // 29: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	74, // 30: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	22, // 31: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
+	68, // 32: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	65, // 33: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	75, // 34: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	76, // 35: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	67, // 36: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	26, // 37: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	65, // 38: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	77, // 39: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	77, // 40: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	77, // 41: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	77, // 42: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	77, // 43: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	65, // 44: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	78, // 45: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	78, // 46: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	78, // 47: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	78, // 48: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	78, // 49: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	65, // 50: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	79, // 51: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	79, // 52: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	79, // 53: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	79, // 54: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	79, // 55: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	69, // 56: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	80, // 57: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	65, // 58: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	81, // 59: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	82, // 60: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	83, // 61: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	84, // 62: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	65, // 63: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	85, // 64: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	70, // 65: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	80, // 66: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	80, // 67: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	3,  // 68: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	5,  // 69: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	7,  // 70: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	9,  // 71: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	11, // 72: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	13, // 73: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	15, // 74: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	20, // 75: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	23, // 76: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	25, // 77: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	28, // 78: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	30, // 79: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	32, // 80: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	34, // 81: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	36, // 82: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	38, // 83: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	42, // 84: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	40, // 85: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	48, // 86: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	44, // 87: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	46, // 88: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	50, // 89: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	54, // 90: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	52, // 91: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	56, // 92: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	58, // 93: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	4,  // 94: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	6,  // 95: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	8,  // 96: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	10, // 97: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	12, // 98: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	14, // 99: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	17, // 100: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	21, // 101: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	24, // 102: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	27, // 103: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	29, // 104: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	31, // 105: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	33, // 106: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	35, // 107: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	37, // 108: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	39, // 109: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	43, // 110: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	41, // 111: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	49, // 112: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	45, // 113: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	47, // 114: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	51, // 115: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	55, // 116: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	53, // 117: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	57, // 118: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	59, // 119: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	94, // [94:120] is the sub-list for method output_type
+	68, // [68:94] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -3115,13 +3927,14 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   52,
+			NumEnums:      1,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_garrison_registry_v1_registry_service_proto_goTypes,
 		DependencyIndexes: file_garrison_registry_v1_registry_service_proto_depIdxs,
+		EnumInfos:         file_garrison_registry_v1_registry_service_proto_enumTypes,
 		MessageInfos:      file_garrison_registry_v1_registry_service_proto_msgTypes,
 	}.Build()
 	File_garrison_registry_v1_registry_service_proto = out.File

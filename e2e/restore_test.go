@@ -1,0 +1,250 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+// states returns what the CLI shows of each server's state, by name.
+func (w *world) states() map[string]string {
+	w.t.Helper()
+	out := map[string]string{}
+	for line := range strings.Lines(w.ok("server", "list", "--no-headers", "--columns", "name,state")) {
+		if f := strings.Fields(line); len(f) == 2 {
+			out[f[0]] = f[1]
+		}
+	}
+	return out
+}
+
+// shows waits until a server's state holds a word.
+func (w *world) shows(server, word string) {
+	w.t.Helper()
+	w.eventually(server+" is "+word, func() error {
+		if have := w.states()[server]; !slices.Contains(strings.Split(have, ","), word) {
+			return fmt.Errorf("%s is %s", server, have)
+		}
+		return nil
+	})
+}
+
+// told is what garrison restore status tells.
+type told struct {
+	Losses []struct {
+		Server struct{ Name string }
+		Agents []struct {
+			Agent, Change string
+			Wanted, Found struct{ Version string }
+		}
+	}
+	Unknown []struct{ ServerId, Code string }
+	Offline []struct{ Name string }
+}
+
+// text writes what was lost, a line for each thing, sorted.
+func (l told) text() string {
+	var lines []string
+	for _, s := range l.Losses {
+		lines = append(lines, "ahead "+s.Server.Name)
+		for _, a := range s.Agents {
+			lines = append(lines, strings.Join([]string{s.Server.Name, a.Agent, a.Change, a.Found.Version, a.Wanted.Version}, " "))
+		}
+	}
+	for _, u := range l.Unknown {
+		lines = append(lines, "unknown "+u.Code)
+	}
+	for _, o := range l.Offline {
+		lines = append(lines, "offline "+o.Name)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// copyData copies garrisond's data directory; nothing may write there.
+func copyData(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("copy %s: %v: %s", from, err, out)
+	}
+}
+
+// runs returns which version answers on a server; empty when none does.
+func (w *world) runs(s *fleet.Server) string {
+	got, _ := s.Get(w.t.Context(), "/")
+	return got
+}
+
+// Servers that know more than a restored ledger are shown, nothing changes on them, and an operator decides.
+func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo", "charlie", "delta")
+	alpha, bravo, charlie := w.servers[0], w.servers[1], w.servers[2]
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	backup := filepath.Join(w.Dir, "backup")
+	w.garrisond(w.Garrisond.Stop)
+	copyData(t, w.DataDir(), backup)
+	w.garrisond(func() error { return w.Start(t.Context()) })
+	for _, name := range []string{"alpha", "bravo", "charlie", "delta"} {
+		w.shows(name, "online")
+	}
+
+	w.ok("up", "beacon@2.0.0", "--on", "alpha,bravo", "--yes")
+	w.ok("remove", "beacon", "--on", "charlie", "--yes")
+	w.ok("server", "decommission", "delta", "--yes")
+	if _, err := w.AddServer(t.Context(), "echo"); err != nil {
+		t.Fatal(err)
+	}
+	w.shows("echo", "online")
+	if err := bravo.Executor.Kill(); err != nil { // its agent runs on
+		t.Fatal(err)
+	}
+	applied := len(w.facts())
+	if err := w.Garrisond.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	copyData(t, backup, w.DataDir())
+	w.garrisond(func() error { return w.Start(t.Context()) })
+
+	w.shows("alpha", "ahead")
+	w.shows("charlie", "ahead")
+	want := "ahead alpha\nahead charlie\nalpha beacon LOSS_CHANGE_REPLACE 2.0.0 1.0.0\ncharlie beacon LOSS_CHANGE_INSTALL  1.0.0\n" +
+		"offline bravo\noffline delta\nunknown UNKNOWN_SERVER"
+	w.eventually("what was lost is told", func() error {
+		var l told
+		if err := json.Unmarshal([]byte(w.ok("restore", "status", "-o", "json")), &l); err != nil {
+			return err
+		}
+		if have := l.text(); have != want {
+			return errors.New(have)
+		}
+		return nil
+	})
+	w.explainsAhead(alpha)
+	if out := w.ok("server", "list", "--unknown"); !strings.Contains(out, "UNKNOWN_SERVER") {
+		t.Errorf("the server that enrolled after the backup is not listed:\n%s", out)
+	}
+	w.ok("up", "beacon@2.0.0", "--on", "charlie", "--yes", "--detach")
+	w.eventually("the task says what it waits for", func() error {
+		if out := w.ok("task", "list", "-o", "json"); !strings.Contains(out, "ahead of the ledger") {
+			return errors.New(out)
+		}
+		return nil
+	})
+
+	// The one that was off returns when the ledger, and its own document, have grown past what it applied.
+	for n := 0; len(w.facts()) <= applied+2; n++ {
+		w.ok("server", "label", "alpha", fmt.Sprintf("n=%d", n))
+	}
+	w.ok("server", "label", "bravo", "rack=new")
+	if err := bravo.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.shows("bravo", "ahead")
+	if a, b, c := w.runs(alpha), w.runs(bravo), w.runs(charlie); a != "2.0.0" || b != "2.0.0" || c != "" {
+		t.Errorf("before anybody decided alpha runs %q, bravo %q and charlie %q", a, b, c)
+	}
+
+	w.accepts(alpha, bravo, charlie)
+	w.fails(1, "NOT_AHEAD", "restore", "accept", "--on", "all", "--yes")
+}
+
+// garrisond stops or starts the control plane.
+func (w *world) garrisond(do func() error) {
+	w.t.Helper()
+	if err := do(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// explainsAhead checks that a server that is ahead is explained, here and on its machine.
+func (w *world) explainsAhead(s *fleet.Server) {
+	w.t.Helper()
+	w.eventually("the executor says that it does not follow the ledger", func() error {
+		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "LEDGER_BEHIND") {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	if err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "health", "--root", s.Root).Run(); err == nil {
+		w.t.Error("the executor that does not follow the ledger calls itself well")
+	}
+	if out := w.ok("explain", s.Name); !strings.Contains(out, "LEDGER_BEHIND") || !strings.Contains(out, "garrison restore status") {
+		w.t.Errorf("explained as:\n%s", out)
+	}
+}
+
+// accepts accepts every loss, and waits until the servers are as the ledger wants them.
+func (w *world) accepts(alpha, bravo, charlie *fleet.Server) {
+	w.t.Helper()
+	before := len(w.facts())
+	if out := w.ok("restore", "accept", "--on", "all", "--dry-run"); !strings.Contains(out, "2.0.0 → 1.0.0") {
+		w.t.Errorf("the plan is:\n%s", out)
+	}
+	w.ok("restore", "accept", "--on", "all", "--yes")
+	raised := 0
+	for _, f := range w.facts()[before:] {
+		if b, ok := f.Body.(*serverv1.EpochRaised); ok {
+			if raised++; b.GetEpoch() != 2 || f.Actor == "" || f.Actor == "registry" {
+				w.t.Errorf("epoch %d was raised by %q", b.GetEpoch(), f.Actor)
+			}
+		}
+	}
+	if raised != 3 {
+		w.t.Errorf("%d epochs were raised", raised)
+	}
+	w.eventually("the servers follow the ledger", func() error {
+		if a, b, c := w.runs(alpha), w.runs(bravo), w.runs(charlie); a != "1.0.0" || b != "1.0.0" || c != "2.0.0" {
+			return fmt.Errorf("alpha runs %q, bravo %q and charlie %q", a, b, c)
+		}
+		for name, state := range w.states() {
+			if strings.Contains(state, "ahead") || strings.Contains(state, "suspended") {
+				return fmt.Errorf("%s is %s", name, state)
+			}
+		}
+		return nil
+	})
+}
+
+// A server that was away while its document changed more often than a lineage is long is not taken for one that is
+// ahead.
+func TestAServerThatWasAwayForLongTakesItsDocument(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	if err := w.servers[0].Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		w.ok("server", "label", "alpha", fmt.Sprintf("n=%d", n))
+	}
+	if err := w.servers[0].Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
+	w.converges("2.0.0")
+	t.Logf("its document was taken %s after its start", time.Since(began).Round(100*time.Millisecond))
+	for _, f := range w.facts() {
+		if _, ok := f.Body.(*serverv1.Ahead); ok {
+			t.Error("it was taken for one that is ahead")
+		}
+	}
+	w.holds()
+	w.equalViews()
+}
