@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -19,25 +18,25 @@ func (s *session) installCommand() *cobra.Command {
 		Use: "install AGENT[@VERSION|@IMAGE|@CHANNEL] --on SELECTOR", Short: "Put an agent on servers that do not have it", Args: exactly("AGENT"),
 		Example: "  garrison install node-exporter@1.10.2 --on env=prod",
 		RunE: func(c *cobra.Command, a []string) error {
-			t, on, err := targetAndSelector(a[0], w.on)
+			t, err := parseTarget(a[0])
+			if err != nil {
+				return err
+			}
+			on, err := w.selector()
 			if err != nil {
 				return err
 			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: t.agent, Image: t.image, On: on}}}
-			return s.work(c.Context(), w, order{verb: topology.VerbInstall, intent: ask, on: on, agent: t.agent})
+			return s.propose(c.Context(), w, proposal{verb: topology.VerbInstall, asks: asked(ask)})
 		},
 	}
 	w.add(c, true)
 	return c
 }
 
-func targetAndSelector(text string, on []string) (target, *intentv1.Selector, error) {
-	t, err := parseTarget(text)
-	if err != nil {
-		return t, nil, err
-	}
-	selector, err := parseSelector(on)
-	return t, selector, err
+// asked asks for the plan of one intent.
+func asked(i *intentv1.Intent) []*registryv1.PlanIntentRequest {
+	return []*registryv1.PlanIntentRequest{{Intent: i}}
 }
 
 func (s *session) removeCommand() *cobra.Command {
@@ -49,35 +48,17 @@ func (s *session) removeCommand() *cobra.Command {
 			if err := ident.CheckName("agent", a[0]); err != nil {
 				return usageError{err.Error()}
 			}
-			on, err := parseSelector(w.on)
+			on, err := w.selector()
 			if err != nil {
 				return err
 			}
-			return s.remove(c.Context(), w, a[0], on)
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: a[0], On: on}}}
+			return s.propose(c.Context(), w, proposal{verb: topology.VerbRemove, question: "Remove " + a[0], asks: asked(ask)})
 		},
 	}
 	w.add(c, true)
 	w.addYes(c)
 	return c
-}
-
-// remove looks first, asks, and removes.
-func (s *session) remove(ctx context.Context, w workFlags, name string, on *intentv1.Selector) error {
-	make := func(dry bool) order {
-		ask := &intentv1.Intent{DryRun: dry, Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: name, On: on}}}
-		return order{verb: topology.VerbRemove, intent: ask, on: on, agent: name}
-	}
-	if !w.dryRun && !w.yes {
-		look := make(true)
-		if err := s.decide(ctx, &look); err != nil {
-			return err
-		}
-		s.say("%s", decidedText(look))
-		if err := s.confirm(ctx, w, "Remove "+name+"?"); err != nil {
-			return err
-		}
-	}
-	return s.work(ctx, w, make(false))
 }
 
 func (s *session) upCommand() *cobra.Command {
@@ -86,25 +67,30 @@ func (s *session) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--all] [--exclude AGENT]… --on SELECTOR",
 		Short: "Plan an upgrade, show it, ask, do it, and watch it",
-		// The line that ends a change says how to go back, and where it is lost this is where people look.
-		SuggestFor: []string{"upgrade", "update", "downgrade", "rollback", "undo", "revert"},
+		Long: `Plan an upgrade, show it, ask, do it, and watch it.
+
+Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It never lowers a
+version, and does not try one again that failed on a server; name the version for either. What is done is what was shown: when
+the fleet changes in between, nothing is done, and the exit code is 8.`,
+		SuggestFor: []string{"upgrade", "update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
-			"  garrison up node-exporter@1.9.1 --on all            back to the version of before\n" +
+			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
 			"  garrison up --all --exclude node-exporter --on env=prod",
-		RunE: func(c *cobra.Command, a []string) (err error) {
-			if u.on, err = parseSelector(w.on); err != nil {
+		RunE: func(c *cobra.Command, a []string) error {
+			on, err := w.selector()
+			if err != nil {
 				return err
 			}
 			if err := u.parse(a); err != nil {
 				return err
 			}
-			return s.up(c.Context(), w, u)
+			return s.propose(c.Context(), w, proposal{verb: topology.VerbUpgrade, question: "Upgrade", asks: u.asks(on)})
 		},
 	}
 	w.add(c, true)
 	w.addYes(c)
 	c.Flags().BoolVar(&u.all, "all", false, "every agent that is on the servers")
-	namesVar(c.Flags(), &u.exclude, "exclude", aName("agent"), "with --all: but not this `AGENT`; may be said again")
+	namesVar(c.Flags(), &u.exclude, "exclude", aName("agent"), "with --all: but not this `AGENT`; repeatable")
 	return c
 }
 
@@ -113,7 +99,6 @@ type up struct {
 	targets []target
 	all     bool
 	exclude []string
-	on      *intentv1.Selector
 }
 
 func (u *up) parse(words []string) error {
@@ -138,27 +123,17 @@ func (u *up) parse(words []string) error {
 	return nil
 }
 
-func (u *up) order(t target) order {
-	ask := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: t.agent, Image: t.image, On: u.on}}}
-	return order{verb: topology.VerbUpgrade, intent: ask, on: u.on, agent: t.agent}
-}
-
-// everyAgent gives the agents that have an instance, but those that are excluded.
-func (s *session) everyAgent(ctx context.Context, exclude []string) ([]target, error) {
-	rows, err := s.listInstances(ctx, &registryv1.ListInstancesRequest{})
-	if err != nil {
-		return nil, err
+// asks asks for one plan of every agent, or for one of each that is named.
+func (u *up) asks(on *intentv1.Selector) []*registryv1.PlanIntentRequest {
+	ask := func(t target) *intentv1.Intent {
+		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: t.agent, Image: t.image, On: on}}}
 	}
-	seen := map[string]bool{}
-	for _, name := range exclude {
-		seen[name] = true
+	if u.all {
+		return []*registryv1.PlanIntentRequest{{Intent: ask(target{}), EveryAgent: true, Exclude: u.exclude}}
 	}
-	var out []target
-	for _, r := range rows {
-		if name := r.GetInstance().GetAgent(); !seen[name] {
-			seen[name] = true
-			out = append(out, target{agent: name})
-		}
+	var out []*registryv1.PlanIntentRequest
+	for _, t := range u.targets {
+		out = append(out, &registryv1.PlanIntentRequest{Intent: ask(t)})
 	}
-	return out, nil
+	return out
 }

@@ -110,7 +110,7 @@ func refusedIntent(r *apiv1.Refusal) error {
 	switch r.GetCode() {
 	case "DENIED":
 		return fault.Refuse(fault.Denied, r)
-	case "CONFLICT":
+	case "CONFLICT", codeStale:
 		return fault.Refuse(fault.Conflict, r)
 	}
 	return fault.Refuse(fault.Invalid, r)

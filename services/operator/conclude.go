@@ -30,10 +30,8 @@ func (v *watcher) conclude(ctx context.Context) error {
 	v.sayUnshown()
 	n := v.tally()
 	v.s.say("%s", v.doneText(n))
-	for i, o := range v.orders {
-		if err := v.sayUndo(ctx, o, v.progress[i]); err != nil {
-			return err
-		}
+	for _, o := range v.orders {
+		v.s.sayUndo(o)
 	}
 	return ended(n.code())
 }
@@ -83,35 +81,6 @@ func failureWords() string {
 		out = append(out, word(s))
 	}
 	return strings.Join(out, ",")
-}
-
-// sayUndo prints the lines that undo an order, or why there are none.
-func (v *watcher) sayUndo(ctx context.Context, o order, p progress) error {
-	tasks, err := v.tasksOf(ctx, o, p)
-	if err != nil {
-		return err
-	}
-	if n := int(p.GetCounts().GetSucceeded()); n > succeeded(tasks) {
-		v.s.say("note: %d servers changed and only %d of their tasks are kept, so no line can undo exactly this; intent %s",
-			n, succeeded(tasks), o.id)
-		return nil
-	}
-	v.s.sayUndo(undoLines(o, tasks, v.namesOf(ctx, tasks)))
-	return nil
-}
-
-func succeeded(tasks []task) int {
-	return tally(tasks).succeeded
-}
-
-// namesOf returns the names of the tasks' servers, unless there are more than a line can name.
-func (v *watcher) namesOf(ctx context.Context, tasks []task) map[string]string {
-	if len(tasks) <= namedInUndo {
-		for id, name := range v.s.serverNames(ctx, tasks) {
-			v.names[id] = name
-		}
-	}
-	return v.names
 }
 
 // doneText returns how it ended: by its counts, or what was done without any task.

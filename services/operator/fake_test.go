@@ -174,6 +174,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	f.groups(t, s)
 	f.cleanUps(t, s)
 	f.changes(t, s)
+	f.plans(t, s)
 	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
 		if q.GetAgent().GetName() == "taken" {
 			return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
@@ -263,12 +264,20 @@ func (f *fakes) hear(m bus.Message) {
 		r.Changed = 1200 // more than it names
 	case "huge":
 		r.Changed = 12_000 // more than there are tasks kept
+	case "stale":
+		f.mu.Lock()
+		f.intents["stale"] = r
+		f.mu.Unlock()
+		r = &intentv1.Record{Id: address.ID, Actor: address.Actor, Intent: i, State: intentv1.State_STATE_REFUSED, Refusal: &apiv1.Refusal{
+			Code: "PLAN_STALE", Component: ledger.Registry, Message: "the plan does not hold any more"}}
+	case "odd":
+		r.ServerIds, r.Changed, r.LeftOut = []string{web1}, 1, 1
+		r.Reasons = []*intentv1.Reason{{
+			Code: "WRONG_PLATFORM", Effect: intentv1.Effect_EFFECT_LEFT_OUT, Count: 1, ServerIds: []string{web2},
+			First: &apiv1.Refusal{Code: "WRONG_PLATFORM", Message: "no image for linux/arm64"},
+		}}
 	case "same":
 		r.ServerIds, r.Changed, r.Already = nil, 0, 2
-	}
-	if i.GetInstall().GetImage().GetChannel() == "v2" {
-		r = &intentv1.Record{Id: address.ID, Actor: address.Actor, Intent: i, State: intentv1.State_STATE_REFUSED, Refusal: &apiv1.Refusal{
-			Code: "UNKNOWN_CHANNEL", Component: ledger.Registry, Message: `no channel "v2" (1 channels searched)`, Try: "garrison channel list"}}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // freeText are the flags whose texts mean what they say, or are read where they are used.
-var freeText = []string{"context", "description", "reason", "token-file", "dir", "on", "columns", "sort", "output", "version", "os", "arch"}
+var freeText = []string{"context", "description", "reason", "token-file", "dir", "on", "not", "columns", "sort", "output", "version", "os", "arch"}
 
 // A number, a time, a name or a word that pflag reads by itself would let nonsense in.
 func TestEveryFlagRefusesWhatMeansNothing(t *testing.T) {

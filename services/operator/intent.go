@@ -26,6 +26,7 @@ var recordListing = listing[record]{
 		{title: "CHANGED", value: func(_ view, r record) string { return fmt.Sprint(r.GetChanged()) }},
 		{title: "ALREADY", value: func(_ view, r record) string { return fmt.Sprint(r.GetAlready()) }},
 		{title: "PASSED", value: func(_ view, r record) string { return fmt.Sprint(r.GetPassedOver()) }},
+		{title: "LEFT OUT", value: func(_ view, r record) string { return fmt.Sprint(r.GetLeftOut()) }},
 	},
 }
 
@@ -48,9 +49,9 @@ func intentText(i *intentv1.Intent) string {
 	var words []string
 	switch ask := i.GetAsk().(type) {
 	case *intentv1.Intent_Install:
-		words = []string{"install", targetText(ask.Install.GetAgent(), ask.Install.GetImage()), selectorArgs(ask.Install.GetOn())}
+		words = []string{"install", choiceText(ask.Install.GetAgent(), ask.Install.GetImage()), selectorArgs(ask.Install.GetOn())}
 	case *intentv1.Intent_Upgrade:
-		words = []string{"up", targetText(ask.Upgrade.GetAgent(), ask.Upgrade.GetImage()), selectorArgs(ask.Upgrade.GetOn())}
+		words = []string{"up", choiceText(ask.Upgrade.GetAgent(), ask.Upgrade.GetImage()), selectorArgs(ask.Upgrade.GetOn())}
 	case *intentv1.Intent_Configure:
 		words = []string{"configure", ask.Configure.GetAgent()}
 		if args := configureArgs(ask.Configure); args != "" {
@@ -61,6 +62,8 @@ func intentText(i *intentv1.Intent) string {
 		words = []string{"remove", ask.Remove.GetAgent(), selectorArgs(ask.Remove.GetOn())}
 	case *intentv1.Intent_Refresh:
 		words = []string{"server refresh", selectorArgs(ask.Refresh.GetOn())}
+	case *intentv1.Intent_Undo:
+		words = []string{"undo", ask.Undo.GetIntentId()}
 	case *intentv1.Intent_Decommission:
 		words = []string{"server decommission", ask.Decommission.GetServer()}
 		if ask.Decommission.GetLost() {
@@ -69,13 +72,16 @@ func intentText(i *intentv1.Intent) string {
 	default:
 		return ""
 	}
+	if i.GetStrict() {
+		words = append(words, "--strict")
+	}
 	if i.GetDryRun() {
 		words = append(words, "--dry-run")
 	}
 	return strings.Join(words, " ")
 }
 
-func targetText(agent string, c *intentv1.ImageChoice) string {
+func choiceText(agent string, c *intentv1.ImageChoice) string {
 	for _, said := range []string{c.GetVersion(), c.GetImageId(), c.GetChannel()} {
 		if said != "" {
 			return agent + "@" + said
@@ -92,7 +98,18 @@ func (s *session) intentCommands() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showOne(s, s.view(), recordListing, r, [2]string{"SERVERS", strings.Join(r.GetServerIds(), "\n")})
+			return showOne(s, s.view(), recordListing, r,
+				[2]string{"REASONS", strings.Join(reasonLines(r.GetReasons()), "\n")},
+				[2]string{"SERVERS", strings.Join(r.GetServerIds(), "\n")})
 		},
 	})
+}
+
+// reasonLines says why servers of an intent do not change, and names the first of them.
+func reasonLines(reasons []*intentv1.Reason) []string {
+	var out []string
+	for _, r := range reasons {
+		out = append(out, fmt.Sprintf("%d %s: %s: %s", r.GetCount(), word(r.GetEffect()), reasonText(r.GetFirst()), strings.Join(r.GetServerIds(), ",")))
+	}
+	return out
 }

@@ -63,7 +63,7 @@ func (s *session) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&s.context, "context", "", "context `FILE` or name (or the environment variable GARRISON_CONTEXT)")
 	s.output.add(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "day", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Nouns:"}, &cobra.Group{ID: "self", Title: "About itself:"})
-	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.configureCommand(), s.removeCommand(), s.eventsCommand(), s.versionsCommand()}
+	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.configureCommand(), s.removeCommand(), s.undoCommand(), s.eventsCommand(), s.versionsCommand()}
 	nouns := []*cobra.Command{
 		s.serverCommands(), s.instanceCommands(), s.agentCommands(), s.appCommands(), s.envCommands(),
 		s.imageCommands(), s.channelCommands(), s.taskCommands(), s.intentCommands(), s.restoreCommands(),

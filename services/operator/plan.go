@@ -1,183 +1,208 @@
 package operator
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
-
-	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// planRow is one line of a plan.
-type planRow struct {
-	Server string `json:"server"`
-	Agent  string `json:"agent"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-}
+type planTarget = *intentv1.Target
 
-var planListing = listing[planRow]{
-	name: func(r planRow) string { return r.Server + "/" + r.Agent },
-	columns: []column[planRow]{
-		{title: "SERVER", value: func(_ view, r planRow) string { return r.Server }},
-		{title: "AGENT", value: func(_ view, r planRow) string { return r.Agent }},
-		{title: "FROM", value: func(_ view, r planRow) string { return r.From }},
-		{title: "TO", value: func(_ view, r planRow) string { return r.To }},
+// planListing shows what a plan does. The registry computes all of it.
+var planListing = listing[planTarget]{
+	name: func(t planTarget) string { return t.GetServerName() + "/" + t.GetAgent() },
+	columns: []column[planTarget]{
+		{title: "SERVER", value: func(_ view, t planTarget) string { return t.GetServerName() }},
+		{title: "AGENT", value: func(_ view, t planTarget) string { return t.GetAgent() }},
+		{title: "FROM", value: func(_ view, t planTarget) string { return t.GetFrom().GetVersion() }},
+		{title: "TO", value: func(_ view, t planTarget) string { return t.GetTo().GetVersion() }},
+		{title: "DIGEST", value: func(v view, t planTarget) string { return digestText(v, t.GetTo().GetDigest()) }},
+		{title: "WHAT", value: func(_ view, t planTarget) string { return moveText(t) }},
+		{title: "OWN", value: func(_ view, t planTarget) string { return pairs(t.GetOwn()) }},
+		{title: "REASON", value: func(_ view, t planTarget) string { return reasonText(t.GetReason()) }},
+		{title: "IMAGE", wide: true, value: func(_ view, t planTarget) string { return t.GetTo().GetId() }},
 	},
 }
 
-// plan is what an upgrade would do.
-type plan struct {
-	Changed uint32    `json:"changed"`
-	Already uint32    `json:"already"`
-	Passed  uint32    `json:"passedOver"`
-	Rows    []planRow `json:"rows"`
-	orders  []order   // the dry runs that led to it
-	targets []target  // what is really to be changed
+// digestText writes a digest, whole for the wide table.
+func digestText(v view, digest []byte) string {
+	text := hex.EncodeToString(digest)
+	if !v.wide {
+		text = text[:min(12, len(text))]
+	}
+	return text
 }
 
-// up plans, shows, asks, does and watches.
-func (s *session) up(ctx context.Context, w workFlags, u up) error {
-	p, err := s.plan(ctx, u)
-	if err != nil {
-		return err
+// moveText says what happens to a server: the kind of its change, or why there is none.
+func moveText(t planTarget) string {
+	if t.GetEffect() == intentv1.Effect_EFFECT_CHANGE {
+		return word(t.GetMove())
 	}
-	if err := s.showPlan(w, p); err != nil || w.dryRun {
-		return err
-	}
-	if p.Changed == 0 {
-		s.say("nothing to do")
-		return nil
-	}
-	if err := s.confirm(ctx, w, fmt.Sprintf("Upgrade on %s?", plural(int(p.Changed), "server"))); err != nil {
-		return err
-	}
-	var orders []order
-	for _, t := range p.targets {
-		orders = append(orders, u.order(t))
-	}
-	return s.work(ctx, w, orders...)
+	return word(t.GetEffect())
 }
 
-// plan asks the registry what would change, for each agent, and looks up from where to where.
-func (s *session) plan(ctx context.Context, u up) (*plan, error) {
-	targets := u.targets
-	if u.all {
-		var err error
-		if targets, err = s.everyAgent(ctx, u.exclude); err != nil {
-			return nil, err
-		}
+func reasonText(r *apiv1.Refusal) string {
+	if r == nil {
+		return ""
 	}
-	p := &plan{Rows: []planRow{}}
-	for _, t := range targets {
-		o := u.order(t)
-		o.intent.DryRun = true
-		err := s.decide(ctx, &o)
-		if r := fault.RefusalOf(err); u.all && r.GetCode() == "NO_INSTANCES" {
-			continue // --all means the agents that are there
-		}
+	return r.GetCode() + ": " + r.GetMessage()
+}
+
+// planRows is how many servers of a plan a person is shown before the work.
+const planRows = 50
+
+// planned is what the registry says that intents would do.
+type planned struct {
+	asks    []*registryv1.PlanIntentRequest
+	plans   []*intentv1.Plan
+	targets []planTarget // as many as were asked for
+	many    bool         // about every agent: one that is refused does not end the others
+}
+
+// plan asks what intents would do, with limit targets of each at most; 0 means all.
+func (s *session) plan(ctx context.Context, limit uint32, effects []intentv1.Effect, asks ...*registryv1.PlanIntentRequest) (*planned, error) {
+	p := &planned{asks: asks}
+	for _, q := range asks {
+		q.Effects = effects
+		r, err := s.planOf(ctx, limit, q)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.addToPlan(ctx, p, t, o); err != nil {
-			return nil, err
-		}
+		p.plans = append(p.plans, r.GetPlans()...)
+		p.targets = append(p.targets, r.GetTargets()...)
+		p.many = p.many || q.EveryAgent
 	}
 	return p, nil
 }
 
-func (s *session) addToPlan(ctx context.Context, p *plan, t target, o order) error {
-	p.Changed += o.record.GetChanged()
-	p.Already += o.record.GetAlready()
-	p.Passed += o.record.GetPassedOver()
-	p.orders = append(p.orders, o)
-	if o.record.GetChanged() == 0 {
-		return nil
+// planOf reads the parts of one plan. Each part is computed anew, so all must be of one world.
+func (s *session) planOf(ctx context.Context, limit uint32, q *registryv1.PlanIntentRequest) (*registryv1.PlanIntentResponse, error) {
+	var first []*intentv1.Plan
+	r, err := collect(ctx, pageFlags{limit: limit}, func(ctx context.Context, page *apiv1.Page) (*registryv1.PlanIntentResponse, error) {
+		q.Page = page
+		r, err := call[*registryv1.PlanIntentResponse](ctx, s, "PlanIntent", q)
+		switch {
+		case err != nil:
+			return nil, err
+		case first == nil:
+			first = r.GetPlans()
+			return r, nil
+		case !slices.EqualFunc(first, r.GetPlans(), samePlan):
+			return nil, refuse(fault.Conflict, &apiv1.Refusal{
+				Code: "CONFLICT", Message: "the fleet changed while the plan was listed", Try: "the same command again",
+			})
+		}
+		r.Plans = nil // they came with the first part
+		return r, nil
+	})
+	return r, err
+}
+
+func samePlan(a, b *intentv1.Plan) bool {
+	return a.GetAgent() == b.GetAgent() && bytes.Equal(a.GetTargetsSha256(), b.GetTargetsSha256())
+}
+
+// changed returns how many changes the plans make.
+func (p *planned) changed() int {
+	n := 0
+	for _, one := range p.plans {
+		if one.GetRefusal() == nil {
+			n += int(one.GetChanged())
+		}
 	}
-	p.targets = append(p.targets, t)
-	to, err := s.versionOf(ctx, t)
-	if err != nil {
-		return err
-	}
-	rows, err := s.listInstances(ctx, &registryv1.ListInstancesRequest{Agent: t.agent})
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if _, ok := slices.BinarySearch(o.record.GetServerIds(), r.GetInstance().GetServerId()); ok {
-			p.Rows = append(p.Rows, planRow{Server: r.GetServerName(), Agent: t.agent, From: has(r.GetInstance()).GetVersion(), To: to})
+	return n
+}
+
+// refusal returns why nothing is done: the first plan that is refused, or, of plans for
+// every agent, when all are.
+func (p *planned) refusal() error {
+	for _, one := range p.plans {
+		r := one.GetRefusal()
+		if r != nil && (!p.many || p.refused() == len(p.plans)) {
+			return refusedIntent(takenForChannel(one.GetIntent(), r))
 		}
 	}
 	return nil
 }
 
-// versionOf says to which version a target leads. Only the registry chooses; for a
-// channel this is its newest image now, with the channel beside it.
-func (s *session) versionOf(ctx context.Context, t target) (string, error) {
-	switch by := t.image.GetBy().(type) {
-	case *intentv1.ImageChoice_Version:
-		return by.Version, nil
-	case *intentv1.ImageChoice_ImageId:
-		i, err := s.getImage(ctx, by.ImageId)
-		return i.GetManifest().GetVersion(), err
-	}
-	channels, err := collect(ctx, pageFlags{}, s.askChannels)
-	if err != nil {
-		return "", err
-	}
-	for _, c := range channels.GetChannels() {
-		if c.GetName() == t.said || t.said == "" && c.GetDefault() {
-			return s.newestOf(ctx, t.agent, c)
+// refused returns how many plans are refused.
+func (p *planned) refused() int {
+	n := 0
+	for _, one := range p.plans {
+		if one.GetRefusal() != nil {
+			n++
 		}
 	}
-	return "newest of " + t.said, nil
+	return n
 }
 
-func (s *session) newestOf(ctx context.Context, agent string, c channel) (string, error) {
-	images, err := collect(ctx, pageFlags{}, func(ctx context.Context, p *apiv1.Page) (*catalogv1.ListImagesResponse, error) {
-		return call[*catalogv1.ListImagesResponse](ctx, s, "ListImages", &catalogv1.ListImagesRequest{
-			Page: p, Agent: agent, Channel: c.GetName(), State: imagev1.State_STATE_ACTIVE,
-		})
-	})
+// shownEffects are what a person is shown of a plan; the rest is counted.
+var shownEffects = []intentv1.Effect{intentv1.Effect_EFFECT_CHANGE, intentv1.Effect_EFFECT_LEFT_OUT}
+
+// showPlan prints plans as data: every server of them.
+func (s *session) showPlan(ctx context.Context, asks ...*registryv1.PlanIntentRequest) (*planned, error) {
+	effects := shownEffects
+	if !s.output.isTable() || s.output.format == formatWide {
+		effects = nil
+	}
+	p, err := s.plan(ctx, 0, effects, asks...)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	best, place := "", -1
-	for _, i := range images.GetImages() {
-		if n := slices.Index(c.GetImageIds(), i.GetManifest().GetId()); n > place {
-			best, place = i.GetManifest().GetVersion(), n
-		}
+	s.sayPlans(p)
+	if len(p.targets) == 0 && s.output.isTable() {
+		return p, nil
 	}
-	return strings.TrimSpace(best + " (newest of " + c.GetName() + ")"), nil
+	return p, show(s, planListing, &registryv1.PlanIntentResponse{Plans: p.plans, Targets: p.targets}, p.targets)
 }
 
-// planRows is how many rows of a plan a person is shown before the work; -o wide and JSON show all.
-const planRows = 50
-
-// showPlan prints the plan: as data when it is all that was asked for, as talk otherwise.
-func (s *session) showPlan(w workFlags, p *plan) error {
-	for _, o := range p.orders {
-		s.say("%s", decidedText(o))
+// previewPlan shows a person what would be done: the first servers, and the rest as a count.
+func (s *session) previewPlan(p *planned) error {
+	s.sayPlans(p)
+	rows := slices.Clone(p.targets)
+	if len(rows) > planRows {
+		rows = rows[:planRows]
 	}
-	if w.dryRun {
-		return show(s, planListing, p, p.Rows)
-	}
-	rows := p.Rows[:min(len(p.Rows), planRows)]
 	if len(rows) > 0 {
-		if err := printTable(s.err, s.view(), planListing.columns, rows, true); err != nil {
+		columns, _ := chosen(nil, s.output.format == formatWide, planListing.columns)
+		if err := printTable(s.err, s.view(), columns, rows, true); err != nil {
 			return err
 		}
 	}
-	if n := int(p.Changed) - len(rows); n > 0 {
-		s.say("… and %d more", n)
+	shown := 0
+	for _, t := range rows {
+		if t.GetEffect() == intentv1.Effect_EFFECT_CHANGE {
+			shown++
+		}
+	}
+	if n := p.changed() - shown; n > 0 {
+		s.say("… and %d more; --dry-run lists all", n)
 	}
 	return nil
+}
+
+// sayPlans says of each plan what it would do, and why servers do not change.
+func (s *session) sayPlans(p *planned) {
+	for _, one := range p.plans {
+		s.say("%s", planText(one))
+		for _, r := range one.GetReasons() {
+			s.say("  %d %s: %s", r.GetCount(), word(r.GetEffect()), reasonText(r.GetFirst()))
+		}
+	}
+}
+
+func planText(p *intentv1.Plan) string {
+	if r := p.GetRefusal(); r != nil {
+		return "refused: " + p.GetAgent() + ": " + fault.Line(r)
+	}
+	return fmt.Sprintf("plan: %s would change %s%s", askText(p.GetIntent(), p.GetAgent()), plural(int(p.GetChanged()), "server"),
+		countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
 }

@@ -320,7 +320,7 @@ func rowsField(m protoreflect.Message) protoreflect.FieldDescriptor {
 	if fields.ByName("next_cursor") == nil {
 		return nil
 	}
-	for i := range fields.Len() {
+	for i := fields.Len() - 1; i >= 0; i-- { // what describes the rows comes before them
 		if fields.Get(i).IsList() {
 			return fields.Get(i)
 		}

@@ -32,6 +32,7 @@ func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
+			e.Setenv("WEB1", web1)
 			e.Setenv("FLAKY", ident.From("flaky", web2)) // the task that was undone
 			e.Values["code"] = new(int)
 			e.Values["runner"] = startRunner(e.T().(testing.TB))

@@ -1,22 +1,30 @@
 package operator
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
-const selectorHelp = "`SELECTOR`: all, SERVER[,SERVER] (id, unique prefix or name), env=NAME, or LABEL=VALUE[,LABEL=VALUE]; said again, all must hold"
+const selectorHelp = "`SELECTOR`: all, SERVER[,SERVER] (id, unique prefix or name), env=NAME, LABEL=VALUE, LABEL!=VALUE, " +
+	"'LABEL in (A,B)', or the same of platform, os, arch, hostname, kernel, distribution, presence, cpus, memory, executor " +
+	"(memory>=16GiB); with commas between them or repeated, all must match"
+
+// serverFields are the words before an operator that are no labels; some have a second name.
+// A label of such a name is written label.NAME. The registry knows what they mean.
+var serverFields = map[string]string{
+	"name": "name", "env": "env", "environment": "env", "cell": "cell", "presence": "presence", "platform": "platform",
+	"os": "os", "arch": "arch", "hostname": "hostname", "kernel": "kernel", "distribution": "distribution", "cpus": "cpus",
+	"processors": "cpus", "memory": "memory", "executor": "executor", "executor_version": "executor",
+}
+
+const labelPrefix = "label."
 
 // parseSelector reads the values of --on. Everything that is said must hold.
 func parseSelector(on []string) (*intentv1.Selector, error) {
@@ -26,87 +34,237 @@ func parseSelector(on []string) (*intentv1.Selector, error) {
 			return nil, err
 		}
 	}
-	if !s.All && s.Environment == "" && len(s.Servers) == 0 && len(s.Labels) == 0 {
+	if !s.All && s.Environment == "" && len(s.Servers) == 0 && len(s.Labels) == 0 && len(s.Where) == 0 {
 		return nil, usage("--on is missing: say on which servers. Try: --on all, --on SERVER,SERVER, --on env=NAME, --on LABEL=VALUE")
 	}
 	return s, nil
 }
 
 func addSelector(s *intentv1.Selector, text string) error {
-	for _, not := range []string{"!=", "==", "~", "<", ">", " in ", "(", "!"} {
-		if strings.Contains(text, not) {
-			return usage("--on %q: %q is not understood; only LABEL=VALUE is, several with commas between them", text, strings.TrimSpace(not))
-		}
-	}
 	if text == "all" {
 		s.All = true
 		return nil
 	}
-	for part := range strings.SplitSeq(text, ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			return usage("--on %q has an empty part", text)
-		}
-		if err := addTerm(s, text, part); err != nil {
+	parts, err := splitTerms(text)
+	if err != nil {
+		return err
+	}
+	names, conditions := false, false
+	for _, part := range parts {
+		condition, err := parseTerm(text, part)
+		switch {
+		case err != nil:
 			return err
+		case condition != nil:
+			conditions = true
+			err = addCondition(s, text, condition)
+		default:
+			names = true
+			err = addServer(s, text, part)
+		}
+		if err != nil {
+			return err
+		}
+		if names && conditions {
+			return usage("--on %q mixes names of servers with labels; say --on twice", text)
 		}
 	}
 	return nil
 }
 
-func addTerm(s *intentv1.Selector, text, part string) error {
-	key, value, equals := strings.Cut(part, "=")
-	switch {
-	case equals && (key == "" || value == ""):
+// splitTerms splits a selector at its commas, but not within parentheses.
+func splitTerms(text string) ([]string, error) {
+	var out []string
+	depth, start := 0, 0
+	for i, c := range text + "," {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth < 0 || depth > 1 {
+			return nil, usage("--on %q: the parentheses do not match", text)
+		}
+		if c == ',' && depth == 0 {
+			part := strings.TrimSpace(text[start:i])
+			if part == "" {
+				return nil, usage("--on %q has an empty part", text)
+			}
+			out, start = append(out, part), i+1
+		}
+	}
+	if depth != 0 {
+		return nil, usage("--on %q: the parentheses do not match", text)
+	}
+	return out, nil
+}
+
+// operators are what may stand between a name and a value; a longer one comes before its beginning.
+var operators = []struct {
+	symbol string
+	op     intentv1.Operator
+}{
+	{"!=", intentv1.Operator_OPERATOR_NOT_IN}, {"==", intentv1.Operator_OPERATOR_IN}, {">=", intentv1.Operator_OPERATOR_AT_LEAST},
+	{"<=", intentv1.Operator_OPERATOR_AT_MOST}, {">", intentv1.Operator_OPERATOR_MORE}, {"<", intentv1.Operator_OPERATOR_LESS},
+	{"=", intentv1.Operator_OPERATOR_IN},
+}
+
+var inList = regexp.MustCompile(`^([^\s()=!<>]+)\s+(not\s+in|notin|in)\s*\(([^()]*)\)$`)
+
+// parseTerm reads one part of a selector; nil means that it is the name of a server.
+func parseTerm(text, part string) (*intentv1.Condition, error) {
+	if m := inList.FindStringSubmatch(part); m != nil {
+		c := &intentv1.Condition{Field: m[1], Operator: intentv1.Operator_OPERATOR_IN}
+		if m[2] != "in" {
+			c.Operator = intentv1.Operator_OPERATOR_NOT_IN
+		}
+		for v := range strings.SplitSeq(m[3], ",") {
+			c.Values = append(c.Values, strings.TrimSpace(v))
+		}
+		return c, checkTerm(text, part, c)
+	}
+	at := strings.IndexAny(part, "=!<>")
+	if at < 0 {
+		if part == "env" || part == "environment" {
+			return nil, usage("--on %q: which environment? Try: --on env=NAME", text)
+		}
+		return nil, nil
+	}
+	for _, o := range operators {
+		if value, ok := strings.CutPrefix(part[at:], o.symbol); ok {
+			c := &intentv1.Condition{
+				Field: strings.TrimSpace(part[:at]), Operator: o.op, Values: []string{strings.TrimSpace(value)},
+			}
+			return c, checkTerm(text, part, c)
+		}
+	}
+	return nil, usage("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)
+}
+
+// checkTerm refuses what lacks a name or a value, or has more operators than one.
+func checkTerm(text, part string, c *intentv1.Condition) error {
+	if c.Field == "" || c.Field == labelPrefix || slices.Contains(c.Values, "") {
 		return usage("--on %q: %q lacks a name or a value", text, part)
-	case key == "env" || equals && key == "environment":
-		if !equals {
-			return usage("--on %q: which environment? Try: --on env=NAME", text)
-		}
-		if s.Environment != "" && s.Environment != value {
-			return usage("--on: no server is in two environments, %s and %s", s.Environment, value)
-		}
-		if err := ident.CheckName("environment", value); err != nil {
-			return usage("--on %q: %v", text, err)
-		}
-		s.Environment = value
-	case equals:
+	}
+	if strings.ContainsAny(c.Field, " ()") || strings.ContainsAny(strings.Join(c.Values, ""), "=!<>() ") {
+		return usage("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)
+	}
+	return nil
+}
+
+// addCondition adds a condition: an environment and the value of a label have fields of their own.
+func addCondition(s *intentv1.Selector, text string, c *intentv1.Condition) error {
+	field, known := serverFields[c.Field]
+	label := strings.TrimPrefix(c.Field, labelPrefix)
+	single := c.Operator == intentv1.Operator_OPERATOR_IN && len(c.Values) == 1
+	switch {
+	case known && field == "env":
+		return addEnvironment(s, text, c)
+	case known:
+		c.Field = field
+		s.Where = append(s.Where, c)
+	case single && (s.Labels[label] == "" || s.Labels[label] == c.Values[0]):
 		if s.Labels == nil {
 			s.Labels = map[string]string{}
 		}
-		if have, ok := s.Labels[key]; ok && have != value {
-			return usage("--on: no server has two values of the label %s, %s and %s", key, have, value)
-		}
-		s.Labels[key] = value
-	case strings.Contains(text, "="):
-		return usage("--on %q mixes names of servers with labels; say --on twice", text)
-	case part == "all":
-		return usage("--on %q: all stands alone", text)
+		s.Labels[label] = c.Values[0]
+	case single:
+		return usage("--on: no server has two values of the label %s, %s and %s", label, s.Labels[label], c.Values[0])
 	default:
-		if err := aServer(part); err != nil {
+		c.Field = labelPrefix + label
+		s.Where = append(s.Where, c)
+	}
+	return nil
+}
+
+func addEnvironment(s *intentv1.Selector, text string, c *intentv1.Condition) error {
+	for _, name := range c.Values {
+		if err := ident.CheckName("environment", name); err != nil {
 			return usage("--on %q: %v", text, err)
 		}
-		s.Servers = append(s.Servers, part)
 	}
+	switch {
+	case c.Operator != intentv1.Operator_OPERATOR_IN || len(c.Values) > 1:
+		c.Field = "env"
+		s.Where = append(s.Where, c)
+	case s.Environment != "" && s.Environment != c.Values[0]:
+		return usage("--on: no server is in two environments, %s and %s", s.Environment, c.Values[0])
+	default:
+		s.Environment = c.Values[0]
+	}
+	return nil
+}
+
+func addServer(s *intentv1.Selector, text, name string) error {
+	if name == "all" {
+		return usage("--on %q: all stands alone", text)
+	}
+	if err := aServer(name); err != nil {
+		return usage("--on %q: %v", text, err)
+	}
+	s.Servers = append(s.Servers, name)
 	return nil
 }
 
 // selectorArgs writes a selector as it is said on the command line.
 func selectorArgs(s *intentv1.Selector) string {
 	var out []string
-	if s.GetAll() {
-		out = append(out, "--on all")
+	for _, words := range selectorWords(s) {
+		out = append(out, "--on "+quote(words))
 	}
-	if len(s.GetServers()) > 0 {
-		out = append(out, "--on "+strings.Join(s.GetServers(), ","))
-	}
-	if s.GetEnvironment() != "" {
-		out = append(out, "--on env="+s.GetEnvironment())
-	}
-	for _, k := range slices.Sorted(maps.Keys(s.GetLabels())) {
-		out = append(out, "--on "+quote(k+"="+s.GetLabels()[k]))
+	for _, n := range s.GetNot() {
+		out = append(out, "--not "+quote(strings.Join(selectorWords(n), ",")))
 	}
 	return strings.Join(out, " ")
+}
+
+// selectorWords returns the values of --on that make a selector.
+func selectorWords(s *intentv1.Selector) []string {
+	var out []string
+	if s.GetAll() {
+		out = append(out, "all")
+	}
+	if len(s.GetServers()) > 0 {
+		out = append(out, strings.Join(s.GetServers(), ","))
+	}
+	if s.GetEnvironment() != "" {
+		out = append(out, "env="+s.GetEnvironment())
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.GetLabels())) {
+		out = append(out, labelWord(k)+"="+s.GetLabels()[k])
+	}
+	for _, c := range s.GetWhere() {
+		out = append(out, conditionWords(c))
+	}
+	return out
+}
+
+// labelWord writes a label's name so that it is not taken for a field.
+func labelWord(name string) string {
+	if serverFields[name] != "" || strings.HasPrefix(name, labelPrefix) {
+		return labelPrefix + name
+	}
+	return name
+}
+
+func conditionWords(c *intentv1.Condition) string {
+	field := c.GetField()
+	if label, ok := strings.CutPrefix(field, labelPrefix); ok {
+		field = labelWord(label)
+	}
+	if len(c.GetValues()) == 1 {
+		for _, o := range slices.Backward(operators) { // = before ==
+			if o.op == c.GetOperator() {
+				return field + o.symbol + c.GetValues()[0]
+			}
+		}
+	}
+	in := " in ("
+	if c.GetOperator() == intentv1.Operator_OPERATOR_NOT_IN {
+		in = " not in ("
+	}
+	return field + in + strings.Join(c.GetValues(), ",") + ")"
 }
 
 var safe = regexp.MustCompile(`^[A-Za-z0-9_.,:/@=+-]+$`)
@@ -117,53 +275,6 @@ func quote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// target is an agent and which image of it.
-type target struct {
-	agent string
-	image *intentv1.ImageChoice // nil means the newest of the default channel
-	said  string                // what stood behind the @
-}
-
-var versionLike = regexp.MustCompile(`^v?[0-9]+\.`)
-
-// parseTarget reads AGENT, AGENT@VERSION, AGENT@IMAGE-UUID or AGENT@CHANNEL.
-func parseTarget(text string) (target, error) {
-	agent, said, at := strings.Cut(text, "@")
-	t := target{agent: agent, said: said}
-	if err := ident.CheckName("agent", agent); err != nil {
-		return t, usageError{err.Error()}
-	}
-	switch {
-	case !at:
-	case said == "":
-		return t, usage("%q: what stands behind the @? Try: %s@VERSION, %s@IMAGE, %s@CHANNEL", text, agent, agent, agent)
-	case ident.IsUUID(said):
-		t.image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: said}}
-	case versionLike.MatchString(said):
-		t.image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: said}}
-	default:
-		if err := ident.CheckName("channel", said); err != nil {
-			return t, usage("%q is neither a version, nor an image's id, nor a channel", said)
-		}
-		t.image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Channel{Channel: said}}
-	}
-	return t, nil
-}
-
-// takenForChannel gives why an order is refused, and explains it where a word was taken for
-// a channel: a person who meant a version or the start of an image's id said no channel.
-func takenForChannel(o *order) *apiv1.Refusal {
-	r := o.record.GetRefusal()
-	said := cmp.Or(o.intent.GetInstall().GetImage().GetChannel(), o.intent.GetUpgrade().GetImage().GetChannel())
-	if r.GetCode() != "UNKNOWN_CHANNEL" || said == "" {
-		return r
-	}
-	r = proto.CloneOf(r)
-	r.Message += fmt.Sprintf("; %q was taken for a channel, since it is neither a version such as 1.2.3 nor an image's whole id", said)
-	r.Try = "garrison channel list, or garrison image list " + o.agent + " -o wide"
-	return r
 }
 
 // parseLabel reads a label and its value.

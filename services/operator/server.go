@@ -250,12 +250,12 @@ func (s *session) refreshCommand() *cobra.Command {
 			if len(a) > 0 {
 				w.on = append(w.on, strings.Join(a, ","))
 			}
-			on, err := parseSelector(w.on)
+			on, err := w.selector()
 			if err != nil {
 				return err
 			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on}}}
-			return s.work(c.Context(), w, order{verb: topology.VerbRefresh, intent: ask, on: on})
+			return s.work(c.Context(), w, order{verb: topology.VerbRefresh, intent: ask})
 		},
 	}
 	w.add(c, true)

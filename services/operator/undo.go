@@ -1,86 +1,45 @@
 package operator
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"github.com/spf13/cobra"
 
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// namedInUndo is up to how many servers a line names; a line that leaves some out would be wrong.
-const namedInUndo = 100
+func (s *session) undoCommand() *cobra.Command {
+	var w workFlags
+	c := &cobra.Command{
+		Use: "undo INTENT", Short: "Go back to what was there before an intent", Args: exactly("INTENT"),
+		SuggestFor: []string{"rollback", "revert"},
+		Long: `Go back to what was there before an intent, on every server that it changed.
 
-// undoable says whether another command sets back what a task of an order changed. A
-// version that was undone is still wanted, and tried again with the next change; the line
-// that undoes it settles for the one that runs.
-func undoable(o order, t task) bool {
-	if o.verb == topology.VerbUpgrade || o.verb == topology.VerbConfigure {
-		ended := t.GetState() == taskv1.State_STATE_SUCCEEDED || t.GetState() == taskv1.State_STATE_UNDONE
-		return ended && t.GetFrom().GetVersion() != t.GetTo().GetVersion()
+An agent that came goes again, one that went comes back, and a version and a configuration become what they
+were. Servers that another intent changed since are left out and named.`,
+		Example: "  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
+		RunE: func(c *cobra.Command, a []string) error {
+			if err := ident.Check("intent id", a[0]); err != nil {
+				return usageError{err.Error()}
+			}
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: a[0]}}}
+			return s.propose(c.Context(), w, proposal{verb: topology.VerbUndo, question: "Undo intent " + a[0], asks: asked(ask)})
+		},
 	}
-	return t.GetState() == taskv1.State_STATE_SUCCEEDED
+	w.add(c, false)
+	w.addStrict(c)
+	w.addYes(c)
+	return c
 }
 
-// undoLines gives the commands that undo what an order did, one for each version that there was before.
-func undoLines(o order, tasks []task, names map[string]string) []string {
-	before := map[string][]string{} // servers by the version before
-	for _, t := range tasks {
-		if undoable(o, t) {
-			v := t.GetFrom().GetVersion()
-			before[v] = append(before[v], view{names: names}.server(t.GetServerId()))
-		}
-	}
-	// The selector may stand for the servers only when it selects no others.
-	whole := len(before) == 1 && o.record.GetAlready() == 0 && (o.verb == topology.VerbUpgrade || o.record.GetPassedOver() == 0)
-	var out []string
-	if o.undo != nil {
-		out = o.undo(o)
-	}
-	for _, version := range slices.Sorted(maps.Keys(before)) {
-		command := undoCommand(o, version)
-		if command == "" {
-			continue
-		}
-		on := selectorArgs(o.on)
-		if servers := before[version]; !whole || len(servers) != len(tasks) {
-			on = onServers(servers, "garrison task list --intent "+o.id+" -o wide")
-		}
-		out = append(out, command+" "+on)
-	}
-	return out
-}
-
-// undoCommand gives the verb that undoes one, without its selector; empty when there is none.
-func undoCommand(o order, version string) string {
+// sayUndo prints the line that undoes an order, when an intent can.
+func (s *session) sayUndo(o order) {
 	switch o.verb {
-	case topology.VerbInstall:
-		return "garrison remove " + o.agent
-	case topology.VerbUpgrade, topology.VerbConfigure:
-		if version != "" {
-			return "garrison up " + o.agent + "@" + version
-		}
-	case topology.VerbRemove:
-		if version != "" {
-			return "garrison install " + o.agent + "@" + version
-		}
+	case topology.VerbRefresh, topology.VerbDecommission:
+		return
 	}
-	return ""
-}
-
-// onServers names servers, as long as a line can.
-func onServers(names []string, where string) string {
-	if len(names) > namedInUndo {
-		return fmt.Sprintf("--on … (%d servers; %s names them)", len(names), where)
-	}
-	return "--on " + strings.Join(slices.Sorted(slices.Values(names)), ",")
-}
-
-func (s *session) sayUndo(lines []string) {
-	for _, line := range lines {
-		s.say("to undo: %s", line)
+	if o.record.GetChanged() > 0 {
+		s.say("to undo: garrison undo %s", o.id)
 	}
 }

@@ -15,8 +15,18 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 )
+
+const (
+	in, notIn           = intentv1.Operator_OPERATOR_IN, intentv1.Operator_OPERATOR_NOT_IN
+	less, more, atLeast = intentv1.Operator_OPERATOR_LESS, intentv1.Operator_OPERATOR_MORE, intentv1.Operator_OPERATOR_AT_LEAST
+)
+
+func is(field string, op intentv1.Operator, values ...string) *intentv1.Condition {
+	return &intentv1.Condition{Field: field, Operator: op, Values: values}
+}
+
+func where(c ...*intentv1.Condition) *intentv1.Selector { return &intentv1.Selector{Where: c} }
 
 func TestASelectorIsReadAsItIsSaid(t *testing.T) {
 	for _, c := range []struct {
@@ -26,7 +36,13 @@ func TestASelectorIsReadAsItIsSaid(t *testing.T) {
 		{[]string{"all"}, &intentv1.Selector{All: true}},
 		{[]string{"web-1,web-2"}, &intentv1.Selector{Servers: []string{"web-1", "web-2"}}},
 		{[]string{"env=prod"}, &intentv1.Selector{Environment: "prod"}},
-		{[]string{"rack=a,os=linux"}, &intentv1.Selector{Labels: map[string]string{"rack": "a", "os": "linux"}}},
+		{[]string{"rack=a,label.os=linux"}, &intentv1.Selector{Labels: map[string]string{"rack": "a", "os": "linux"}}},
+		{[]string{"rack in (a, b),os=linux"}, where(is("label.rack", in, "a", "b"), is("os", in, "linux"))},
+		{[]string{"rack!=a", "zone not in (x,y)"}, where(is("label.rack", notIn, "a"), is("label.zone", notIn, "x", "y"))},
+		{[]string{"platform=linux/amd64,memory>=16GiB"}, where(is("platform", in, "linux/amd64"), is("memory", atLeast, "16GiB"))},
+		{[]string{"processors>4", "executor<1.4.0"}, where(is("cpus", more, "4"), is("executor", less, "1.4.0"))},
+		{[]string{"env in (prod,test)"}, where(is("env", in, "prod", "test"))},
+		{[]string{"rack==a"}, &intentv1.Selector{Labels: map[string]string{"rack": "a"}}},
 		{[]string{"env=prod", "rack=a"}, &intentv1.Selector{Environment: "prod", Labels: map[string]string{"rack": "a"}}},
 		{[]string{"web-1", "rack=a"}, &intentv1.Selector{Servers: []string{"web-1"}, Labels: map[string]string{"rack": "a"}}},
 	} {
@@ -40,7 +56,8 @@ func TestASelectorIsReadAsItIsSaid(t *testing.T) {
 }
 
 func TestASelectorThatIsNotUnderstoodIsAWrongCommandLine(t *testing.T) {
-	for _, on := range [][]string{nil, {""}, {"rack in (a,b)"}, {"rack!=a"}, {"!rack"}, {"web-1,rack=a"}, {"web-1,"}, {"=a"}, {"rack="}, {"all,web-1"}, {"env"}, {"env=a", "env=b"}, {"rack=a", "rack=b"}} {
+	for _, on := range [][]string{nil, {""}, {"rack in a,b"}, {"rack in (a,b"}, {"rack in (a,)"}, {"rack in ()"}, {"rack!"}, {"rack=a=b"}, {"web-1,os=linux"},
+		{"!rack"}, {"web-1,rack=a"}, {"web-1,"}, {"=a"}, {"rack="}, {"all,web-1"}, {"env"}, {"env=a", "env=b"}, {"rack=a", "rack=b"}} {
 		if got, err := parseSelector(on); codeOf(err) != exitUsage {
 			t.Errorf("%q: have %v and %v, want a usage error", on, got, err)
 		}
@@ -51,6 +68,12 @@ func TestWhatASelectorIsSaidAsReadsBackTheSame(t *testing.T) {
 	s := &intentv1.Selector{Servers: []string{"a", "b"}, Environment: "prod", Labels: map[string]string{"rack": "x", "zone": "y"}}
 	if got, want := selectorArgs(s), "--on a,b --on env=prod --on rack=x --on zone=y"; got != want {
 		t.Errorf("have %q, want %q", got, want)
+	}
+	s = where(is("label.rack", notIn, "a", "b"), is("label.os", notIn, "x"), is("memory", atLeast, "1GiB"))
+	s.Labels, s.Not = map[string]string{"arch": "y"}, []*intentv1.Selector{{Servers: []string{"a"}}, where(is("os", in, "linux"))}
+	want := "--on label.arch=y --on 'rack not in (a,b)' --on 'label.os!=x' --on 'memory>=1GiB' --not a --not os=linux"
+	if got := selectorArgs(s); got != want {
+		t.Errorf("have %s\nwant %s", got, want)
 	}
 }
 
@@ -148,43 +171,6 @@ func TestOnlyTheLastTryOfATaskCounts(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"3", "2"}, ids); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
-	}
-}
-
-func done(server, from string) task {
-	t := &taskv1.Task{ServerId: server, State: taskv1.State_STATE_SUCCEEDED}
-	if from != "" {
-		t.From = &imagev1.Ref{Version: from}
-	}
-	return t
-}
-
-func TestTheLineThatUndoesTouchesNothingElse(t *testing.T) {
-	on := &intentv1.Selector{All: true}
-	names := map[string]string{"1": "web-1", "2": "web-2"}
-	record := func(already, passed uint32) *intentv1.Record {
-		return &intentv1.Record{Already: already, PassedOver: passed}
-	}
-	for _, c := range []struct {
-		name  string
-		o     order
-		tasks []task
-		want  []string
-	}{
-		{"an install", order{verb: topology.VerbInstall, agent: "a", on: on, record: record(0, 0)}, []task{done("1", ""), done("2", "")}, []string{"garrison remove a --on all"}},
-		{"an install where some had it", order{verb: topology.VerbInstall, agent: "a", on: on, record: record(1, 0)}, []task{done("1", "")}, []string{"garrison remove a --on web-1"}},
-		{"an upgrade", order{verb: topology.VerbUpgrade, agent: "a", on: on, record: record(0, 3)}, []task{done("1", "1.0.0")}, []string{"garrison up a@1.0.0 --on all"}},
-		{"an upgrade from two versions", order{verb: topology.VerbUpgrade, agent: "a", on: on, record: record(0, 0)}, []task{done("2", "1.1.0"), done("1", "1.0.0")}, []string{"garrison up a@1.0.0 --on web-1", "garrison up a@1.1.0 --on web-2"}},
-		{"a removal where some lacked it", order{verb: topology.VerbRemove, agent: "a", on: on, record: record(0, 2)}, []task{done("1", "1.0.0")}, []string{"garrison install a@1.0.0 --on web-1"}},
-		{"a refresh", order{verb: topology.VerbRefresh, on: on, record: record(0, 0)}, []task{done("1", "")}, nil},
-		{"a failure", order{verb: topology.VerbInstall, agent: "a", on: on, record: record(0, 0)}, []task{{ServerId: "1", State: taskv1.State_STATE_FAILED}}, nil},
-		{"half a failure", order{verb: topology.VerbInstall, agent: "a", on: on, record: record(0, 0)}, []task{done("2", ""), {ServerId: "1", State: taskv1.State_STATE_FAILED}}, []string{"garrison remove a --on web-2"}},
-		{"an undone upgrade", order{verb: topology.VerbUpgrade, agent: "a", on: on, record: record(0, 0)}, []task{{ServerId: "1", State: taskv1.State_STATE_UNDONE, From: &imagev1.Ref{Version: "1.0.0"}, To: &imagev1.Ref{Version: "6.0.0"}}}, []string{"garrison up a@1.0.0 --on all"}},
-		{"an upgrade to what runs", order{verb: topology.VerbUpgrade, agent: "a", on: on, record: record(0, 0)}, []task{{ServerId: "1", State: taskv1.State_STATE_SUCCEEDED, From: &imagev1.Ref{Version: "1.0.0"}, To: &imagev1.Ref{Version: "1.0.0"}}}, nil},
-	} {
-		if d := cmp.Diff(c.want, undoLines(c.o, c.tasks, names)); d != "" {
-			t.Errorf("%s (-want +have):\n%s", c.name, d)
-		}
 	}
 }
 

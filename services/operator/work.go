@@ -30,6 +30,8 @@ const (
 // workFlags are what every verb that changes servers understands.
 type workFlags struct {
 	on      []string
+	not     []string
+	strict  bool
 	detach  bool
 	timeout time.Duration
 	dryRun  bool
@@ -39,10 +41,32 @@ type workFlags struct {
 func (w *workFlags) add(c *cobra.Command, selector bool) {
 	if selector {
 		c.Flags().StringArrayVar(&w.on, "on", nil, selectorHelp)
+		c.Flags().StringArrayVar(&w.not, "not", nil, "leave out the servers of this `SELECTOR`; repeatable")
+		w.addStrict(c)
 	}
 	c.Flags().BoolVar(&w.detach, "detach", false, "do not watch; the work goes on")
 	timeVar(c.Flags(), &w.timeout, "timeout", time.Hour, 0, "stop watching after this time, with exit code 7; the work goes on")
 	c.Flags().BoolVar(&w.dryRun, "dry-run", false, "let the service check everything, and change nothing")
+}
+
+func (w *workFlags) addStrict(c *cobra.Command) {
+	c.Flags().BoolVar(&w.strict, "strict", false, "do nothing at all when a server must be left out")
+}
+
+// selector reads which servers are meant.
+func (w *workFlags) selector() (*intentv1.Selector, error) {
+	on, err := parseSelector(w.on)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range w.not {
+		n, err := parseSelector([]string{text})
+		if err != nil {
+			return nil, usageError{strings.Replace(err.Error(), "--on", "--not", 1)}
+		}
+		on.Not = append(on.Not, n)
+	}
+	return on, nil
 }
 
 func (w *workFlags) addYes(c *cobra.Command) {
@@ -53,45 +77,48 @@ func (w *workFlags) addYes(c *cobra.Command) {
 type order struct {
 	verb    string
 	intent  *intentv1.Intent
-	on      *intentv1.Selector
 	agent   string
-	dying   string               // the server that ends with it
-	without string               // what is done when it takes no task
-	undo    func(order) []string // what undoes it, when that is not the version before
+	dying   string // the server that ends with it
+	without string // what is done when it takes no task
 
 	id     string
 	record *intentv1.Record
 }
 
-// work publishes intents, prints what was decided, and watches until the end.
-func (s *session) work(ctx context.Context, w workFlags, orders ...order) error {
-	check := prints(s, taskListing)
-	if w.dryRun || w.detach {
-		check = prints(s, recordListing)
-	}
-	if err := check(nil, nil); err != nil {
+// work publishes an intent that needs no plan, prints what was decided, and watches until the end.
+func (s *session) work(ctx context.Context, w workFlags, o order) error {
+	if err := printsWork(s, w); err != nil {
 		return err
 	}
-	for i := range orders {
-		orders[i].intent.DryRun = w.dryRun
-		if err := s.decide(ctx, &orders[i]); err != nil {
-			return err
-		}
-		s.say("%s", decidedText(orders[i]))
+	o.intent.DryRun, o.intent.Strict = w.dryRun, w.strict
+	if err := s.decide(ctx, &o); err != nil {
+		return err
 	}
-	switch {
-	case w.dryRun:
-		return s.showRecords(orders)
-	case w.detach:
-		for _, o := range orders {
-			s.say("to come back: garrison task list --intent %s", o.id)
-			if o.undo != nil {
-				s.sayUndo(o.undo(o))
-			}
-		}
-		return s.showRecords(orders)
+	s.say("%s", decidedText(o))
+	if w.dryRun {
+		return s.showRecords([]order{o})
 	}
-	return s.watch(ctx, w, orders)
+	return s.followWork(ctx, w, []order{o})
+}
+
+// printsWork checks that what the work ends with can be printed as it is asked for.
+func printsWork(s *session, w workFlags) error {
+	if w.dryRun || w.detach {
+		return prints(s, recordListing)(nil, nil)
+	}
+	return prints(s, taskListing)(nil, nil)
+}
+
+// followWork watches intents that were accepted, or says how to come back to them.
+func (s *session) followWork(ctx context.Context, w workFlags, orders []order) error {
+	if !w.detach {
+		return s.watch(ctx, w, orders)
+	}
+	for _, o := range orders {
+		s.say("to come back: garrison task list --intent %s", o.id)
+		s.sayUndo(o)
+	}
+	return s.showRecords(orders)
 }
 
 // decide publishes an intent and waits until the registry has answered. A refusal is an error.
@@ -114,7 +141,7 @@ func (s *session) decide(ctx context.Context, o *order) error {
 	}
 	switch o.record.GetState() {
 	case intentv1.State_STATE_REFUSED:
-		return refusedIntent(takenForChannel(o))
+		return refusedIntent(takenForChannel(o.intent, o.record.GetRefusal()))
 	case intentv1.State_STATE_WITHDRAWN:
 		return fmt.Errorf("intent %s was withdrawn", o.id)
 	}
@@ -153,22 +180,39 @@ func (s *session) getIntent(ctx context.Context, id string, wait time.Duration) 
 // decidedText says what the registry decided.
 func decidedText(o order) string {
 	r := o.record
-	text := fmt.Sprintf("accepted: %s changes %s", strings.TrimSpace(o.verb+" "+o.agent), plural(int(r.GetChanged()), "server"))
+	verb := "accepted: " + strings.TrimSpace(o.verb+" "+o.agent) + " changes "
 	if o.intent.GetDryRun() {
-		text = strings.Replace(text, "accepted: ", "dry run: ", 1)
-		text = strings.Replace(text, " changes ", " would change ", 1)
+		verb = "dry run: " + strings.TrimSpace(o.verb+" "+o.agent) + " would change "
 	}
+	return verb + plural(int(r.GetChanged()), "server") +
+		countsText(r.GetAlready(), r.GetPassedOver(), r.GetLeftOut()) + "; intent " + o.id
+}
+
+// askText says what an intent asks for in a word, and of which agent.
+func askText(i *intentv1.Intent, agent string) string {
+	ask := i.ProtoReflect().WhichOneof(i.ProtoReflect().Descriptor().Oneofs().ByName("ask"))
+	if ask == nil {
+		return agent
+	}
+	return strings.TrimSpace(string(ask.Name()) + " " + agent)
+}
+
+// countsText says in brackets what does not change.
+func countsText(already, passedOver, leftOut uint32) string {
 	var more []string
-	if r.GetAlready() > 0 {
-		more = append(more, fmt.Sprintf("%d already so", r.GetAlready()))
+	if already > 0 {
+		more = append(more, fmt.Sprintf("%d already so", already))
 	}
-	if r.GetPassedOver() > 0 {
-		more = append(more, fmt.Sprintf("%d passed over without the agent", r.GetPassedOver()))
+	if passedOver > 0 {
+		more = append(more, fmt.Sprintf("%d passed over", passedOver))
 	}
-	if len(more) > 0 {
-		text += " (" + strings.Join(more, ", ") + ")"
+	if leftOut > 0 {
+		more = append(more, fmt.Sprintf("%d left out", leftOut))
 	}
-	return text + "; intent " + o.id
+	if len(more) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(more, ", ") + ")"
 }
 
 func (s *session) showRecords(orders []order) error {
