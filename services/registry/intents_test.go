@@ -229,3 +229,35 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A damaged agent is repaired by a task for the version that it has.
+func TestAskingAgainForWhatIsWantedTriesAgainWhereItIsNotGood(t *testing.T) {
+	for name, c := range map[string]struct {
+		health instancev1.Health
+		there  bool
+		state  instancev1.State
+		want   uint32
+	}{
+		"good":      {instancev1.Health_HEALTH_GOOD, true, instancev1.State_STATE_CONVERGED, 0},
+		"bad":       {instancev1.Health_HEALTH_BAD, true, instancev1.State_STATE_FAILED, 1},
+		"not there": {instancev1.Health_HEALTH_ABSENT, false, instancev1.State_STATE_DRIFTED, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, one := installed(t, "web")
+			i := s.instance("web")
+			s.append(task(taskv1.Verb_VERB_INSTALL, i)...)
+			seen := &instancev1.Observed{InstanceId: i.Id, Health: c.health, Reason: "a file was changed"}
+			if c.there {
+				seen.Image = i.Wanted
+			}
+			s.append(fact(ledger.Instance, ledger.Key(one, "web"), seen))
+			s.untilState("web", c.state)
+
+			r := s.accepted("upgrade", upgrade("web", "1.0.0", on("one")))
+
+			if r.Changed != c.want || r.Already != 1-c.want {
+				t.Errorf("%+v; want %d changed", countsOf(r), c.want)
+			}
+		})
+	}
+}

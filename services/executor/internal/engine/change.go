@@ -36,6 +36,7 @@ var (
 		{taskv1.Step_STEP_FETCH, (*change).fetch},         // the chunks
 		{taskv1.Step_STEP_VERIFY, (*change).verify},       // the whole
 		{taskv1.Step_STEP_STAGE, (*change).stage},         // unpacked and sealed
+		{taskv1.Step_STEP_REHEARSE, (*change).renew},      // in the place of a damaged copy
 		{taskv1.Step_STEP_REHEARSE, (*change).rehearse},   // the new version checks itself
 		{taskv1.Step_STEP_REHEARSE, (*change).lookBefore}, // how the old one is
 		{taskv1.Step_STEP_SWITCH, (*change).swap},         // from here on something differs
@@ -71,6 +72,7 @@ type change struct {
 	unit     supervise.Unit     // the new one's process; nil when nothing runs
 	told     int                // the process that got a signal about its configuration; 0 when none did here
 	freeBlob func()             // lets others bring the same blob; nil before this one may
+	prepared bool               // a whole copy of the image is on the disk
 }
 
 func (e *Engine) newRun(rec *journal.Change, resumed bool) *change {
@@ -213,12 +215,12 @@ func (c *change) took(s taskv1.Step, d time.Duration) {
 
 // switched says whether anything but the cache and the images may differ from before.
 func (c *change) switched() bool {
-	return c.rec.Verb != taskv1.Verb_VERB_REMOVE && !c.rec.Committed && journal.Touches(c.rec.Step)
+	return c.rec.Verb != taskv1.Verb_VERB_REMOVE && !c.rec.Committed && (journal.Touches(c.rec.Step) || c.rec.Renewed)
 }
 
-// fromSwitch gives what follows an interruption of a switch: the switch again, and the rest.
-func fromSwitch() []hook {
-	return bring[slices.IndexFunc(bring, func(h hook) bool { return h.step == taskv1.Step_STEP_SWITCH }):]
+// from returns what follows an interruption of a step: the step again, and the rest.
+func from(step taskv1.Step) []hook {
+	return bring[slices.IndexFunc(bring, func(h hook) bool { return h.step == step }):]
 }
 
 // maxTail is how much of an agent's output is reported when it went wrong.

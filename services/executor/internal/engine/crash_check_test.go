@@ -110,6 +110,9 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 		}
 		return version, bad
 	}
+	if o.name == repairing && ended == nil && s.images.Damaged(instances[0].Image.Digest()) {
+		return version, bad // it waits for the document; what runs may still be the damaged one, or nothing
+	}
 	bad = append(bad, l.wholeOnDisk(s, instances[0], waiting)...)
 	bad = append(bad, l.configuredOnDisk(instances[0])...)
 	return version, append(bad, l.oneProcess(s, instances[0])...)

@@ -131,6 +131,9 @@ func (l *life) next(o operation) (task string) {
 		l.bring(o.agent, l.have)
 		l.settleDocument()
 	}
+	if o.name == repairing {
+		l.damage(l.images[o.agent+o.version])
+	}
 	if o.version == "" {
 		return l.unwant(o.agent, instanceOf(o.agent))
 	}

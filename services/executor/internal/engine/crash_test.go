@@ -41,6 +41,9 @@ type operation struct {
 	socket        bool // the version before, the one after, or both are handed a socket
 }
 
+// repairing is the operation before which a file of the image is damaged.
+const repairing = "repair"
+
 // operations are a life: each starts from where the one before it ends.
 var operations = []operation{
 	{"install", "cn-agent", "1.0.0", "ready", nil, good, false},
@@ -48,6 +51,7 @@ var operations = []operation{
 	{"upgrade, overlap", "cn-agent", "3.0.0", "ready", beside, good, false},
 	{"undo, restart", "cn-agent", "4.0.0", "crash", nil, undone, false},
 	{"undo, overlap", "cn-agent", "5.0.0", "crash", beside, undone, false},
+	{repairing, "cn-agent", "3.0.0", "ready", beside, good, false},
 	{"configure, first", "cn-agent", "6.0.0+info", "", told, good, false},
 	{"configure, signal", "cn-agent", "6.0.0+debug", "", told, good, false},
 	{"undo, signal", "cn-agent", "6.0.0+bad", "", told, undone, false},

@@ -23,7 +23,9 @@
 //  9. An agent's configuration is rendered, whole and durable, before anything is touched,
 //     and its link goes with the image's, there and back. A process whose image stays is
 //     told of a change or started anew only when what it reads, or how it is run, differs.
-//  10. A removal moves everything that it deletes aside in one step. One that fails before it
+//  10. A damaged image is replaced by a whole copy, in one step, and what runs is started anew
+//     from it. Nothing goes back to the damaged one.
+//  11. A removal moves everything that it deletes aside in one step. One that fails before it
 //     leaves the agent whole; after it the agent is gone, and what could not be deleted is in
 //     the journal and tried again.
 package engine

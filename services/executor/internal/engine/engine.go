@@ -86,6 +86,7 @@ type Engine struct {
 
 	blobs   map[string]chan struct{} // closed when the change ends that brings a blob, by digest
 	settled map[string]time.Time     // when an agent's last change ended
+	repairs map[string]repairs       // of damaged files, by agent
 	said    *reportv1.AgentsReport   // what was last said to be there
 
 	endings endings
@@ -139,7 +140,7 @@ func New(cfg Config) *Engine {
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel), stirred: make(chan struct{}, 1), checked: make(chan struct{}), machines: make(chan machine), turns: make(chan struct{}),
 		ready: make(chan struct{}), gives: make(chan error, 1),
 		units: map[string]map[string]supervise.Unit{}, sick: map[string]string{},
-		steps: map[string]taskv1.Step{}, settled: map[string]time.Time{}, blobs: map[string]chan struct{}{},
+		steps: map[string]taskv1.Step{}, settled: map[string]time.Time{}, repairs: map[string]repairs{}, blobs: map[string]chan struct{}{},
 		busy: map[string]bool{}, tried: map[string]time.Time{},
 	}
 	e.life, e.die = context.WithCancel(context.Background())
@@ -233,7 +234,9 @@ func (e *Engine) loop(ctx context.Context) error {
 			}
 		case <-e.turns:
 		case <-e.stirred:
-			err = e.sayAgents("", false)
+			if err = e.sayAgents("", false); err == nil {
+				err = e.converge(ctx)
+			}
 		case <-check.C:
 			e.checkHealth(looks)
 			if _, err = e.emptyTrash(); err == nil {

@@ -32,11 +32,21 @@ func (e *Engine) linked(agent string) []byte {
 	return digest
 }
 
-// intact says whether the link and the image of an instance are in place. It does not
-// wait for what is being staged: nobody removes the image of an instance.
+// intact reports whether the link of an instance is in place and its image whole. It looks
+// at every file of the image.
 func (e *Engine) intact(i *journal.Instance) bool {
-	_, err := e.images.Mark(i.Image.Digest())
-	return err == nil && hexOf(e.linked(i.Agent)) == hexOf(i.Image.Digest())
+	_, err := e.images.Whole(i.Image.Digest())
+	return err == nil && e.linkedRight(i)
+}
+
+// intactLately reports the same, as of the last look at the image's files.
+func (e *Engine) intactLately(i *journal.Instance) bool {
+	_, err := e.images.WholeLately(i.Image.Digest(), 2*e.cfg.CheckEvery)
+	return err == nil && e.linkedRight(i)
+}
+
+func (e *Engine) linkedRight(i *journal.Instance) bool {
+	return hexOf(e.linked(i.Agent)) == hexOf(i.Image.Digest())
 }
 
 // found looks at every agent on the server, in the inventory or not, by name.

@@ -50,7 +50,7 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := g.Wait(); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := errors.Join(e.sweepAllConfigs(), e.applyKeep(nil)); err != nil {
+	if err := errors.Join(e.sweepAllConfigs(), e.applyKeep(nil), e.sweepFresh()); err != nil {
 		e.cfg.Log.Warn().Err(err).Msg("configurations and kept versions not swept")
 	}
 	_, err = e.emptyTrash()
@@ -91,6 +91,9 @@ func (e *Engine) startAll(ctx context.Context, instances []*journal.Instance, ch
 
 // resume goes on with an interrupted change from the step at which it was.
 func (e *Engine) resume(ctx context.Context, rec *journal.Change) error {
+	if rec.Renewed && !rec.Touched() {
+		return e.resumeRenewal(ctx, rec)
+	}
 	if !rec.Touched() {
 		// Nothing was changed yet. If the task still stands, the document brings it back.
 		e.cfg.Log.Info().Str(logs.Agent, rec.Agent).Str(logs.Task, rec.TaskID).Msg("interrupted change dropped")
@@ -121,7 +124,7 @@ func (e *Engine) resume(ctx context.Context, rec *journal.Change) error {
 		return c.finishFrom(ctx, nil)
 	}
 	c.keepOldBeside()
-	return c.finishFrom(ctx, fromSwitch())
+	return c.finishFrom(ctx, from(taskv1.Step_STEP_SWITCH))
 }
 
 // keepOldBeside takes over the old version that runs beside the new one in an overlap, or

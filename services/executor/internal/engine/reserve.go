@@ -34,6 +34,7 @@ func (c *change) reserve(ctx context.Context) error {
 	if err := c.dropDamaged(); err != nil {
 		return err
 	}
+	c.prepared = c.images.Prepared(c.rec.To.Digest()) // until it is staged, nobody else brings or takes it
 	c.reserving.Lock()
 	defer c.reserving.Unlock()
 	for {
@@ -58,7 +59,7 @@ func (c *change) takeSpace() error {
 		return err
 	}
 	need, files := uint64(switchBytes), uint64(0)
-	if b := c.rec.To.GetBlob(); !c.images.Sealed(b.GetDigest()) {
+	if b := c.rec.To.GetBlob(); !c.prepared {
 		have := c.cachedBytes()
 		need += unpackedBytes(b) + blobBytes(b) - min(have, b.GetSizeBytes())
 		files = uint64(b.GetEntries()) + uint64(len(b.GetChunkDigests())) + spareFiles
@@ -144,10 +145,7 @@ func (c *change) holdBlob(ctx context.Context) error {
 // dropDamaged deletes a kept image that is not as it was unpacked, so that it is fetched anew.
 func (c *change) dropDamaged() error {
 	digest := c.rec.To.Digest()
-	if !c.images.Sealed(digest) {
-		return nil
-	}
-	if _, err := c.images.Whole(digest); err == nil {
+	if !c.images.Damaged(digest) {
 		return nil
 	}
 	_, err := c.images.Remove(digest, func() (bool, error) { return c.neededBesideKept(digest, c.rec) })

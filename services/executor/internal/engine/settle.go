@@ -22,6 +22,7 @@ func (c *change) settle(ctx context.Context) error {
 	c.closeNotify()
 	c.giveBackSpace()
 	err := c.step(ctx, sweep)
+	c.noteRepair()
 	// After the sweep, which may have made the space that a start needs.
 	if err := c.keepInventory(); err != nil {
 		c.log.Error().Err(err).Msg("agent not started")
@@ -142,7 +143,7 @@ func neededIn(tx *journal.Tx, except *journal.Change) (func(digest []byte) bool,
 // until a document has come: it brings the change back, and what came over a slow line is
 // not fetched again.
 func (e *Engine) sweepUnasked() error {
-	all := e.images.SweepRemoved()
+	all := errors.Join(e.images.SweepRemoved(), e.sweepFresh())
 	images, caches := e.images.Others()
 	for _, digest := range digestsOf(append(images, caches...)) {
 		asked := func() (bool, error) {

@@ -39,11 +39,11 @@ func (e *Engine) situation() (plan.Situation, error) {
 		}
 		return nil
 	})
-	s.Intact = func(agent string) bool { return e.intact(here[agent]) && e.misconfigured(here[agent]) == nil }
+	s.Intact = func(agent string) bool { return e.intactLately(here[agent]) && e.misconfigured(here[agent]) == nil }
 	s.Ended = func(id string) bool { return ended[id] }
 	s.Tried = func(a plan.Action) bool {
 		at, ok := e.tried[changeID(a)]
-		return ok && time.Since(at) < restAfter
+		return ok && time.Since(at) < e.restOf(a.Agent())
 	}
 	return s, err
 }
@@ -113,7 +113,7 @@ type changeEnd struct {
 // rest remembers that a change without a task was tried, and forgets old tries.
 func (e *Engine) rest(id string) {
 	for old, at := range e.tried {
-		if time.Since(at) >= restAfter {
+		if time.Since(at) >= longestRest {
 			delete(e.tried, old)
 		}
 	}

@@ -120,7 +120,7 @@ func localCommand(command string) bool {
 // fetch brings the chunks that are missing.
 func (c *change) fetch(ctx context.Context) error {
 	b := c.rec.To.GetBlob()
-	if c.images.Sealed(b.GetDigest()) {
+	if c.prepared {
 		return nil
 	}
 	c.fetched(0)
@@ -132,7 +132,7 @@ func (c *change) fetch(ctx context.Context) error {
 
 // verify compares the whole with its digest.
 func (c *change) verify(ctx context.Context) error {
-	if c.images.Sealed(c.rec.To.Digest()) {
+	if c.prepared {
 		return nil
 	}
 	return c.images.Verify(ctx, c.rec.To.GetBlob())
@@ -173,6 +173,9 @@ func (c *change) sweep(context.Context) error {
 		if (removed || err != nil) && c.rec.To.Manifest == nil {
 			c.removed(c.cfg.Root.Image(digest), err)
 		}
+	}
+	if err := c.sweepFresh(); err != nil {
+		c.log.Warn().Err(err).Msg("copies of images not swept")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (c *change) sameImage() bool {
 // runsAlready says whether the wanted version is the one that runs, from whole files, and
 // need not be started anew for what differs; then it is proven again, not restarted.
 func (c *change) runsAlready() bool {
-	if !c.sameImage() || !c.intact(c.rec.From) || c.reloads() == byRestart {
+	if !c.sameImage() || !c.intactLately(c.rec.From) || c.reloads() == byRestart {
 		return false
 	}
 	u := c.knownUnit(c.rec.Agent, c.rec.To.GetId())

@@ -72,6 +72,7 @@ func (e *Engine) spec(s side, notify string) (supervise.Spec, error) {
 		StopTimeout: time.Duration(s.image.GetRun().GetStopTimeoutMs()) * time.Millisecond,
 		Notify:      s.image.GetRun().GetReady().GetNotify(),
 		Limits:      s.image.GetRun().GetLimits(), Sandbox: s.image.GetRun().GetSandbox(),
+		Hold: func(stop <-chan struct{}) bool { return e.holdStart(s, stop) },
 	}
 	if len(run.Sockets) > 0 && s.image.GetKind() == agentv1.Kind_KIND_DAEMON {
 		spec.Sockets = e.socketFiles(s.agent, run.Sockets)
@@ -143,7 +144,11 @@ func (e *Engine) keepSide(s side) error {
 		return err
 	}
 	u.SetEnv(spec.Env)
-	adopted, err := u.Start()
+	start := u.Start
+	if e.waitsForRepair(s) {
+		start = u.Adopt // its keeper starts it when there is a whole copy, or none can be had
+	}
+	adopted, err := start()
 	if adopted {
 		e.cfg.Log.Debug().Str(logs.Agent, s.agent).Msg("agent taken over")
 	}

@@ -8,4 +8,5 @@
 //     that was changed, added or lost since is found without reading every byte.
 //  3. What was removed does not come back when the power is cut.
 //  4. Staging the same image again does nothing. Staging and removal of images are one at a time.
+//  5. A damaged image is replaced as a whole by a copy staged beside it, in one step.
 package imagedir

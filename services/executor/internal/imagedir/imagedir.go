@@ -43,22 +43,12 @@ type Mark struct {
 // New gives the images under root.
 func New(root layout.Root) *Images { return &Images{root: root} }
 
-// Sealed says whether the image is there, whole as it was staged.
-func (s *Images) Sealed(digest []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sealed(digest)
-}
-
-func (s *Images) sealed(digest []byte) bool {
-	_, err := s.Mark(digest)
-	return err == nil
-}
-
 // Mark reads the mark of an image. An error is NotFound when the image is not there.
-func (s *Images) Mark(digest []byte) (Mark, error) {
+func (s *Images) Mark(digest []byte) (Mark, error) { return markIn(s.root.Image(digest), digest) }
+
+func markIn(dir string, digest []byte) (Mark, error) {
 	var m Mark
-	data, err := os.ReadFile(filepath.Join(s.root.Image(digest), unpack.Reserved))
+	data, err := os.ReadFile(filepath.Join(dir, unpack.Reserved))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, fault.New(fault.NotFound, "image %x is not on the disk", digest)
 	}
@@ -86,25 +76,27 @@ func (s *Images) Verify(ctx context.Context, b *imagev1.Blob) error {
 	return nil
 }
 
-// Stage unpacks the cached chunks of an image and seals it. The cache is not needed after
-// that. writing is told before so many bytes are written, or is nil.
+// Stage unpacks the cached chunks of an image and seals it, unless a whole copy is there. The
+// cache is not needed after that. When something stands in the image's place that is not
+// whole, the copy is staged beside it, for Renew. writing is told before so many bytes are written, or is nil.
 func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest, writing func(bytes uint64)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	digest := m.GetBlob().GetDigest()
-	if s.sealed(digest) {
+	if s.Prepared(digest) {
 		return nil
 	}
-	if err := errors.Join(RemoveTree(s.root.Image(digest)), os.MkdirAll(s.root.Images(), 0o755)); err != nil {
+	place, err := s.placeFor(digest)
+	if err := errors.Join(err, os.MkdirAll(s.root.Images(), 0o755)); err != nil {
 		return fmt.Errorf("stage image %s: %w", m.GetId(), err)
 	}
 	tmp := filepath.Join(s.root.Images(), layout.TemporaryPrefix+hex.EncodeToString(digest))
 	if err := errors.Join(RemoveTree(tmp), os.Mkdir(tmp, 0o755)); err != nil {
 		return fmt.Errorf("stage image %s: %w", m.GetId(), err)
 	}
-	err := s.fill(ctx, tmp, m, writing)
+	err = s.fill(ctx, tmp, m, writing)
 	if err == nil {
-		err = os.Rename(tmp, s.root.Image(digest))
+		err = os.Rename(tmp, place)
 	}
 	if err == nil {
 		err = layout.SyncDir(s.root.Images())
@@ -163,6 +155,7 @@ func (s *Images) Remove(digest []byte, needed func() (bool, error)) (removed boo
 	if _, gone := os.Lstat(s.root.CacheOf(digest)); gone == nil {
 		err = errors.Join(os.RemoveAll(s.root.CacheOf(digest)), layout.SyncDir(s.root.Cache()))
 	}
+	err = errors.Join(err, RemoveTree(s.root.FreshImage(digest)))
 	gone := s.root.GoneImage(digest)
 	if left := RemoveTree(gone); left != nil { // an earlier try could not delete it all
 		return false, errors.Join(err, left)
@@ -190,7 +183,7 @@ func (s *Images) SweepRemoved() error {
 func (s *Images) DropCache(digest []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.sealed(digest) {
+	if !s.Prepared(digest) {
 		return nil
 	}
 	return os.RemoveAll(s.root.CacheOf(digest))

@@ -37,7 +37,7 @@ func staged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
 func TestAStagedImageIsSealedAndWhole(t *testing.T) {
 	_, s, i := staged(t)
 	m, err := s.Whole(i.Manifest.Blob.Digest)
-	if err != nil || m.ImageID != i.Manifest.Id || !s.Sealed(i.Manifest.Blob.Digest) {
+	if err != nil || m.ImageID != i.Manifest.Id || !s.Prepared(i.Manifest.Blob.Digest) {
 		t.Errorf("mark %v, %v", m, err)
 	}
 	if err := s.Stage(context.Background(), i.Manifest, nil); err != nil {
@@ -131,10 +131,10 @@ func TestTheChunksOfAStagedImageAreDroppedAndOfAnotherKept(t *testing.T) {
 func TestANeededImageIsNotRemoved(t *testing.T) {
 	_, s, i := staged(t)
 	digest := i.Manifest.Blob.Digest
-	if removed, err := s.Remove(digest, func() (bool, error) { return true, nil }); removed || err != nil || !s.Sealed(digest) {
+	if removed, err := s.Remove(digest, func() (bool, error) { return true, nil }); removed || err != nil || !s.Prepared(digest) {
 		t.Errorf("removed %v, %v", removed, err)
 	}
-	if removed, err := s.Remove(digest, func() (bool, error) { return false, nil }); !removed || err != nil || s.Sealed(digest) {
+	if removed, err := s.Remove(digest, func() (bool, error) { return false, nil }); !removed || err != nil || s.Prepared(digest) {
 		t.Errorf("not removed: %v, %v", removed, err)
 	}
 }

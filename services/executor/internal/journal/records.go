@@ -107,6 +107,7 @@ type Change struct {
 	Rendered  string      `json:"rendered,omitempty"`   // the digest of what the new one's configuration became
 	Made      bool        `json:"made,omitempty"`       // the agent's directory was made before the switch, for the rehearsal
 	Mends     string      `json:"mends,omitempty"`      // what was damaged when it began, of the same image: a Mends constant
+	Renewed   bool        `json:"renewed,omitempty"`    // a fresh copy of its damaged image takes that one's place: it is done or undone
 	Unknown   string      `json:"unknown,omitempty"`    // what the document asks of it that this version does not know; it is refused
 	Unkept    [][]byte    `json:"unkept,omitempty"`     // digests of kept versions that a removal takes away
 }

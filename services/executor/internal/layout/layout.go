@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Root is the absolute path of an executor's directory.
@@ -92,6 +93,20 @@ func (r Root) Images() string { return r.Path("images") }
 
 // Image is the directory of one unpacked image.
 func (r Root) Image(digest []byte) string { return r.Path("images", hex.EncodeToString(digest)) }
+
+// freshSuffix ends the name of a copy of an image that is to take a damaged one's place.
+const freshSuffix = ".fresh"
+
+// FreshImage is where a copy of a damaged image is staged: beside it, so that one rename
+// makes them change places.
+func (r Root) FreshImage(digest []byte) string { return r.Image(digest) + freshSuffix }
+
+// FreshDigest returns the digest of the image of which a directory is a fresh copy.
+func FreshDigest(name string) (digest []byte, ok bool) {
+	of, ok := strings.CutSuffix(strings.TrimSuffix(name, "-old"), freshSuffix)
+	digest, err := hex.DecodeString(of)
+	return digest, ok && err == nil
+}
 
 // ImageLink is what an agent's current link holds for an image.
 func (r Root) ImageLink(digest []byte) string {

@@ -37,9 +37,16 @@ type Spec struct {
 	Limits      *imagev1.Limits
 	Sandbox     *imagev1.Sandbox
 
+	// Hold keeps a process that ended from being started again until it returns; false when
+	// stop was closed before. Nil holds nothing.
+	Hold func(stop <-chan struct{}) bool
+
 	// Sockets gives what it listens on, at each start; nil when there is nothing. The files are closed after the start.
 	Sockets func() (names []string, files []*os.File, err error)
 }
+
+// Held waits until the process may be started again, and returns false when stop was closed before.
+func (s Spec) Held(stop <-chan struct{}) bool { return s.Hold == nil || s.Hold(stop) }
 
 // DefaultStopTimeout is what a manifest leaves out (image.proto, Run).
 const DefaultStopTimeout = 10 * time.Second

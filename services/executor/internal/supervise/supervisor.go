@@ -55,6 +55,9 @@ type Unit interface {
 	// ends is told by Exited; it counts as kept only after Keep.
 	Start() (adopted bool, err error)
 
+	// Adopt takes over the process that runs already, and starts none.
+	Adopt() (adopted bool, err error)
+
 	// Keep has the process run from now on: when it ends it is started again, until Stop or Leave.
 	Keep()
 

@@ -79,6 +79,26 @@ func (u *unit) Start() (adopted bool, err error) {
 	return adopted, err
 }
 
+// Adopt takes over the process that an earlier executor started, and starts none.
+func (u *unit) Adopt() (adopted bool, err error) {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	u.mu.Lock()
+	runs := u.alive()
+	u.mu.Unlock()
+	if runs {
+		return true, nil
+	}
+	p, err := u.find()
+	if p == nil || err != nil {
+		return false, err
+	}
+	go u.policy.BoundOutput(u.spec.Output, p.exited, u.log)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.alive(), nil
+}
+
 func (u *unit) alive() bool {
 	if u.proc == nil {
 		return false
@@ -215,7 +235,7 @@ func (u *unit) keep(stop <-chan struct{}) {
 func (u *unit) restart(stop <-chan struct{}) bool {
 	wait := u.ended()
 	u.changed()
-	if !Pause(stop, wait) {
+	if !Pause(stop, wait) || !u.spec.Held(stop) {
 		return false
 	}
 	if _, err := u.Start(); err != nil {

@@ -100,7 +100,7 @@ func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
 		if s.startLimited() {
 			wait = u.gaveUp()
 		}
-		if !supervise.Pause(stop, wait) {
+		if !supervise.Pause(stop, wait) || !u.spec.Held(stop) {
 			return false
 		}
 		if _, err = u.Start(); err == nil {

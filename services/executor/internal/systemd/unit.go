@@ -48,6 +48,16 @@ func (u *unit) Start() (adopted bool, err error) {
 	return false, errors.Join(u.before.Stop(), u.start())
 }
 
+// Adopt takes over the service that runs, and starts none.
+func (u *unit) Adopt() (adopted bool, err error) {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	if i := u.last(); i != nil && i.alive() {
+		return true, nil
+	}
+	return u.adopt()
+}
+
 // last gives the invocation that runs or ran last, or nil.
 func (u *unit) last() *invocation {
 	u.mu.Lock()

@@ -161,12 +161,13 @@ func (o *outcome) bringOrKeep(have *instancev1.Instance, w want, named bool) {
 	o.bring(have, w)
 }
 
-// keep counts a server on which the same is wanted already. When the last change failed,
-// asking again means trying again: otherwise nothing but a new version would. But an image
-// that failed there is only tried again when it is named.
+// keep counts a server on which the same is wanted already. When the last change failed, or
+// the agent is not as it is wanted, asking again means trying again: otherwise nothing but a
+// new version would, and a damaged agent could not be repaired. But an image that failed
+// there is only tried again when it is named.
 func (o *outcome) keep(have *instancev1.Instance, w want, named bool) {
 	switch {
-	case have.State != instancev1.State_STATE_FAILED:
+	case have.State != instancev1.State_STATE_FAILED && have.State != instancev1.State_STATE_DRIFTED:
 		o.isAlready(w.server, w.agent, have, nil)
 	case !named && image.Same(have.Failed, w.image) && !image.Same(have.Observed, w.image):
 		o.leaveOut(w.server, w.agent, have, failedBefore(w.agent, w.image))
