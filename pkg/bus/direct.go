@@ -123,9 +123,10 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, e
 type Stream struct {
 	LastSequence uint64
 	Created      time.Time // tells two streams of one name apart
+	Now          time.Time // the time at the bus when it answered; zero when it did not say
 }
 
-// Stream reads where a stream ends and when it was created.
+// Stream reads where a stream ends, when it was created, and the time at the bus.
 func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -133,7 +134,7 @@ func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
 	if err != nil {
 		return Stream{}, fmt.Errorf("ask about stream %s: %w", stream, err)
 	}
-	return Stream{info.State.LastSequence, info.Created}, nil
+	return Stream{info.State.LastSequence, info.Created, info.Now}, nil
 }
 
 func (c *Conn) lastSequence(ctx context.Context, stream string) (uint64, error) {
@@ -144,6 +145,7 @@ func (c *Conn) lastSequence(ctx context.Context, stream string) (uint64, error) 
 type streamInfo struct {
 	Total   int       `json:"total"`
 	Created time.Time `json:"created"`
+	Now     time.Time `json:"ts"`
 	State   struct {
 		LastSequence uint64            `json:"last_seq"`
 		Subjects     map[string]uint64 `json:"subjects"`

@@ -124,6 +124,7 @@ var Kinds = []Kind{
 	{Task, "cancelled", &taskv1.Cancelled{}},
 	{Task, "expired", &taskv1.Expired{}},
 	{Task, "superseded", &taskv1.Superseded{}},
+	{Task, "reported-late", &taskv1.ReportedLate{}},
 	{Task, "claimed", &taskv1.Claimed{}},
 
 	{Rollout, "planned", &rolloutv1.Planned{}},

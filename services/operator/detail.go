@@ -196,6 +196,8 @@ func taskDetail(f ledger.Fact) string {
 		return b.GetReason()
 	case *taskv1.Expired:
 		return fmt.Sprintf("%s until %s", word(b.GetState()), stamp(b.GetDeadline()))
+	case *taskv1.ReportedLate:
+		return strings.TrimSuffix(word(b.GetState())+": "+taskReason(&taskv1.Task{Outcome: b.GetOutcome()}), ": ")
 	case *taskv1.Superseded:
 		return "by task " + ident.Short(b.GetByTaskId())
 	}

@@ -117,6 +117,11 @@ var meanings = map[string]meaning{
 		"The dispatcher does not count the changes of this intent: it changes nothing, or it ended long ago.",
 		"garrison intent show INTENT; garrison events --noun task",
 	},
+	"CLOCK_DIFFERS": {
+		"The clock of a dispatcher, or of a server, differs from that of the bus by more than 30 s. Deadlines count by " +
+			"the clock of the bus, so nothing ends too early; times in the ledger are those of their writers.",
+		"timedatectl on the machine that the log names; its time service",
+	},
 	"NOT_QUEUED":            {"Only a task that is not assigned yet can be cancelled.", "garrison task wait TASK; garrison up AGENT@VERSION --on SERVER takes it back afterwards"},
 	"NOT_READY":             {"The new version did not become ready in time; the old one runs again where there was one.", "garrison task show TASK"},
 	"NO_SPACE":              {"The server's disk has too little room for the image.", "room on the server, or executor run --keep-versions 0 there; then garrison up AGENT --on SERVER"},

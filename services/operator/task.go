@@ -69,6 +69,9 @@ func taskNext(v view, t task) string {
 func taskReason(t task) string {
 	o := t.GetOutcome()
 	var out []string
+	if t.GetReported() != taskv1.State_STATE_UNSPECIFIED {
+		out = append(out, t.GetReason())
+	}
 	if step := word(o.GetFailedStep()); step != "" {
 		out = append(out, "at "+step)
 	}

@@ -53,10 +53,13 @@ func (d *Dispatcher) admit(ctx context.Context) (time.Duration, error) {
 // assign records an admission, many facts side by side, and waits until the view holds
 // them. A task for which its server's document has no room ends instead.
 func (d *Dispatcher) assign(ctx context.Context, claim uint64, tasks []view.Admission) error {
-	until := timestamppb.New(d.Now().Add(d.TaskDeadline))
+	now, err := d.busNow(ctx, clockAge)
+	if err != nil {
+		return err
+	}
 	drafts := make([]ledger.Draft, len(tasks))
 	for n, t := range tasks {
-		var body proto.Message = &taskv1.Assigned{Deadline: until}
+		var body proto.Message = &taskv1.Assigned{Deadline: timestamppb.New(now.Add(d.TaskDeadline + t.Extra))}
 		if t.Refused != nil {
 			body = t.Refused
 			d.Log.Warn().Str(logs.Task, t.ID).Str(logs.Code, t.Refused.Code).Str(logs.Reason, t.Refused.Reason).Msg("task refused")

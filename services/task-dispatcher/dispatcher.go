@@ -44,6 +44,8 @@ type Config struct {
 	Log            zerolog.Logger
 	Now            func() time.Time
 	NewID          func() string
+
+	wall func() time.Time // the clock that is compared with the bus's; nil means time.Now
 }
 
 func (c Config) withDefaults() Config {
@@ -62,6 +64,9 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.wall == nil {
+		c.wall = time.Now
+	}
 	if c.NewID == nil {
 		c.NewID = ident.New
 	}
@@ -78,6 +83,7 @@ type Dispatcher struct {
 	doubted atomic.Uint64 // the last claim that is not relied on any more
 	overdue atomic.Bool   // there are queued tasks to end whose deadline passed, and no claim to do it under
 	moving  *moving
+	clock   busClock
 	dirty   *queue // servers whose document must be looked at
 	kicks   []chan struct{}
 	words   *words // what servers said live of the tasks that are under way

@@ -33,13 +33,31 @@ func (d *Dispatcher) newExpirer() pass {
 		if countsFrom.Load() == nil || !d.Conn.Connected() {
 			spare()
 		}
-		now := d.Now()
-		if left := countsFrom.Load().Sub(now); left > 0 {
+		if left := countsFrom.Load().Sub(d.Now()); left > 0 {
 			d.overdue.Store(false)
 			return min(left, lookForDeadlines), nil
 		}
+		now, err := d.deadlineNow(ctx)
+		if err != nil {
+			return 0, err
+		}
 		return d.expire(ctx, now)
 	}
+}
+
+// deadlineNow returns the time at the bus, measured anew when a deadline seems to have passed.
+func (d *Dispatcher) deadlineNow(ctx context.Context) (time.Time, error) {
+	now, err := d.busNow(ctx, clockAge)
+	if err != nil {
+		return now, err
+	}
+	var next time.Time
+	var more bool
+	d.fold.Read(func() { next, more = d.view.NextDeadline() })
+	if !more || next.After(now) {
+		return now, nil
+	}
+	return d.busNow(ctx, 0)
 }
 
 func (d *Dispatcher) expire(ctx context.Context, now time.Time) (time.Duration, error) {

@@ -36,6 +36,7 @@ func (d *Dispatcher) heard(ctx context.Context, m bus.Message) error {
 	if err := checkReport(m.Subject, &r); err != nil {
 		return err
 	}
+	d.hearClock(r.ServerId, &r, m.Time)
 	caughtUp := false
 	for {
 		moved := d.fold.Changed()
@@ -124,7 +125,11 @@ func (d *Dispatcher) settleReport(ctx context.Context, m bus.Message, r *reportv
 	if !look.trusted {
 		return fault.New(fault.Invalid, "server %s is quarantined; its report on task %s is not believed", r.ServerId, said.TaskId)
 	}
-	body, err := task.Reported(look.task.State, task.Said{State: said.State, Outcome: said.Outcome, BootID: r.BootId})
+	what := task.Said{State: said.State, Outcome: said.Outcome, BootID: r.BootId}
+	body, err := task.Reported(look.task.State, what)
+	if err == nil && body == nil {
+		body = task.Late(look.task, what)
+	}
 	if err != nil || body == nil {
 		return err
 	}
@@ -141,6 +146,9 @@ func (d *Dispatcher) settleReport(ctx context.Context, m bus.Message, r *reportv
 
 func (d *Dispatcher) logReport(t *taskv1.Task, body proto.Message) {
 	what := string(task.FactOf(body))
+	if late, ok := body.(*taskv1.ReportedLate); ok {
+		what = "expired, reported late as " + string(task.StateOf(late.State))
+	}
 	line := d.Log.Info()
 	if o, ok := body.(interface{ GetOutcome() *taskv1.Outcome }); ok && o.GetOutcome().GetReason() != "" {
 		line = d.Log.Warn().Str(logs.Code, o.GetOutcome().GetCode()).Str(logs.Reason, o.GetOutcome().GetReason())

@@ -32,7 +32,11 @@ func (d *Dispatcher) open(ctx context.Context) (time.Duration, error) {
 	if len(openings)+len(endings) == 0 {
 		return never, nil
 	}
-	until := timestamppb.New(d.Now().Add(d.QueuedDeadline))
+	now, err := d.busNow(ctx, clockAge)
+	if err != nil {
+		return 0, err
+	}
+	until := timestamppb.New(now.Add(d.QueuedDeadline))
 	drafts := make([]ledger.Draft, 0, len(openings))
 	for _, o := range openings {
 		o.Body.Deadline = until

@@ -11,8 +11,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/deadline"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -118,10 +120,7 @@ func (c *change) forward(ctx context.Context, hooks []hook) error {
 	if len(hooks) == 0 {
 		return nil
 	}
-	limit := c.rec.Deadline
-	if time.Until(limit) <= 0 {
-		limit = time.Now().Add(forwardWithin)
-	}
+	limit := c.ownLimit()
 	alive, done := c.whileWanted(ctx)
 	defer done()
 	within, cancel := context.WithDeadline(alive, limit)
@@ -145,6 +144,18 @@ func (c *change) forward(ctx context.Context, hooks []hook) error {
 		}
 	}
 	return nil
+}
+
+// ownLimit returns when the change stops going forward: early enough for the undo and its
+// report to come before the dispatcher ends the task.
+func (c *change) ownLimit() time.Time {
+	to := c.rec.To.GetRun()
+	var from *imagev1.Run
+	if c.rec.From != nil {
+		from = c.rec.From.Image.GetRun()
+	}
+	within := forwardWithin + deadline.Extra(to, from)
+	return deadline.Own(time.Now(), c.rec.Deadline, deadline.Margin(to, from), within)
 }
 
 // backward undoes. What it cannot bring back is kept in the record and is no error.

@@ -101,8 +101,11 @@ func (v *View) noteRemoved(key string, next *instancev1.Instance, sequence uint6
 // applyTask keeps an open task, and notes where it is in the instance that it changes.
 // The instance's sequence stays: this is no fact on its key.
 func (v *View) applyTask(f ledger.Fact) bool {
-	if _, ok := f.Body.(*taskv1.Claimed); ok {
+	switch f.Body.(type) {
+	case *taskv1.Claimed:
 		return true // it is about who admits tasks, which changes none
+	case *taskv1.ReportedLate:
+		return true // the task has ended; what the server has is its own list
 	}
 	next, fit := task.Apply(row(v.tasks, f.Key), f)
 	if !fit {

@@ -45,6 +45,29 @@ func Reported(now taskv1.State, said Said) (proto.Message, error) {
 	return body, nil
 }
 
+// TakesLate reports whether a task's record can be completed by what its server says after
+// its deadline: it expired, and the server has not said so yet.
+func TakesLate(t *taskv1.Task) bool {
+	return t.GetState() == taskv1.State_STATE_EXPIRED && t.GetReported() == taskv1.State_STATE_UNSPECIFIED
+}
+
+// Late returns the fact that a report of an end leads to for a task that expired, or nil.
+// The task stays expired: it has one end.
+func Late(t *taskv1.Task, said Said) proto.Message {
+	if !TakesLate(t) || said.State == taskv1.State_STATE_RUNNING {
+		return nil
+	}
+	return &taskv1.ReportedLate{State: said.State, Outcome: bounded(said.Outcome)}
+}
+
+// EndOf returns how a task ended, as it is said of it.
+func EndOf(s taskv1.State) string {
+	if s == taskv1.State_STATE_UNDONE {
+		return "was undone"
+	}
+	return string(StateOf(s))
+}
+
 func (s Said) fact() (proto.Message, error) {
 	switch s.State {
 	case taskv1.State_STATE_RUNNING:

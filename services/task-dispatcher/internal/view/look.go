@@ -10,6 +10,8 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	deadlines "github.com/garrison-fleet/garrison/pkg/deadline"
+
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/document"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
@@ -133,6 +135,7 @@ type Admission struct {
 	ID, Intent string
 	Cause      uint64            // the sequence of the last fact on its key
 	Refused    *taskv1.Cancelled // how it ends instead when its server's document has no room for it, or nil
+	Extra      time.Duration     // how much longer than others it may be under way, as its images' own limits need
 }
 
 // Admissions gives the tasks that may go now under a limit, at most most.
@@ -143,6 +146,7 @@ func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
 		r, _ := v.tasks.Get(id)
 		a := Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)}
 		a.Refused = room.take(r)
+		a.Extra = deadlines.Extra(v.manifest(r.GetTask().GetTo().GetId()).GetRun(), v.manifest(r.GetTask().GetFrom().GetId()).GetRun())
 		tasks = append(tasks, a)
 	}
 	return tasks

@@ -31,12 +31,25 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	if !known {
 		return false
 	}
+	if late, ok := f.Body.(*taskv1.ReportedLate); ok {
+		return reportedLate(r.Task, late)
+	}
 	what := task.FactOf(f.Body)
 	next, ok := task.Next(r.Task.State, what)
 	if !ok {
 		return false
 	}
 	v.moved(f, r, what, next)
+	return true
+}
+
+// reportedLate completes the record of a task that expired with what its server said later.
+func reportedLate(t *taskv1.Task, late *taskv1.ReportedLate) bool {
+	if !task.TakesLate(t) {
+		return false
+	}
+	t.Reported, t.Outcome = late.State, late.Outcome
+	t.Reason += fmt.Sprintf("; its server said later that it %s", task.EndOf(late.State))
 	return true
 }
 

@@ -1068,7 +1068,8 @@ type Manifest struct {
 	Tags map[string]string `protobuf:"bytes,9,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What it is, in one sentence.
 	Description string `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
-	// The least version of the executor that can run it, a semantic version; empty means any.
+	// The least version of the executor that can run it, a semantic version; empty means any. An executor that was built
+	// without a version counts as the newest.
 	ExecutorVersion string `protobuf:"bytes,11,opt,name=executor_version,json=executorVersion,proto3" json:"executor_version,omitempty"`
 	// Agents that must not be on the same server.
 	Conflicts []string `protobuf:"bytes,12,rep,name=conflicts,proto3" json:"conflicts,omitempty"`

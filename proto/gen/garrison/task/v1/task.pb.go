@@ -421,7 +421,7 @@ type Queued struct {
 	To *v1.Ref `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
 	// The intent that led to it.
 	IntentId string `protobuf:"bytes,9,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// The task ends as expired if it is still queued then.
+	// The task ends as expired if it is still queued then, by the clock of the bus.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -530,7 +530,8 @@ func (x *Queued) GetDeadline() *timestamppb.Timestamp {
 // Assigned: the task was admitted and is in the server's document from now on.
 type Assigned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task ends as expired if it has not ended then.
+	// The task ends as expired if it has not ended then, by the clock of the bus. It leaves the time that the image's own
+	// limits need.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -876,6 +877,62 @@ func (x *Expired) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+// ReportedLate: the server said how an expired task ended. The task stays expired, as it has one end; what the server
+// said completes its record. Once for a task.
+type ReportedLate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How it ended there: succeeded, failed or undone.
+	State State `protobuf:"varint,1,opt,name=state,proto3,enum=garrison.task.v1.State" json:"state,omitempty"`
+	// What the executor said.
+	Outcome       *Outcome `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportedLate) Reset() {
+	*x = ReportedLate{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportedLate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportedLate) ProtoMessage() {}
+
+func (x *ReportedLate) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportedLate.ProtoReflect.Descriptor instead.
+func (*ReportedLate) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReportedLate) GetState() State {
+	if x != nil {
+		return x.State
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *ReportedLate) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
 // Superseded: a newer change took its place.
 type Superseded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -887,7 +944,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +956,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +969,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Superseded) GetByTaskId() string {
@@ -936,7 +993,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1005,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1018,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Claimed) GetProcessId() string {
@@ -1011,8 +1068,10 @@ type Task struct {
 	QueuedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=queued_at,json=queuedAt,proto3" json:"queued_at,omitempty"`
 	// Why, when there is something to say.
 	Reason string `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What the executor said at the end.
+	// What the executor said at the end, or later when it expired.
 	Outcome *Outcome `protobuf:"bytes,16,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// How the server said that it ended, when it said so after the task expired; otherwise unspecified.
+	Reported State `protobuf:"varint,40,opt,name=reported,proto3,enum=garrison.task.v1.State" json:"reported,omitempty"`
 	// When it was assigned; unset until then.
 	AssignedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=assigned_at,json=assignedAt,proto3" json:"assigned_at,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
@@ -1023,7 +1082,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1094,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1107,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Task) GetId() string {
@@ -1163,6 +1222,13 @@ func (x *Task) GetOutcome() *Outcome {
 	return nil
 }
 
+func (x *Task) GetReported() State {
+	if x != nil {
+		return x.Reported
+	}
+	return State_STATE_UNSPECIFIED
+}
+
 func (x *Task) GetAssignedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.AssignedAt
@@ -1199,7 +1265,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1277,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1290,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Live) GetStep() Step {
@@ -1286,7 +1352,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1364,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1377,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Progress) GetTaskId() string {
@@ -1388,7 +1454,10 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\"p\n" +
 	"\aExpired\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"*\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"r\n" +
+	"\fReportedLate\x12-\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
+	"\aoutcome\x18\x02 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"*\n" +
 	"\n" +
 	"Superseded\x12\x1c\n" +
 	"\n" +
@@ -1396,7 +1465,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aClaimed\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
-	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xc9\x05\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xfe\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1417,7 +1486,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x127\n" +
 	"\tqueued_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\bqueuedAt\x12\x16\n" +
 	"\x06reason\x18\x0f \x01(\tR\x06reason\x123\n" +
-	"\aoutcome\x18\x10 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\x12;\n" +
+	"\aoutcome\x18\x10 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\x123\n" +
+	"\breported\x18( \x01(\x0e2\x17.garrison.task.v1.StateR\breported\x12;\n" +
 	"\vassigned_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"assignedAt\x12*\n" +
 	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\"\xe9\x01\n" +
@@ -1488,7 +1558,7 @@ func file_garrison_task_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_task_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_garrison_task_v1_task_proto_goTypes = []any{
 	(Verb)(0),                     // 0: garrison.task.v1.Verb
 	(State)(0),                    // 1: garrison.task.v1.State
@@ -1503,49 +1573,53 @@ var file_garrison_task_v1_task_proto_goTypes = []any{
 	(*Undone)(nil),                // 10: garrison.task.v1.Undone
 	(*Cancelled)(nil),             // 11: garrison.task.v1.Cancelled
 	(*Expired)(nil),               // 12: garrison.task.v1.Expired
-	(*Superseded)(nil),            // 13: garrison.task.v1.Superseded
-	(*Claimed)(nil),               // 14: garrison.task.v1.Claimed
-	(*Task)(nil),                  // 15: garrison.task.v1.Task
-	(*Live)(nil),                  // 16: garrison.task.v1.Live
-	(*Progress)(nil),              // 17: garrison.task.v1.Progress
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*v1.Ref)(nil),                // 19: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*ReportedLate)(nil),          // 13: garrison.task.v1.ReportedLate
+	(*Superseded)(nil),            // 14: garrison.task.v1.Superseded
+	(*Claimed)(nil),               // 15: garrison.task.v1.Claimed
+	(*Task)(nil),                  // 16: garrison.task.v1.Task
+	(*Live)(nil),                  // 17: garrison.task.v1.Live
+	(*Progress)(nil),              // 18: garrison.task.v1.Progress
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*v1.Ref)(nil),                // 20: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
-	18, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
+	19, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
 	2,  // 2: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
 	3,  // 3: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
 	0,  // 4: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
-	19, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
-	19, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
-	20, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
-	20, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	20, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
+	20, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
+	21, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
+	21, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 9: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
 	4,  // 10: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
 	4,  // 11: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
 	1,  // 12: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	20, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 14: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	19, // 15: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	19, // 16: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
-	1,  // 17: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	20, // 18: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	20, // 19: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	20, // 20: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
-	4,  // 21: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	20, // 22: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
-	16, // 23: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	2,  // 24: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	20, // 25: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	18, // 26: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 27: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	21, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 14: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
+	4,  // 15: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
+	0,  // 16: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
+	20, // 17: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	20, // 18: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	1,  // 19: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
+	21, // 20: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	21, // 21: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	21, // 22: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	4,  // 23: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 24: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
+	21, // 25: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	17, // 26: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	2,  // 27: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	21, // 28: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	19, // 29: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 30: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }
@@ -1559,7 +1633,7 @@ func file_garrison_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_task_v1_task_proto_rawDesc), len(file_garrison_task_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
