@@ -292,7 +292,9 @@ func (x *Request) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-// Document is everything that a server should have. It is whole: each one replaces the one before.
+// Document is everything that a server should have. It is whole: each one replaces the one before. An executor refuses
+// an entry, a removal or a request of which it does not know every field and value, and goes on with the others. It passes
+// over fields of the document itself that it does not know, so those must be such that it may.
 type Document struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server.
