@@ -22,13 +22,15 @@ import (
 
 // Config says where a Garrison keeps its data and listens.
 type Config struct {
-	Data      string         // the data directory; made if it is not there
-	Listen    string         // host:port; port 0 means a free one, chosen once and kept
-	Services  []string       // which services run in this process; nil means all
-	Lazy      bool           // do not sync each write to disk: for trying it out
-	ImageKeys seal.Keys      // an image must be signed by one of them; none means that it need not be signed
-	Log       zerolog.Logger // what changed
-	Tuning    Tuning
+	Data     string   // the data directory; made if it is not there
+	Listen   string   // host:port; port 0 means a free one, chosen once and kept
+	Services []string // which services run in this process; nil means all
+	Lazy     bool     // do not sync each write to disk: for trying it out
+	// AcceptLedger takes a ledger that lost facts as it is, for this start.
+	AcceptLedger bool
+	ImageKeys    seal.Keys      // an image must be signed by one of them; none means that it need not be signed
+	Log          zerolog.Logger // what changed
+	Tuning       Tuning
 }
 
 // Tuning is what tests and benchmarks set; zero values mean the services' own defaults.
@@ -88,7 +90,7 @@ func (g *Garrison) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := provision.Provision(ctx, 1); err != nil {
+	if err := provision.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy}); err != nil {
 		return err
 	}
 	for _, name := range g.config.Services {

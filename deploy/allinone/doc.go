@@ -7,7 +7,8 @@
 //
 //	trust/          keys, JWTs and credentials, mode 0600 (package trust)
 //	jetstream/      the streams
-//	views/          snapshots of the services' views; may be deleted
+//	views/          snapshots of the services' views, and how far each has read the ledger;
+//	                without the latter a ledger that lost its end is not noticed
 //	operator.json   the context of the first operator, for garrison --context
 //	address         where it listens, so that it is found at the same place after a restart;
 //	                a damaged one is replaced by a new address

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 type Provisioning struct {
 	Data     string // the data directory with the keys
 	URL      string
-	Replicas int  // how many servers keep each stream; as many are asked for their settings
-	Lazy     bool // take a bus that does not sync each write to disk
+	Replicas int       // how many servers keep each stream; as many are asked for their settings
+	Lazy     bool      // take a bus that does not sync each write to disk
+	DryRun   bool      // change nothing
+	Log      io.Writer // what is changed, or would be
 }
 
 // Provision declares the streams on a bus that runs elsewhere. It waits for the bus for
@@ -34,10 +37,47 @@ func Provision(ctx context.Context, p Provisioning) error {
 	if err != nil {
 		return err
 	}
-	if err := as(ctx, a, topology.UserSystem, p.URL, func(c *bus.Conn) error { return checkSync(ctx, c, p) }); err != nil {
+	want := topology.Bus{Replicas: p.Replicas}
+	err = as(ctx, a, topology.UserSystem, p.URL, func(c *bus.Conn) (err error) {
+		want.SyncsAlways, err = checkSync(ctx, c, p)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return as(ctx, a, topology.UserProvision, p.URL, func(c *bus.Conn) error { return c.Provision(ctx, p.Replicas) })
+	return as(ctx, a, topology.UserProvision, p.URL, func(c *bus.Conn) error {
+		plan, err := c.Topology(ctx, want)
+		if err != nil {
+			return err
+		}
+		printPlan(p.Log, plan)
+		if p.DryRun {
+			return nil
+		}
+		return c.Provision(ctx, want)
+	})
+}
+
+// printPlan prints what brings a bus to this program's topology.
+func printPlan(w io.Writer, p topology.Plan) {
+	if w == nil {
+		return
+	}
+	switch {
+	case p.From.Newer():
+		fmt.Fprintf(w, "the bus has topology %d, this program knows %d: it is left as it is\n", p.From.Number, topology.Number)
+	case len(p.Changes) == 0:
+		fmt.Fprintf(w, "the bus has topology %d: nothing to change\n", topology.Number)
+	case p.New:
+		fmt.Fprintf(w, "the bus is new: it gets topology %d\n", topology.Number)
+	default:
+		for _, s := range p.Steps {
+			fmt.Fprintf(w, "step %d %s: %s\n", s.To, s.Name, s.What)
+		}
+		for _, c := range p.Changes {
+			fmt.Fprintf(w, "  %s\n", c)
+		}
+	}
 }
 
 // as connects as one of the authority's users for as long as do takes.
@@ -56,16 +96,20 @@ func as(ctx context.Context, a *trust.Authority, user, url string, do func(*bus.
 	return do(c)
 }
 
-// checkSync refuses servers that acknowledge a write before it is on the disk.
-func checkSync(ctx context.Context, c *bus.Conn, p Provisioning) error {
+// checkSync reports whether every server acknowledges only what is on its disk, and
+// refuses one that does not, unless that risk is taken.
+func checkSync(ctx context.Context, c *bus.Conn, p Provisioning) (always bool, err error) {
 	settings, err := c.Settings(ctx, p.Replicas)
 	if err != nil {
-		return err
+		return false, err
 	}
+	always = true
 	for _, s := range settings {
 		if !s.SyncAlways && !p.Lazy {
-			return fmt.Errorf("server %s of the bus acknowledges facts before they are on the disk; set sync_interval: always in its jetstream block, or take the risk with --allow-lazy-sync", s.Server)
+			return false, fmt.Errorf("server %s of the bus acknowledges facts before they are on the disk; "+
+				"set sync_interval: always in its jetstream block, or take the risk with --allow-lazy-sync", s.Server)
 		}
+		always = always && s.SyncAlways
 	}
-	return nil
+	return always, nil
 }

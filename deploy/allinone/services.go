@@ -29,7 +29,7 @@ func (g *Garrison) addService(name string) error {
 			return err
 		}
 		s, err := registry.New(registry.Config{
-			Conn: conn, Store: store, Signer: signer, JoinURL: g.url,
+			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Signer: signer, JoinURL: g.url,
 			BeatInterval: g.config.Tuning.BeatInterval, ImageKeys: g.config.ImageKeys, Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
@@ -37,14 +37,18 @@ func (g *Garrison) addService(name string) error {
 		}
 		part.Run = s.Run
 	case topology.UserCatalog:
-		s, err := catalog.New(catalog.Config{Conn: conn, Store: store, Keys: g.config.ImageKeys, Log: g.logger(name), Now: time.Now, NewID: ident.New})
+		s, err := catalog.New(catalog.Config{
+			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Keys: g.config.ImageKeys,
+			Log: g.logger(name), Now: time.Now, NewID: ident.New,
+		})
 		if err != nil {
 			return err
 		}
 		part.Run = s.Run
 	case topology.UserDispatcher:
 		part.Run = dispatcher.New(dispatcher.Config{
-			Conn: conn, Store: store, Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
+			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger,
+			Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
 			Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		}).Run
 	default:

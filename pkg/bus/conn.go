@@ -239,9 +239,27 @@ func (c *Conn) WaitConnected(ctx context.Context) error {
 	return nil
 }
 
-// Provision declares streams and consumers; see topology.Ensure.
-func (c *Conn) Provision(ctx context.Context, replicas int) error {
-	return topology.Ensure(ctx, c.js, replicas)
+// Provision declares streams and consumers, and logs what that takes; see topology.Ensure.
+func (c *Conn) Provision(ctx context.Context, b topology.Bus) error {
+	p, err := topology.Ensure(ctx, c.js, b)
+	if p.From.Newer() {
+		c.log.Warn().Uint32("bus", p.From.Number).Uint32("own", topology.Number).
+			Msg("a newer program set the bus up; it is left as it is")
+	}
+	if !p.New {
+		for _, s := range p.Steps {
+			c.log.Info().Uint32("topology", s.To).Str("step", s.Name).Err(err).Msg(s.What)
+		}
+		for _, change := range p.Changes {
+			c.log.Info().Str("what", change.What).Err(err).Msg(change.How)
+		}
+	}
+	return err
+}
+
+// Topology compares the bus with what Provision would make of it, and changes nothing.
+func (c *Conn) Topology(ctx context.Context, b topology.Bus) (topology.Plan, error) {
+	return topology.Look(ctx, c.js, b)
 }
 
 // WaitStream waits until a stream is there, which is when the bus was provisioned.

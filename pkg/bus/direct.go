@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // DirectGet reads the last message on one subject of a stream, without a consumer. Only
@@ -81,6 +82,22 @@ func stored(m *nats.Msg) (Message, error) {
 	return Message{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data, Sequence: seq, Time: at}, nil
 }
 
+// DirectGetLast reads the last message of a stream on the subjects that match filter. An
+// error is NotFound when there is none.
+func (c *Conn) DirectGetLast(ctx context.Context, stream, filter string) (Message, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream, Data: body})
+	if err != nil {
+		return Message{}, fmt.Errorf("read the end of %s: %w", stream, err)
+	}
+	return stored(m)
+}
+
 // Purge deletes every message on the subjects that match filter.
 func (c *Conn) Purge(ctx context.Context, stream, filter string) error {
 	ctx, cancel := bounded(ctx)
@@ -119,14 +136,19 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, e
 	}
 }
 
-// Stream says what a fold must know of a stream.
+// Stream is what a fold must know of a stream.
 type Stream struct {
 	LastSequence uint64
+	Messages     uint64    // fewer than LastSequence when some are missing
 	Created      time.Time // tells two streams of one name apart
+	SyncsAlways  bool      // what is stored is on the disk; false when that is not known
 	Now          time.Time // the time at the bus when it answered; zero when it did not say
 }
 
-// Stream reads where a stream ends, when it was created, and the time at the bus.
+// Missing returns how many messages up to the last one the stream does not hold.
+func (s Stream) Missing() uint64 { return s.LastSequence - min(s.Messages, s.LastSequence) }
+
+// Stream reads where a stream ends, what it lacks, when it was created, and the time at the bus.
 func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -134,7 +156,10 @@ func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
 	if err != nil {
 		return Stream{}, fmt.Errorf("ask about stream %s: %w", stream, err)
 	}
-	return Stream{info.State.LastSequence, info.Created, info.Now}, nil
+	return Stream{
+		LastSequence: info.State.LastSequence, Messages: info.State.Messages, Created: info.Created,
+		SyncsAlways: info.Config.Metadata[topology.MetadataSync] == topology.SyncAlways, Now: info.Now,
+	}, nil
 }
 
 func (c *Conn) lastSequence(ctx context.Context, stream string) (uint64, error) {
@@ -146,7 +171,11 @@ type streamInfo struct {
 	Total   int       `json:"total"`
 	Created time.Time `json:"created"`
 	Now     time.Time `json:"ts"`
-	State   struct {
+	Config  struct {
+		Metadata map[string]string `json:"metadata"`
+	} `json:"config"`
+	State struct {
+		Messages     uint64            `json:"messages"`
 		LastSequence uint64            `json:"last_seq"`
 		Subjects     map[string]uint64 `json:"subjects"`
 	} `json:"state"`

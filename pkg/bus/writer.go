@@ -26,6 +26,7 @@ const (
 // one goroutine, Run, commits for all of them.
 type Writer struct {
 	stream  recorder
+	admit   func(ledger.Noun) error // refuses facts about a noun; nil admits all
 	queue   chan *unit
 	stopped chan struct{} // closed when Run has returned
 }
@@ -51,11 +52,26 @@ func newWriter(stream recorder) *Writer {
 	return &Writer{stream: stream, queue: make(chan *unit, queuedUnits), stopped: make(chan struct{})}
 }
 
+// NewAdmittingWriter makes a writer whose Append asks admit about the noun of each fact.
+func (c *Conn) NewAdmittingWriter(admit func(ledger.Noun) error) *Writer {
+	w := c.NewWriter()
+	w.admit = admit
+	return w
+}
+
 // Append records facts, all or none, and gives the sequence of the last. At most
 // topology.MaxBatch facts; see the package's guarantees for its errors.
 func (w *Writer) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, error) {
 	if len(drafts) == 0 || len(drafts) > topology.MaxBatch {
 		return 0, fault.New(fault.Internal, "append %d facts: want 1 to %d", len(drafts), topology.MaxBatch)
+	}
+	for _, d := range drafts {
+		if w.admit == nil {
+			break
+		}
+		if err := w.admit(d.Noun); err != nil {
+			return 0, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, appendWithin)
 	defer cancel()

@@ -52,7 +52,7 @@ func StartGuarded(t testing.TB) *Guarded {
 	t.Cleanup(g.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := g.Service(t, topology.UserProvision).Provision(ctx, 1); err != nil {
+	if err := g.Service(t, topology.UserProvision).Provision(ctx, topology.Bus{Replicas: 1}); err != nil {
 		t.Fatalf("provision the bus: %v", err)
 	}
 	return g

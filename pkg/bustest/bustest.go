@@ -28,7 +28,8 @@ import (
 
 // Bus is an embedded server with every stream.
 type Bus struct {
-	store string
+	store   string
+	durable bool // each write is synced to the disk
 
 	mu     sync.Mutex
 	server *server.Server
@@ -37,10 +38,21 @@ type Bus struct {
 // Start starts a bus that ends with the test.
 func Start(t testing.TB) *Bus {
 	t.Helper()
-	b := StartEmpty(t)
+	return StartEmpty(t).provisioned(t)
+}
+
+// StartDurable is Start of a bus that syncs each write to its disk, and that services know
+// to do so.
+func StartDurable(t testing.TB) *Bus {
+	t.Helper()
+	return startEmpty(t, true).provisioned(t)
+}
+
+func (b *Bus) provisioned(t testing.TB) *Bus {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := b.Dial(t, "provision").Provision(ctx, 1); err != nil {
+	if err := b.Dial(t, "provision").Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: b.durable}); err != nil {
 		t.Fatalf("provision the bus: %v", err)
 	}
 	return b
@@ -49,7 +61,12 @@ func Start(t testing.TB) *Bus {
 // StartEmpty starts a bus without streams.
 func StartEmpty(t testing.TB) *Bus {
 	t.Helper()
-	b := &Bus{store: t.TempDir()}
+	return startEmpty(t, false)
+}
+
+func startEmpty(t testing.TB, durable bool) *Bus {
+	t.Helper()
+	b := &Bus{store: t.TempDir(), durable: durable}
 	b.start(t)
 	t.Cleanup(b.stop)
 	return b
@@ -59,7 +76,7 @@ func (b *Bus) start(t testing.TB) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
 		ServerName: "bustest", DontListen: true, JetStream: true, StoreDir: b.store,
-		NoSigs: true, NoLog: true, SyncInterval: time.Minute,
+		NoSigs: true, NoLog: true, SyncInterval: time.Minute, SyncAlways: b.durable,
 	})
 	if err != nil {
 		t.Fatalf("make a server: %v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Cluster is three embedded servers that keep every stream with three replicas.
@@ -61,7 +62,7 @@ func StartCluster(t testing.TB) *Cluster {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	if err := c.Dial(t, "provision").Provision(ctx, 3); err != nil {
+	if err := c.Dial(t, "provision").Provision(ctx, topology.Bus{Replicas: 3}); err != nil {
 		t.Fatalf("provision the cluster: %v", err)
 	}
 	return c

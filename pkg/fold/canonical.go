@@ -16,7 +16,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Canonical gives the view's canonical encoding and its position: the rows of all
@@ -116,7 +115,7 @@ func (f *Follower) rebuild(outer context.Context, position uint64) error {
 		}
 		return errThere
 	})
-	err := f.conn.Replay(ctx, topology.Ledger, 1, func(msgs []bus.Message) error {
+	err := f.replay(ctx, 1, func(msgs []bus.Message) error {
 		beyond := func(m bus.Message) bool { return m.Sequence > position }
 		if i := slices.IndexFunc(msgs, beyond); i >= 0 {
 			msgs = msgs[:i]

@@ -14,12 +14,19 @@
 //     canonical encoding, byte for byte, as a live view at that position, whatever
 //     snapshots were used between.
 //  4. A snapshot holds its position in the same file, written whole or not at all. A
-//     snapshot of another ledger, another layout or with a broken checksum is not
-//     used; the ledger is replayed from the start instead.
-//  5. A ledger that lost facts which the view holds, by a restored backup or a crash
-//     without a sync, is another ledger, also when it has grown again since: it is
-//     looked at whenever the bus comes back, and Run ends with a Conflict.
+//     snapshot that is damaged, of another ledger, or of a program that knew other facts
+//     or folded otherwise (FoldDigest) is not used; the ledger is replayed from the start
+//     instead. One in a newer format is refused by its number and never written over.
+//  5. A ledger that lacks facts which the view holds, also when it has grown again since,
+//     ends Run with a Conflict: LEDGER_SHORT, or LEDGER_GAP when facts between others are
+//     missing. It is looked at at each start and whenever the bus comes back. Over a
+//     restart the mark remembers how far the ledger was read: SERVICE.mark in the store,
+//     written each second and at the end, only while the bus acknowledges nothing before
+//     it is on the disk. Options.AcceptLedger goes on without what was lost.
 //  6. A fact that does not fit changes nothing, and is counted.
+//  7. A fact that this program cannot read changes nothing but its key's sequence, is
+//     counted apart, and blocks every decision that rests on its noun (MayDecide,
+//     NewWriter). The counts are part of snapshots.
 //
 // Facts are decoded by several goroutines side by side and applied by one.
 package fold

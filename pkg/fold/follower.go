@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,12 +30,15 @@ type View interface {
 
 // Options say what is folded.
 type Options struct {
-	Service string              // whose view it is
-	Layout  uint32              // the version of the view's layout; change it when tables change
-	Store   string              // a directory for snapshots, made if it is not there; empty means none are kept
-	Nouns   []ledger.Noun       // the nouns that the view hears; nil means all
-	Log     zerolog.Logger      // what went wrong and healed
-	OnFacts func([]ledger.Fact) // called after live facts were applied, in order, outside the lock; must not block
+	Service string         // whose view it is
+	Layout  uint32         // the version of the view's layout; change it when tables change
+	Store   string         // a directory for snapshots, made if it is not there; empty means none are kept
+	Nouns   []ledger.Noun  // the nouns that the view hears; nil means all
+	Log     zerolog.Logger // what went wrong and healed
+	// AcceptLedger takes a ledger that lost facts as it is, instead of ending with LEDGER_SHORT
+	// or LEDGER_GAP. It is meant for one start, by an operator who knows what was lost.
+	AcceptLedger bool
+	OnFacts      func([]ledger.Fact) // called after live facts were applied, in order, outside the lock; must not block
 }
 
 // snapshotEvery is how many facts may be replayed again after a crash.
@@ -53,27 +55,28 @@ type Follower struct {
 	position uint64
 	stored   time.Time // when the fact at position was stored
 	changed  chan struct{}
+	unread   counts // facts that this program cannot read
+	unfit    counts // facts that did not fit the view
 
-	created time.Time // which ledger the view was folded from
+	created  time.Time // which ledger the view was folded from
+	accepted uint64    // how many facts the ledger may lack
+	durable  bool      // whether the bus acknowledges only what is on its disk
+	keepOut  error     // why no snapshot may be written over the one that is there
 
 	back    chan struct{} // rings when the bus is back
 	ready   chan struct{}
 	isReady bool   // only used by the folding goroutine
 	target  uint64 // the end of the ledger when the replay began
 	saved   uint64 // the position of the last snapshot
-	misfits atomic.Uint64
+	marked  mark   // the mark that is kept
 }
 
 // New makes a follower of an empty view. Nothing happens until Run.
 func New(conn *bus.Conn, view View, o Options) *Follower {
-	f := &Follower{conn: conn, view: view, opts: o, ready: make(chan struct{}), changed: make(chan struct{}), back: make(chan struct{}, 1)}
-	if o.Nouns != nil {
-		f.hears = map[ledger.Noun]bool{}
-		for _, n := range o.Nouns {
-			f.hears[n] = true
-		}
+	return &Follower{
+		conn: conn, view: view, opts: o, hears: heard(o.Nouns), unread: counts{}, unfit: counts{},
+		ready: make(chan struct{}), changed: make(chan struct{}), back: make(chan struct{}, 1),
 	}
-	return f
 }
 
 // Ready is closed when the view holds everything that was in the ledger when Run began.
@@ -100,9 +103,6 @@ func (f *Follower) Stored() time.Time {
 	return f.stored
 }
 
-// Misfits counts the facts that did not fit, since the process started.
-func (f *Follower) Misfits() uint64 { return f.misfits.Load() }
-
 // Changed gives a channel that is closed when the view next moves on.
 func (f *Follower) Changed() <-chan struct{} {
 	f.mu.RLock()
@@ -126,13 +126,14 @@ func (f *Follower) Wait(ctx context.Context, sequence uint64) error {
 }
 
 // Run reads the last snapshot, replays what came after it, and follows until ctx is
-// done. When the bus goes away it waits for it. It ends with a Conflict when the ledger
-// is not the one that was followed: the next process folds what is there now.
+// done. When the bus goes away it waits for it. It ends with a Conflict, LEDGER_SHORT or
+// LEDGER_GAP, when the ledger lacks what it had.
 func (f *Follower) Run(ctx context.Context) error {
 	f.conn.OnBack(func() { ring(f.back) })
 	if err := f.begin(ctx); err != nil {
 		return ignoreDone(ctx, err)
 	}
+	defer f.startMark(ctx)()
 	for wait := 50 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
 		before := f.Position()
 		err := f.follow(ctx)
@@ -178,11 +179,17 @@ func (f *Follower) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.created = end.Created
+	f.created, f.durable = end.Created, end.SyncsAlways
+	if err := f.checkLedger(ctx, end); err != nil {
+		return err
+	}
 	if err := f.load(ctx, end); err != nil {
 		return err
 	}
-	f.saved, f.target = f.position, end.LastSequence
+	f.saved = f.position
+	if f.target, err = f.lastThere(ctx, end); err != nil {
+		return err
+	}
 	f.sayReady()
 	return nil
 }
@@ -244,12 +251,15 @@ func (f *Follower) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := f.whole(end); err != nil {
+		return err
+	}
 	same, err := f.holds(ctx, end, f.position, f.stored)
 	if err != nil {
 		return err
 	}
 	if !same || !end.Created.Equal(f.created) {
-		return fault.New(fault.Conflict, "the ledger is not the one that was followed: it has no fact %d of %s", f.position, f.stored.UTC().Format(time.RFC3339Nano))
+		return f.short(f.here(), end)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -261,17 +271,29 @@ func (f *Follower) follow(ctx context.Context) error {
 		}
 	}()
 	p := newPipeline(ctx, cancel, f.hears, f.apply)
-	err = f.conn.Replay(ctx, topology.Ledger, f.position+1, p.put)
+	err = f.replay(ctx, f.position+1, p.put)
 	cancel()
 	return errors.Join(err, p.wait())
+}
+
+// replay replays the ledger, over the gaps in it that were accepted.
+func (f *Follower) replay(ctx context.Context, from uint64, take func([]bus.Message) error) error {
+	if f.accepted > 0 {
+		return f.conn.ReplayOverGaps(ctx, topology.Ledger, from, take)
+	}
+	return f.conn.Replay(ctx, topology.Ledger, from, take)
 }
 
 // apply folds one decoded chunk.
 func (f *Follower) apply(c chunk) error {
 	f.mu.Lock()
 	for i := range c.facts {
-		if !f.applyOne(c.facts[i]) {
-			f.misfits.Add(1)
+		fact := c.facts[i]
+		switch fit := f.applyOne(fact); {
+		case fact.Body == nil:
+			f.unread.add(fact.Noun, c.unread[fact.Sequence], fact.Sequence)
+		case !fit:
+			f.unfit.add(fact.Noun, fact.Name(), fact.Sequence)
 		}
 	}
 	f.position, f.stored = c.last, c.stored
@@ -291,7 +313,7 @@ func (f *Follower) apply(c chunk) error {
 	return nil
 }
 
-// applyOne folds one fact and says whether it fit. One that this code cannot read only
+// applyOne folds one fact and reports whether it fit. One that this code cannot read only
 // moves the sequence of its key, so that the guards of later facts on the key are right.
 func (f *Follower) applyOne(fact ledger.Fact) bool {
 	if fact.Body != nil {

@@ -12,8 +12,9 @@ import (
 // chunk is a run of messages, decoded.
 type chunk struct {
 	facts  []ledger.Fact
-	last   uint64    // the sequence of the last message
-	stored time.Time // when the last message was stored
+	last   uint64            // the sequence of the last message
+	stored time.Time         // when the last message was stored
+	unread map[uint64]string // the names of the facts that cannot be read, by sequence
 }
 
 // pipeline decodes chunks of messages side by side and applies them in order.
@@ -100,7 +101,7 @@ func unreadable(m *bus.Message) ledger.Fact {
 // decode reads the facts of a chunk that the view hears. A message that cannot be read
 // keeps its place: a fact of a newer version must not stop an older service.
 func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
-	c := chunk{facts: make([]ledger.Fact, 0, len(msgs))}
+	c := chunk{facts: make([]ledger.Fact, 0, len(msgs)), unread: map[uint64]string{}}
 	for i := range msgs {
 		m := &msgs[i]
 		c.last, c.stored = m.Sequence, m.Time
@@ -110,6 +111,7 @@ func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
 		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
 		if err != nil {
 			f = unreadable(m)
+			c.unread[m.Sequence] = ledger.NameOf(m.Subject)
 		}
 		c.facts = append(c.facts, f)
 	}

@@ -28,6 +28,7 @@ func Serve(s *bus.Service, f *Follower, version string) error {
 		return &apiv1.AboutResponse{
 			Service: f.opts.Service, Version: version, Position: f.Position(),
 			Misfits: f.Misfits(), StartedAt: started, ProcessId: process,
+			Unread: f.Unread(), Unfit: f.Unfit(),
 		}
 	}
 	err := bus.Handle(s, "About", func(context.Context, bus.Caller, *apiv1.AboutRequest) (*apiv1.AboutResponse, error) {

@@ -27,30 +27,44 @@ import (
 func (f *Follower) snapshotFile() string { return filepath.Join(f.opts.Store, f.opts.Service+".view") }
 
 // save writes a snapshot, whole or not at all, when the view has moved since the last.
+// One that a newer program wrote is left as it is: the newer program goes on from it.
 func (f *Follower) save() error {
-	if f.opts.Store == "" || f.position == f.saved {
+	if f.opts.Store == "" || f.position == f.saved || f.keepOut != nil {
 		return nil
 	}
-	if err := os.MkdirAll(f.opts.Store, 0o700); err != nil {
-		return fmt.Errorf("write snapshot: %w", err)
-	}
-	// Always the same name, so that what a killed process left is written over.
-	tmp, err := os.OpenFile(f.snapshotFile()+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	var position uint64
+	err := writeWhole(f.snapshotFile(), func(w io.Writer) (err error) {
+		position, err = f.writeSnapshot(w)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
-	position, err := f.writeSnapshot(tmp)
+	f.saved = position
+	return nil
+}
+
+// writeWhole writes a file, whole or not at all, and makes its directory.
+func writeWhole(path string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	// Always the same name, so that what a killed process left is written over.
+	tmp, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(tmp)
 	if err == nil {
 		err = tmp.Sync()
 	}
 	if err = errors.Join(err, tmp.Close()); err != nil {
-		return fmt.Errorf("write snapshot: %w", err)
+		return err
 	}
-	if err := os.Rename(tmp.Name(), f.snapshotFile()); err != nil {
-		return fmt.Errorf("write snapshot: %w", err)
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
 	}
-	f.saved = position
-	return syncDir(f.opts.Store)
+	return syncDir(filepath.Dir(path))
 }
 
 func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
@@ -58,7 +72,14 @@ func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
 	defer f.mu.RUnlock()
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(file, sum), 1<<20)
-	header := &viewv1.Header{Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position, LedgerCreatedNs: f.created.UnixNano(), PositionStoredNs: f.stored.UnixNano()}
+	stamp := snapshotFormat.Stamp()
+	header := &viewv1.Header{
+		Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position,
+		LedgerCreatedNs: f.created.UnixNano(), PositionStoredNs: f.stored.UnixNano(),
+		Format: stamp.Format, FormatFloor: stamp.Floor,
+		Kinds: kinds(f.hears), FoldDigest: foldDigest(f.view, f.opts.Layout, f.hears),
+		Unread: f.unread.list(), Misfits: f.unfit.list(),
+	}
 	if _, err := protodelim.MarshalTo(w, header); err != nil {
 		return 0, err
 	}
@@ -80,8 +101,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// load reads the snapshot into the view. One that is not there, not whole or not of
-// this ledger and layout is passed over.
+// load reads the snapshot into the view. One that is missing, damaged, of another ledger
+// or folded otherwise is not used. One that a newer program wrote is also left where it is.
 func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if f.opts.Store == "" {
 		return nil
@@ -98,6 +119,12 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if newer, ok := errors.AsType[tooNew](err); ok {
+		f.keepOut = newer
+		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).
+			Msg("snapshot of a newer program not used; replaying from the start, and saving none: delete the file to save one")
+		return nil
+	}
 	if err != nil {
 		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).Msg("snapshot not used; replaying from the start")
 		return nil
@@ -109,6 +136,8 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.snapshotFile(), err), os.Remove(f.snapshotFile()))
 	}
 	f.position, f.stored = h.Position, time.Unix(0, h.PositionStoredNs)
+	f.unread.load(h.Unread)
+	f.unfit.load(h.Misfits)
 	f.view.Loaded()
 	f.opts.Log.Info().Uint64(logs.Sequence, f.position).Msg("snapshot read")
 	return nil
@@ -128,8 +157,8 @@ func (f *Follower) checkSnapshot(ctx context.Context, end bus.Stream, data []byt
 	if err := protodelim.UnmarshalFrom(r, h); err != nil {
 		return nil, nil, fmt.Errorf("read snapshot's header: %w", err)
 	}
-	if h.Service != f.opts.Service || h.Layout != f.opts.Layout || h.LedgerCreatedNs != f.created.UnixNano() {
-		return nil, nil, errors.New("snapshot is of another ledger, service or layout")
+	if err := f.usable(h); err != nil {
+		return nil, nil, err
 	}
 	there, err := f.holds(ctx, end, h.Position, time.Unix(0, h.PositionStoredNs))
 	if err == nil && !there {

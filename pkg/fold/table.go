@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 )
@@ -97,12 +98,19 @@ func (t *Table[T]) All() func(yield func(string, T) bool) {
 type Stored interface {
 	Name() string
 	Touch(key string, sequence uint64)
+	record() protoreflect.MessageDescriptor
 	save(emit func(*viewv1.Row) error) error
 	load(*viewv1.Row) error
 }
 
 // Name gives the table's name.
 func (t *Table[T]) Name() string { return t.name }
+
+// record returns the descriptor of the table's records.
+func (t *Table[T]) record() protoreflect.MessageDescriptor {
+	var zero T
+	return zero.ProtoReflect().Descriptor()
+}
 
 // save emits every row, sorted by key; a key without a record has an empty value and its sequence.
 func (t *Table[T]) save(emit func(*viewv1.Row) error) error {

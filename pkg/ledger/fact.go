@@ -155,6 +155,13 @@ func KeyOf(subject string) (n Noun, key string, ok bool) {
 	return Noun(noun), key, ok
 }
 
+// NameOf returns the fact's name in a ledger subject, whether or not it is known; empty
+// when the subject has none.
+func NameOf(subject string) string {
+	_, _, name, _ := split(subject)
+	return name
+}
+
 // NounOf gives the noun of a ledger subject, without decoding anything; empty when it has none.
 func NounOf(subject string) Noun {
 	rest, ok := strings.CutPrefix(subject, Prefix)

@@ -48,14 +48,19 @@ type Spec struct {
 type Env struct {
 	Conn  *bus.Conn
 	Store string // a directory for snapshots, or empty
-	Log   zerolog.Logger
+	// AcceptLedger takes a ledger that lost facts as it is, for this start.
+	AcceptLedger bool
+	Log          zerolog.Logger
 }
 
 type flags struct {
 	url, credentials, store, level, output string
 	at                                     uint64
-	showVersion                            bool
+	showVersion, acceptLedger              bool
 }
+
+// AcceptLedgerUsage is the help of the flag --accept-ledger.
+const AcceptLedgerUsage = "for one start: go on with a ledger that lost facts (LEDGER_SHORT, LEDGER_GAP), without them"
 
 // Main runs a service's main and ends the process.
 func Main(s Spec) {
@@ -77,6 +82,9 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 	fs.StringVar(&f.store, "data", "", "`DIRECTORY` for snapshots of the view; none are kept without it")
 	config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
 	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
+	if command != "health" {
+		fs.BoolVar(&f.acceptLedger, "accept-ledger", false, AcceptLedgerUsage)
+	}
 	if command == "view" {
 		config.Checked(fs, &f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end", config.From[uint64](0))
 		fs.StringVar(&f.output, "o", "", "write the canonical encoding to this `FILE`")
@@ -125,7 +133,7 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 		return stopped(ctx, err)
 	}
 	log.Info().Str(logs.Version, version.Version).Msg("service started")
-	err = stopped(ctx, s.Run(ctx, Env{Conn: conn, Store: f.store, Log: log}))
+	err = stopped(ctx, s.Run(ctx, Env{Conn: conn, Store: f.store, AcceptLedger: f.acceptLedger, Log: log}))
 	log.Info().Err(err).Msg("service stopped")
 	return err
 }
@@ -142,7 +150,10 @@ func view(ctx context.Context, conn *bus.Conn, s Spec, f flags, stdout io.Writer
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	v := s.View()
-	position, err := fold.RebuildTo(ctx, conn, v, fold.Options{Service: s.Name, Layout: s.Layout, Nouns: s.Nouns, Log: zerolog.Nop()}, f.at)
+	o := fold.Options{
+		Service: s.Name, Layout: s.Layout, Nouns: s.Nouns, AcceptLedger: f.acceptLedger, Log: zerolog.Nop(),
+	}
+	position, err := fold.RebuildTo(ctx, conn, v, o, f.at)
 	if err != nil {
 		return fmt.Errorf("rebuild the view: %w", err)
 	}

@@ -8,7 +8,9 @@
 // Guarantees:
 //
 //  1. Streams are provisioned from Streams by Ensure, which refuses a change that
-//     could lose data, and says what differs.
+//     could lose data, and names what differs. A bus carries the Number of the topology
+//     that it was brought to; Steps names what each number changed. A bus of a newer
+//     number is left as it is, or refused when its floor is above this program's Number.
 //  2. A server's credentials reach its own document, its own reports and the blobs,
 //     and nothing else: see Exports, and the attack test in e2e.
 //  3. A service may publish facts about its own nouns only: see ServicePermissions.

@@ -5,85 +5,191 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// Ensure creates the streams and durable consumers that are missing and updates those
-// that differ. A difference that could lose data is refused with a Conflict that lists
-// it, and nothing is changed.
-func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	// Every stream is looked at before the first is changed.
-	for _, step := range []func(context.Context, jetstream.JetStream, jetstream.StreamConfig) error{checkStream, ensureStream} {
-		for _, want := range Streams(replicas) {
-			if err := step(ctx, js, want); err != nil {
-				return fmt.Errorf("provision stream %s: %w", want.Name, err)
-			}
+// Bus is how a bus is to be set up.
+type Bus struct {
+	Replicas    int  // how many servers keep each stream
+	SyncsAlways bool // each write is on the disk before it is acknowledged
+}
+
+// Plan is what brings a bus to this topology. Nothing is changed before Apply.
+type Plan struct {
+	From    Numbers  // of the bus; zero for a new one and for one from before there were numbers
+	New     bool     // the bus has no streams yet
+	Steps   []Step   // the named steps to this topology
+	Changes []Change // in this order; the ledger's comes last, because it carries the number
+}
+
+// Change is one thing that is created or changed on a bus.
+type Change struct {
+	What  string // such as "stream INTENTS"
+	How   string // such as "subjects are [a], want [a b]"
+	apply func(context.Context, jetstream.JetStream) error
+}
+
+func (c Change) String() string { return c.What + ": " + c.How }
+
+// Ensure brings a bus to this topology and returns what that took. See Look.
+func Ensure(ctx context.Context, js jetstream.JetStream, b Bus) (Plan, error) {
+	p, err := Look(ctx, js, b)
+	if err != nil {
+		return p, err
+	}
+	return p, p.apply(ctx, js)
+}
+
+// Look compares a bus with this topology. It refuses, with everything that is wrong, a
+// difference that could lose data, and a bus that only a newer program may use. A newer
+// bus that this program may use has no changes.
+func Look(ctx context.Context, js jetstream.JetStream, b Bus) (Plan, error) {
+	return look(ctx, js, b, Streams(b.Replicas))
+}
+
+func look(ctx context.Context, js jetstream.JetStream, b Bus, streams []jetstream.StreamConfig) (p Plan, err error) {
+	have := map[string]*jetstream.StreamConfig{}
+	for _, want := range streams {
+		if have[want.Name], err = streamConfig(ctx, js, want.Name); err != nil {
+			return p, fmt.Errorf("look at stream %s: %w", want.Name, err)
 		}
 	}
+	if l := have[Ledger]; l != nil {
+		p.From = numbersOf(*l)
+	}
+	if err := p.From.Check("the bus"); err != nil || p.From.Newer() {
+		return p, err
+	}
+	p.Steps = stepsAfter(p.From.Number)
+	p.New = have[Ledger] == nil
+	if err := p.compareStreams(have, streams, b); err != nil {
+		return p, err
+	}
+	return p, p.compareConsumers(ctx, js, have)
+}
+
+// compareStreams notes what differs, and refuses what could lose data.
+func (p *Plan) compareStreams(have map[string]*jetstream.StreamConfig, streams []jetstream.StreamConfig, b Bus) error {
+	var lossy []string
+	for _, want := range streams {
+		is := have[want.Name]
+		if want.Name == Ledger {
+			want.Metadata = metadata(metadataOf(is), b.SyncsAlways)
+		} else {
+			want.Metadata = metadataOf(is)
+		}
+		if is == nil {
+			p.Changes = append(p.Changes, changeStream(want, "is created"))
+			continue
+		}
+		var how []string
+		for _, d := range Drift(*is, want) {
+			if how = append(how, d.String()); d.Lossy {
+				lossy = append(lossy, want.Name+": "+d.String())
+			}
+		}
+		if len(how) > 0 {
+			p.Changes = append(p.Changes, changeStream(want, strings.Join(how, "; ")))
+		}
+	}
+	if len(lossy) == 0 {
+		return nil
+	}
+	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+		Code: CodeLossy, Component: "topology",
+		Message: fmt.Sprintf("the streams on the bus, of topology %d, differ from topology %d in ways that could lose data; "+
+			"nothing was changed: %s",
+			p.From.Number, Number, strings.Join(lossy, "; ")),
+		Try: "go on with the version that set the bus up; or back the streams up (nats stream backup), " +
+			"change the settings named here by hand, and provision again",
+	})
+}
+
+func changeStream(want jetstream.StreamConfig, how string) Change {
+	return Change{What: "stream " + want.Name, How: how, apply: func(ctx context.Context, js jetstream.JetStream) error {
+		_, err := js.CreateOrUpdateStream(ctx, want)
+		return err
+	}}
+}
+
+// compareConsumers notes the durable consumers that are missing or differ.
+func (p *Plan) compareConsumers(
+	ctx context.Context, js jetstream.JetStream, have map[string]*jetstream.StreamConfig,
+) error {
 	for _, c := range AllConsumers {
-		if err := ensureConsumer(ctx, js, c); err != nil {
-			return fmt.Errorf("provision consumer %s of %s: %w", c.Durable, c.Stream, err)
+		how := "is created"
+		if have[c.Stream] != nil {
+			is, err := js.Consumer(ctx, c.Stream, c.Durable)
+			switch {
+			case err == nil && sameConsumer(is.CachedInfo().Config, c.Config()):
+				continue // not written again: a bus without room starts as it is
+			case err == nil:
+				how = "is changed"
+			case !errors.Is(err, jetstream.ErrConsumerNotFound):
+				return fmt.Errorf("look at consumer %s of %s: %w", c.Durable, c.Stream, err)
+			}
+		}
+		p.Changes = append(p.Changes, changeConsumer(c, how))
+	}
+	slices.SortStableFunc(p.Changes, func(a, b Change) int { return last(a) - last(b) })
+	return nil
+}
+
+func changeConsumer(c Consumer, how string) Change {
+	what := "consumer " + c.Durable + " of " + c.Stream
+	return Change{What: what, How: how, apply: func(ctx context.Context, js jetstream.JetStream) error {
+		_, err := js.CreateOrUpdateConsumer(ctx, c.Stream, c.Config())
+		return err
+	}}
+}
+
+// last is 1 for the change that comes last.
+func last(c Change) int {
+	if c.What == "stream "+Ledger {
+		return 1
+	}
+	return 0
+}
+
+func (p Plan) apply(ctx context.Context, js jetstream.JetStream) error {
+	for _, c := range p.Changes {
+		if err := c.apply(ctx, js); err != nil {
+			return fmt.Errorf("provision %s: %w", c.What, err)
 		}
 	}
 	return nil
 }
 
-// ensureStream creates a stream, or updates one that differs; checkStream allowed that.
-func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
-	s, err := js.Stream(ctx, want.Name)
+// streamConfig returns a stream's configuration, or nil when there is no such stream.
+func streamConfig(ctx context.Context, js jetstream.JetStream, name string) (*jetstream.StreamConfig, error) {
+	s, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		_, err = js.CreateStream(ctx, want)
-		return err
+		return nil, nil
 	}
-	if err == nil && len(Drift(s.CachedInfo().Config, want)) > 0 {
-		_, err = js.UpdateStream(ctx, want)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return &s.CachedInfo().Config, nil
 }
 
-// ensureConsumer creates a consumer, or updates one that differs. One that is right is
-// not written again: a bus without room starts as it is.
-func ensureConsumer(ctx context.Context, js jetstream.JetStream, c Consumer) error {
-	have, err := js.Consumer(ctx, c.Stream, c.Durable)
-	if err == nil && sameConsumer(have.CachedInfo().Config, c.Config()) {
+func metadataOf(c *jetstream.StreamConfig) map[string]string {
+	if c == nil {
 		return nil
 	}
-	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		_, err = js.CreateOrUpdateConsumer(ctx, c.Stream, c.Config())
-	}
-	return err
+	return c.Metadata
 }
 
 // sameConsumer compares the settings that topology decides.
 func sameConsumer(have, want jetstream.ConsumerConfig) bool {
 	return have.FilterSubject == want.FilterSubject && have.AckPolicy == want.AckPolicy && have.AckWait == want.AckWait &&
 		have.MaxDeliver == want.MaxDeliver && have.MaxAckPending == want.MaxAckPending && have.DeliverPolicy == want.DeliverPolicy
-}
-
-// checkStream refuses a stream that could only be made right by losing data.
-func checkStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
-	s, err := js.Stream(ctx, want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	drift := Drift(s.CachedInfo().Config, want)
-	var lossy []string
-	for _, d := range drift {
-		if d.Lossy {
-			lossy = append(lossy, d.String())
-		}
-	}
-	if len(lossy) > 0 {
-		return fault.New(fault.Conflict, "the stream on the bus differs in ways that could lose data: %s", strings.Join(lossy, "; "))
-	}
-	return nil
 }
 
 // Difference is one setting of a stream that is not as it should be.
@@ -105,7 +211,7 @@ func Drift(have, want jetstream.StreamConfig) []Difference {
 			out = append(out, Difference{setting, have, want, lossy})
 		}
 	}
-	check("subjects", have.Subjects, want.Subjects, true)
+	check("subjects", have.Subjects, want.Subjects, loses(have.Subjects, want.Subjects))
 	check("retention", have.Retention, want.Retention, true)
 	check("storage", have.Storage, want.Storage, true)
 	check("persist_mode", have.PersistMode, want.PersistMode, true)
@@ -124,7 +230,15 @@ func Drift(have, want jetstream.StreamConfig) []Difference {
 	if want.Duplicates != 0 {
 		check("duplicate_window", have.Duplicates, want.Duplicates, false)
 	}
+	for _, key := range []string{MetadataNumber, MetadataFloor, MetadataSync} {
+		check(key, have.Metadata[key], want.Metadata[key], false)
+	}
 	return out
+}
+
+// loses reports whether a stream that has some subjects would not take one of them any more.
+func loses(have, want []string) bool {
+	return slices.ContainsFunc(have, func(s string) bool { return !slices.Contains(want, s) })
 }
 
 // limit turns the server's -1 for unlimited into 0.

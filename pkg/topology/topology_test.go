@@ -131,7 +131,7 @@ func TestProvisioningTwiceChangesNothing(t *testing.T) {
 	b := bustest.StartEmpty(t)
 	c := b.Dial(t, "provision")
 	for range 2 {
-		if err := c.Provision(t.Context(), 1); err != nil {
+		if err := c.Provision(t.Context(), topology.Bus{Replicas: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

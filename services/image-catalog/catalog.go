@@ -23,10 +23,12 @@ import (
 type Config struct {
 	Conn  *bus.Conn
 	Store string // a directory for snapshots of the view; empty means none are kept
-	Log   zerolog.Logger
-	Now   func() time.Time // nil means the machine's clock
-	NewID func() string    // nil means ident.New
-	Keys  seal.Keys        // an image must be signed by one of them; none means that it need not be signed
+	// AcceptLedger takes a ledger that lost facts as it is, for this start.
+	AcceptLedger bool
+	Log          zerolog.Logger
+	Now          func() time.Time // nil means the machine's clock
+	NewID        func() string    // nil means ident.New
+	Keys         seal.Keys        // an image must be signed by one of them; none means that it need not be signed
 }
 
 // Catalog is the service.
@@ -56,10 +58,14 @@ func New(c Config) (*Catalog, error) {
 		c.NewID = ident.New
 	}
 	v := view.New()
+	follower := fold.New(c.Conn, v, fold.Options{
+		Service: ledger.Catalog, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns,
+		AcceptLedger: c.AcceptLedger, Log: c.Log,
+	})
 	return &Catalog{
 		conn: c.Conn, log: c.Log, now: c.Now, newID: c.NewID, keys: c.Keys, view: v,
-		follower:  fold.New(c.Conn, v, fold.Options{Service: ledger.Catalog, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log}),
-		writer:    c.Conn.NewWriter(),
+		follower:  follower,
+		writer:    follower.NewWriter(),
 		checks:    newChecks(c.Conn, c.Now),
 		create:    make(chan struct{}, 1),
 		answering: make(chan struct{}),

@@ -20,6 +20,15 @@ var meanings = map[string]meaning{
 	"REFUSED":         {"The service refused, and gave no code of its own; the message says why.", "the command with --help"},
 	"INTERNAL":        {"Something failed in a way that nobody foresaw; the message says where. What was begun on a server was undone.", "garrison task show TASK; the log of the process"},
 
+	// Said about programs and data of different versions, and about data that was lost.
+	"SERVICE_TOO_OLD":  {"The ledger holds facts of a newer version that this service cannot read. It answers, and decides nothing that rests on them, until it is upgraded.", "garrison versions --check"},
+	"FORMAT_TOO_NEW":   {"A newer program wrote the file, in a format that this one does not know. Nothing was written. Use that program, or a newer one.", "the program that wrote the file; --version of both"},
+	"FORMAT_TOO_OLD":   {"The file has a format that this program does not read any more. A program in between brings it forward.", "an older program, then this one"},
+	"TOPOLOGY_TOO_NEW": {"A newer program set up the bus or its keys, and this one must not use them. Nothing was changed.", "garrisond --version; the version that set the bus up, or a newer one"},
+	"TOPOLOGY_LOSSY":   {"The streams on the bus differ from what this program wants in ways that could lose data. Nothing was changed.", "garrisond provision --dry-run"},
+	"LEDGER_SHORT":     {"The ledger lacks facts that the service had read: the bus lost them, or a backup was restored. The service stops rather than decide without them.", "restore the bus from a backup; or start once with --accept-ledger"},
+	"LEDGER_GAP":       {"Facts are missing between those that the ledger holds: its files are damaged. The service stops rather than decide without them.", "restore the bus from a backup; or start once with --accept-ledger"},
+
 	// Said by the registry about intents.
 	"EMPTY_SELECTOR":     {"An intent must say on which servers; for all of them say --on all.", "--on all, or --on SERVER"},
 	"NO_SERVERS":         {"The selector matches no server that is alive.", "garrison server list"},

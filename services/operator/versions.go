@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,11 +28,14 @@ type versionRow struct {
 	Misfits  uint64 `json:"misfits,omitempty"`
 	Started  string `json:"startedAt,omitempty"`
 	Trouble  string `json:"trouble,omitempty"`
+
+	silent bool // it does not answer, so its version is not known
 }
 
 type versionList struct {
 	Versions  []versionRow `json:"versions"`
 	Different bool         `json:"different"`
+	Misfits   []string     `json:"misfits,omitempty"` // which services miss which facts
 }
 
 var versionListing = listing[versionRow]{
@@ -60,7 +64,8 @@ func (s *session) versionsCommand() *cobra.Command {
 	c.Flags().BoolVar(&client, "client", false, "only this binary")
 	c.Flags().BoolVar(&server, "server", false, "only services and executors")
 	c.Flags().BoolVar(&agents, "agents", false, "only agents")
-	c.Flags().BoolVar(&check, "check", false, "exit with 3 when versions differ within Garrison, or within an agent")
+	c.Flags().BoolVar(&check, "check", false,
+		"exit with 3 when versions differ within Garrison or within an agent, or a service has misfits")
 	return c
 }
 
@@ -90,14 +95,27 @@ func (s *session) versions(ctx context.Context, client, server, agents, check bo
 		return trouble // there is no bus to ask
 	}
 	whole.Different = differ(whole.Versions)
+	for _, r := range whole.Versions {
+		if r.Misfits > 0 {
+			whole.Misfits = append(whole.Misfits, r.Name+": "+r.Trouble)
+		}
+	}
 	if err := show(s, versionListing, whole, whole.Versions); err != nil {
 		return firstError(trouble, err)
 	}
-	if trouble == nil && check && whole.Different {
+	if trouble != nil || !check {
+		return trouble
+	}
+	for _, m := range whole.Misfits {
+		s.say("%s", m)
+	}
+	if whole.Different {
 		s.say("versions differ")
+	}
+	if whole.Different || len(whole.Misfits) > 0 {
 		return ended(exitDifferent)
 	}
-	return trouble
+	return nil
 }
 
 // serviceVersion asks a service about itself. One that does not answer has a row that says so.
@@ -105,12 +123,29 @@ func (s *session) serviceVersion(ctx context.Context, name string) (versionRow, 
 	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
 	r, err := callOn[*apiv1.AboutResponse](ctx, s, name, about, &apiv1.AboutRequest{})
 	if err != nil {
-		return versionRow{Kind: "service", Name: name, Trouble: "does not answer"}, err
+		return versionRow{Kind: "service", Name: name, Trouble: "does not answer", silent: true}, err
 	}
 	return versionRow{
 		Kind: "service", Name: name, Version: r.GetVersion(), Count: 1,
 		Position: r.GetPosition(), Misfits: r.GetMisfits(), Started: r.GetStartedAt().AsTime().UTC().Format(time.RFC3339),
+		Trouble: misfitting(r),
 	}, nil
+}
+
+// misfitting names the facts that a service cannot read, and those that did not fit its view.
+func misfitting(r *apiv1.AboutResponse) string {
+	var out []string
+	for _, n := range r.GetUnread() {
+		out = append(out, fmt.Sprintf("cannot read %d %s.%s from fact %d on, so it decides nothing that rests on %s",
+			n.Count, n.Noun, n.Kind, n.First, n.Noun))
+	}
+	for _, n := range r.GetUnfit() {
+		out = append(out, fmt.Sprintf("%d %s.%s did not fit, the last is fact %d", n.Count, n.Noun, n.Kind, n.Last))
+	}
+	if len(out) == 0 && r.GetMisfits() > 0 {
+		return fmt.Sprintf("%d facts did not fit", r.GetMisfits()) // a service from before they were told apart
+	}
+	return strings.Join(out, "; ")
 }
 
 func (s *session) executorVersions(ctx context.Context) ([]versionRow, error) {
@@ -146,7 +181,7 @@ func versionRows(kind string, counts map[[2]string]int) []versionRow {
 	return out
 }
 
-// differ says whether Garrison's own code has more than one version, or any agent has.
+// differ reports whether Garrison's own code has more than one version, or any agent has.
 func differ(rows []versionRow) bool {
 	first := map[string]string{}
 	for _, r := range rows {
@@ -154,7 +189,7 @@ func differ(rows []versionRow) bool {
 		if r.Kind == "agent" {
 			of = "agent " + r.Name
 		}
-		if r.Trouble != "" {
+		if r.silent {
 			continue
 		}
 		if have, ok := first[of]; ok && have != r.Version {

@@ -40,6 +40,7 @@ const DefaultBeatInterval = 5 * time.Second
 type Config struct {
 	Conn         *bus.Conn
 	Store        string           // a directory for snapshots; empty means none
+	AcceptLedger bool             // takes a ledger that lost facts as it is, for this start
 	Signer       Signer           // nil means that no server can be invited or enrolled here
 	JoinURL      string           // where invited servers find the bus; part of every token
 	ImageKeys    seal.Keys        // told to servers that enrol, which then take only images that one of them signed
@@ -92,13 +93,15 @@ func New(c Config) (*Registry, error) {
 		c.NewID = ident.New
 	}
 	r := &Registry{
-		Config: c, view: view.New(), writer: c.Conn.NewWriter(),
+		Config: c, view: view.New(),
 		due: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		heard: map[string]server.Heard{}, settled: map[string]time.Time{}, reports: map[series]place{}, again: map[string]struct{}{},
 	}
 	r.follower = fold.New(c.Conn, r.view, fold.Options{
-		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns, Log: c.Log, OnFacts: r.onFacts,
+		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns,
+		AcceptLedger: c.AcceptLedger, Log: c.Log, OnFacts: r.onFacts,
 	})
+	r.writer = r.follower.NewWriter()
 	return r, nil
 }
 

@@ -37,6 +37,7 @@ func NewView() fold.View { return view.New(nil) }
 type Config struct {
 	Conn           *bus.Conn
 	Store          string        // a directory for snapshots of the view; empty means none
+	AcceptLedger   bool          // takes a ledger that lost facts as it is, for this start
 	Concurrency    int           // how many tasks are under way at once, at most
 	QueuedDeadline time.Duration // how long a task may wait for its turn
 	TaskDeadline   time.Duration // how long a task may be under way
@@ -93,11 +94,11 @@ type Dispatcher struct {
 func New(c Config) *Dispatcher {
 	d := &Dispatcher{Config: c.withDefaults(), process: ident.New(), moving: newMoving(), dirty: newQueue(), words: newWords()}
 	d.view = view.New(d.dirty.add)
-	d.writer = c.Conn.NewWriter()
 	d.fold = fold.New(c.Conn, d.view, fold.Options{
-		Service: ledger.Dispatcher, Layout: Layout, Store: c.Store, Nouns: Nouns, Log: c.Log,
-		OnFacts: func([]ledger.Fact) { d.kick() },
+		Service: ledger.Dispatcher, Layout: Layout, Store: c.Store, Nouns: Nouns,
+		AcceptLedger: c.AcceptLedger, Log: c.Log, OnFacts: func([]ledger.Fact) { d.kick() },
 	})
+	d.writer = d.fold.NewWriter()
 	return d
 }
 

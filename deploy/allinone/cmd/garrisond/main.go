@@ -3,6 +3,7 @@
 //	garrisond --data DIR                      runs it
 //	garrisond keys --data DIR --url URL       makes keys, credentials and a nats-server configuration, for services in processes of their own
 //	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
+//	                                          (--dry-run prints what would change)
 //	garrisond health --url URL                exits 0 when a bus listens there
 //
 // A bus whose disk was full takes no more writes, also when there is room again; garrisond
@@ -27,6 +28,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
@@ -47,6 +49,7 @@ type flags struct {
 	services                 serviceList
 	replicas                 int
 	lazy, showVersion        bool
+	dryRun, acceptLedger     bool
 	imageKeys                seal.Keys
 	tuning                   allinone.Tuning
 }
@@ -74,6 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		config.Checked(fs, &f.services, "services", serviceList(topology.Services), "the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
 		config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
 		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
+		fs.BoolVar(&f.acceptLedger, "accept-ledger", false, process.AcceptLedgerUsage)
 		fs.Var(&f.imageKeys, "image-key", "public `KEY` of which an image must be signed by one, here and on servers that join; may be repeated; without it none need be signed")
 		config.Checked(fs, &f.tuning.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks may be under way at once", config.From(1))
 		config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers are expected to beat", config.Lasting(time.Millisecond))
@@ -82,6 +86,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as nats://bus:4222", config.BusURL)
 		config.Checked(fs, &f.replicas, "replicas", 1, "how many servers of the bus keep each stream", config.From(1))
 		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "take a bus that does not sync each write to disk")
+		if command == "provision" {
+			fs.BoolVar(&f.dryRun, "dry-run", false, "print what would change on the bus, and change nothing")
+		}
 	}
 	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
 		return config.ExitCode(err)
@@ -119,14 +126,19 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	case "keys":
 		return allinone.WriteKeys(f.data, f.url)
 	case "provision":
-		return allinone.Provision(ctx, allinone.Provisioning{Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy})
+		return allinone.Provision(ctx, allinone.Provisioning{
+			Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy, DryRun: f.dryRun, Log: stdout,
+		})
 	}
 	log, err := logs.New(stderr, "", f.level)
 	if err != nil {
 		return err
 	}
 	debug.SetGCPercent(200)
-	c := allinone.Config{Data: f.data, Listen: f.listen, Services: f.services, Lazy: f.lazy, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning}
+	c := allinone.Config{
+		Data: f.data, Listen: f.listen, Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
+		ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning,
+	}
 	for {
 		begun := time.Now()
 		err := serve(ctx, c, stdout)

@@ -21,7 +21,7 @@ func main() {
 			fs.Var(&config.Keys, "image-key", "public `KEY` of which an image must be signed by one; may be repeated; without it none need be signed")
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			config.Conn, config.Store, config.Log = e.Conn, e.Store, e.Log
+			config.Conn, config.Store, config.AcceptLedger, config.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
 			c, err := catalog.New(config)
 			if err != nil {
 				return err

@@ -29,7 +29,7 @@ func main() {
 			config.Checked(fs, &c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat", config.Lasting(time.Millisecond))
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log
+			c.Conn, c.Store, c.AcceptLedger, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
 			if signer != "" {
 				s, err := trust.OpenSigner(signer)
 				if err != nil {

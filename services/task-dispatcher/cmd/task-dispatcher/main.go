@@ -26,7 +26,7 @@ func main() {
 			config.Checked(fs, &c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter, "how long another dispatcher may do nothing while there is something to admit", lasting)
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			c.Conn, c.Store, c.Log = e.Conn, e.Store, e.Log
+			c.Conn, c.Store, c.AcceptLedger, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
 			return dispatcher.New(c).Run(ctx)
 		},
 	})

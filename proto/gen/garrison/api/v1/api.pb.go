@@ -9,6 +9,7 @@
 package apiv1
 
 import (
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
@@ -267,12 +268,17 @@ type AboutResponse struct {
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// The sequence of the last ledger fact that its view holds.
 	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
-	// Facts that did not fit the view, since the process started.
+	// Facts that could not be read or did not fit the view.
 	Misfits uint64 `protobuf:"varint,4,opt,name=misfits,proto3" json:"misfits,omitempty"`
 	// When the process started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// An id of this process, so that two replicas can be told apart.
-	ProcessId     string `protobuf:"bytes,6,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	ProcessId string `protobuf:"bytes,6,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// The facts that the service cannot read, as those of a newer version. It decides
+	// nothing that rests on their nouns.
+	Unread []*v1.FactCount `protobuf:"bytes,10,rep,name=unread,proto3" json:"unread,omitempty"`
+	// The facts that the service read and that did not fit its view.
+	Unfit         []*v1.FactCount `protobuf:"bytes,11,rep,name=unfit,proto3" json:"unfit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,6 +353,20 @@ func (x *AboutResponse) GetProcessId() string {
 		return x.ProcessId
 	}
 	return ""
+}
+
+func (x *AboutResponse) GetUnread() []*v1.FactCount {
+	if x != nil {
+		return x.Unread
+	}
+	return nil
+}
+
+func (x *AboutResponse) GetUnfit() []*v1.FactCount {
+	if x != nil {
+		return x.Unfit
+	}
+	return nil
 }
 
 // ListProcessesRequest asks for the processes of a service.
@@ -565,7 +585,7 @@ var File_garrison_api_v1_api_proto protoreflect.FileDescriptor
 
 const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\n" +
-	"\x19garrison/api/v1/api.proto\x12\x0fgarrison.api.v1\x1a google/protobuf/descriptor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n" +
+	"\x19garrison/api/v1/api.proto\x12\x0fgarrison.api.v1\x1a\x1bgarrison/view/v1/view.proto\x1a google/protobuf/descriptor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x81\x01\n" +
@@ -575,7 +595,7 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
 	"\anearest\x18\x04 \x01(\tR\anearest\x12\x10\n" +
 	"\x03try\x18\x05 \x01(\tR\x03try\"\x0e\n" +
-	"\fAboutRequest\"\xd3\x01\n" +
+	"\fAboutRequest\"\xbb\x02\n" +
 	"\rAboutResponse\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -584,7 +604,10 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12\x1d\n" +
 	"\n" +
-	"process_id\x18\x06 \x01(\tR\tprocessId\"\x16\n" +
+	"process_id\x18\x06 \x01(\tR\tprocessId\x123\n" +
+	"\x06unread\x18\n" +
+	" \x03(\v2\x1b.garrison.view.v1.FactCountR\x06unread\x121\n" +
+	"\x05unfit\x18\v \x03(\v2\x1b.garrison.view.v1.FactCountR\x05unfit\"\x16\n" +
 	"\x14ListProcessesRequest\"U\n" +
 	"\x15ListProcessesResponse\x12<\n" +
 	"\tprocesses\x18\x01 \x03(\v2\x1e.garrison.api.v1.AboutResponseR\tprocesses\"\r\n" +
@@ -631,24 +654,27 @@ var file_garrison_api_v1_api_proto_goTypes = []any{
 	(*ViewRequest)(nil),                // 7: garrison.api.v1.ViewRequest
 	(*ViewResponse)(nil),               // 8: garrison.api.v1.ViewResponse
 	(*timestamppb.Timestamp)(nil),      // 9: google.protobuf.Timestamp
-	(*descriptorpb.MethodOptions)(nil), // 10: google.protobuf.MethodOptions
+	(*v1.FactCount)(nil),               // 10: garrison.view.v1.FactCount
+	(*descriptorpb.MethodOptions)(nil), // 11: google.protobuf.MethodOptions
 }
 var file_garrison_api_v1_api_proto_depIdxs = []int32{
 	9,  // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
-	4,  // 1: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
-	10, // 2: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
-	0,  // 3: garrison.api.v1.access:type_name -> garrison.api.v1.Access
-	3,  // 4: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
-	5,  // 5: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
-	7,  // 6: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
-	4,  // 7: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
-	6,  // 8: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
-	8,  // 9: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
-	7,  // [7:10] is the sub-list for method output_type
-	4,  // [4:7] is the sub-list for method input_type
-	3,  // [3:4] is the sub-list for extension type_name
-	2,  // [2:3] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	10, // 1: garrison.api.v1.AboutResponse.unread:type_name -> garrison.view.v1.FactCount
+	10, // 2: garrison.api.v1.AboutResponse.unfit:type_name -> garrison.view.v1.FactCount
+	4,  // 3: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
+	11, // 4: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
+	0,  // 5: garrison.api.v1.access:type_name -> garrison.api.v1.Access
+	3,  // 6: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
+	5,  // 7: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
+	7,  // 8: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
+	4,  // 9: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
+	6,  // 10: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
+	8,  // 11: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
+	9,  // [9:12] is the sub-list for method output_type
+	6,  // [6:9] is the sub-list for method input_type
+	5,  // [5:6] is the sub-list for extension type_name
+	4,  // [4:5] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_garrison_api_v1_api_proto_init() }

@@ -38,8 +38,21 @@ type Header struct {
 	// When the fact at position was stored, in nanoseconds: a ledger that lost its end
 	// and grew again has another fact there.
 	PositionStoredNs int64 `protobuf:"varint,5,opt,name=position_stored_ns,json=positionStoredNs,proto3" json:"position_stored_ns,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The format of the snapshot; 0 in one from before formats had numbers.
+	Format uint32 `protobuf:"varint,6,opt,name=format,proto3" json:"format,omitempty"`
+	// The oldest format whose readers may use the snapshot.
+	FormatFloor uint32 `protobuf:"varint,7,opt,name=format_floor,json=formatFloor,proto3" json:"format_floor,omitempty"`
+	// The kinds of facts that the writer knew of the nouns that it heard, as NOUN.FACT, sorted.
+	Kinds []string `protobuf:"bytes,8,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	// A digest of how the writer folded: its layout, its tables, and the descriptors of
+	// their records and of the facts. A snapshot of another digest is not used.
+	FoldDigest []byte `protobuf:"bytes,9,opt,name=fold_digest,json=foldDigest,proto3" json:"fold_digest,omitempty"`
+	// The facts that the writer could not read.
+	Unread []*FactCount `protobuf:"bytes,10,rep,name=unread,proto3" json:"unread,omitempty"`
+	// The facts that the writer read and that did not fit the view.
+	Misfits       []*FactCount `protobuf:"bytes,11,rep,name=misfits,proto3" json:"misfits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
@@ -107,6 +120,130 @@ func (x *Header) GetPositionStoredNs() int64 {
 	return 0
 }
 
+func (x *Header) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *Header) GetFormatFloor() uint32 {
+	if x != nil {
+		return x.FormatFloor
+	}
+	return 0
+}
+
+func (x *Header) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Header) GetFoldDigest() []byte {
+	if x != nil {
+		return x.FoldDigest
+	}
+	return nil
+}
+
+func (x *Header) GetUnread() []*FactCount {
+	if x != nil {
+		return x.Unread
+	}
+	return nil
+}
+
+func (x *Header) GetMisfits() []*FactCount {
+	if x != nil {
+		return x.Misfits
+	}
+	return nil
+}
+
+// FactCount counts the facts of one kind.
+type FactCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The noun, such as instance.
+	Noun string `protobuf:"bytes,1,opt,name=noun,proto3" json:"noun,omitempty"`
+	// The kind of fact, such as observed: the last token of its subject.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How many there are.
+	Count uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// The sequence of the first.
+	First uint64 `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`
+	// The sequence of the last.
+	Last          uint64 `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactCount) Reset() {
+	*x = FactCount{}
+	mi := &file_garrison_view_v1_view_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactCount) ProtoMessage() {}
+
+func (x *FactCount) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_view_v1_view_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactCount.ProtoReflect.Descriptor instead.
+func (*FactCount) Descriptor() ([]byte, []int) {
+	return file_garrison_view_v1_view_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FactCount) GetNoun() string {
+	if x != nil {
+		return x.Noun
+	}
+	return ""
+}
+
+func (x *FactCount) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *FactCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *FactCount) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *FactCount) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 // Row is one record of one table.
 type Row struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -124,7 +261,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_garrison_view_v1_view_proto_msgTypes[1]
+	mi := &file_garrison_view_v1_view_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +273,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_view_v1_view_proto_msgTypes[1]
+	mi := &file_garrison_view_v1_view_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +286,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_garrison_view_v1_view_proto_rawDescGZIP(), []int{1}
+	return file_garrison_view_v1_view_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Row) GetTable() string {
@@ -184,13 +321,27 @@ var File_garrison_view_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_view_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"\x1bgarrison/view/v1/view.proto\x12\x10garrison.view.v1\"\xb0\x01\n" +
+	"\x1bgarrison/view/v1/view.proto\x12\x10garrison.view.v1\"\x8e\x03\n" +
 	"\x06Header\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
 	"\x06layout\x18\x02 \x01(\rR\x06layout\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12*\n" +
 	"\x11ledger_created_ns\x18\x04 \x01(\x03R\x0fledgerCreatedNs\x12,\n" +
-	"\x12position_stored_ns\x18\x05 \x01(\x03R\x10positionStoredNs\"_\n" +
+	"\x12position_stored_ns\x18\x05 \x01(\x03R\x10positionStoredNs\x12\x16\n" +
+	"\x06format\x18\x06 \x01(\rR\x06format\x12!\n" +
+	"\fformat_floor\x18\a \x01(\rR\vformatFloor\x12\x14\n" +
+	"\x05kinds\x18\b \x03(\tR\x05kinds\x12\x1f\n" +
+	"\vfold_digest\x18\t \x01(\fR\n" +
+	"foldDigest\x123\n" +
+	"\x06unread\x18\n" +
+	" \x03(\v2\x1b.garrison.view.v1.FactCountR\x06unread\x125\n" +
+	"\amisfits\x18\v \x03(\v2\x1b.garrison.view.v1.FactCountR\amisfits\"s\n" +
+	"\tFactCount\x12\x12\n" +
+	"\x04noun\x18\x01 \x01(\tR\x04noun\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x05 \x01(\x04R\x04last\"_\n" +
 	"\x03Row\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
@@ -209,17 +360,20 @@ func file_garrison_view_v1_view_proto_rawDescGZIP() []byte {
 	return file_garrison_view_v1_view_proto_rawDescData
 }
 
-var file_garrison_view_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_garrison_view_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_garrison_view_v1_view_proto_goTypes = []any{
-	(*Header)(nil), // 0: garrison.view.v1.Header
-	(*Row)(nil),    // 1: garrison.view.v1.Row
+	(*Header)(nil),    // 0: garrison.view.v1.Header
+	(*FactCount)(nil), // 1: garrison.view.v1.FactCount
+	(*Row)(nil),       // 2: garrison.view.v1.Row
 }
 var file_garrison_view_v1_view_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	1, // 0: garrison.view.v1.Header.unread:type_name -> garrison.view.v1.FactCount
+	1, // 1: garrison.view.v1.Header.misfits:type_name -> garrison.view.v1.FactCount
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_garrison_view_v1_view_proto_init() }
@@ -233,7 +387,7 @@ func file_garrison_view_v1_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_view_v1_view_proto_rawDesc), len(file_garrison_view_v1_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

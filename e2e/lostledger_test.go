@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// A bit that flips in the ledger's file has the bus drop the facts behind it, without a
+// word. Garrison stops and says which, until an operator goes on without them.
+func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
+	w := newWorld(t, fleet.Options{})
+	for i := range 30 {
+		w.ok("app", "create", fmt.Sprint("app-", i))
+	}
+	end := uint64(len(w.facts()))
+	w.eventually("the registry has marked the end", func() error {
+		var mark struct{ Sequence uint64 }
+		data, err := os.ReadFile(filepath.Join(w.ViewsDir(), "registry.mark"))
+		if err == nil {
+			err = json.Unmarshal(data, &mark)
+		}
+		if err == nil && mark.Sequence != end {
+			err = fmt.Errorf("marked %d of %d", mark.Sequence, end)
+		}
+		return err
+	})
+	if err := w.Garrisond.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	streams := filepath.Join(w.DataDir(), "jetstream", "jetstream", "*", "streams")
+	blocks, err := filepath.Glob(filepath.Join(streams, "LEDGER", "msgs", "*.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("the ledger's files: %v (%v), want one", blocks, err)
+	}
+	data, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)*4/5] ^= 1
+	if err := os.WriteFile(blocks[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := w.Garrisond.Start(); err != nil {
+		t.Fatal(err)
+	}
+	code, err := w.Garrisond.Ended(t.Context())
+	if log := w.Garrisond.Log(); err != nil || code != 1 || !strings.Contains(log, "LEDGER_SHORT") ||
+		!strings.Contains(log, fmt.Sprintf("to %d are gone", end)) || !strings.Contains(log, "--accept-ledger") {
+		t.Fatalf("garrisond ended with %d (%v), want 1 and LEDGER_SHORT up to fact %d:\n%s", code, err, end, log)
+	}
+	w.Garrisond.AddArgs("--accept-ledger")
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.ok("app", "create", "goes-on")
+	w.equalViews()
+}
+
+// A service that meets a fact of a newer version says so, answers, and decides nothing
+// that rests on it.
+func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
+	w := newWorld(t, fleet.Options{})
+	if _, err := w.CLI(t.Context(), "versions", "--check"); err != nil {
+		t.Fatalf("before there is such a fact: %v", err)
+	}
+	credentials := trust.ReadCredentials(filepath.Join(w.DataDir(), "trust", "services", topology.UserRegistry+".creds"))
+	conn, err := bus.Dial(bus.Options{
+		URL: w.URL(), Name: topology.UserRegistry, Credentials: credentials, Log: zerolog.Nop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	newer := bus.Durable{Subject: "garrison.ledger.environment.prod.frozen", Data: []byte("?")}
+	if _, err := conn.PublishDurable(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("versions --check names the service and the fact", func() error {
+		_, err := w.CLI(t.Context(), "versions", "--check")
+		e, ok := errors.AsType[*fleet.CLIError](err)
+		if !ok || e.Code != 3 || !strings.Contains(e.Stderr, "registry: cannot read 1 environment.frozen from fact") {
+			return fmt.Errorf("%v, want exit code 3 and the fact named", err)
+		}
+		return nil
+	})
+	w.fails(1, "SERVICE_TOO_OLD: the ledger holds 1 facts environment.frozen", "env", "create", "test")
+	w.ok("env", "list")
+	w.ok("app", "create", "shop") // which does not rest on environments
+}

@@ -1,0 +1,115 @@
+package fold
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/version"
+)
+
+// CodeTooOld refuses a decision that rests on facts that this program cannot read.
+const CodeTooOld = "SERVICE_TOO_OLD"
+
+// maxCounted bounds how many kinds of facts are counted apart; the rest share one count a noun.
+const maxCounted = 256
+
+// counts counts facts by noun and kind.
+type counts map[[2]string]*viewv1.FactCount
+
+func (c counts) add(noun ledger.Noun, kind string, sequence uint64) {
+	key := [2]string{string(noun), kind}
+	if _, there := c[key]; !there && len(c) >= maxCounted {
+		key[1] = "other"
+	}
+	n, there := c[key]
+	if !there {
+		n = &viewv1.FactCount{Noun: key[0], Kind: key[1], First: sequence}
+		c[key] = n
+	}
+	n.Count, n.Last = n.Count+1, sequence
+}
+
+func (c counts) load(list []*viewv1.FactCount) {
+	for _, n := range list {
+		c[[2]string{n.Noun, n.Kind}] = n
+	}
+}
+
+// list returns copies of the counts, sorted.
+func (c counts) list() []*viewv1.FactCount {
+	var out []*viewv1.FactCount
+	for _, n := range c {
+		out = append(out, &viewv1.FactCount{Noun: n.Noun, Kind: n.Kind, Count: n.Count, First: n.First, Last: n.Last})
+	}
+	slices.SortFunc(out, func(a, b *viewv1.FactCount) int {
+		return cmp.Or(strings.Compare(a.Noun, b.Noun), strings.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+func (c counts) total() (n uint64) {
+	for _, one := range c {
+		n += one.Count
+	}
+	return n
+}
+
+// Misfits counts the facts up to Position that could not be read or did not fit.
+func (f *Follower) Misfits() uint64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.unread.total() + f.unfit.total()
+}
+
+// Unread lists the facts that this program cannot read: those of a newer version.
+func (f *Follower) Unread() []*viewv1.FactCount {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.unread.list()
+}
+
+// Unfit lists the facts that were read and did not fit the view.
+func (f *Follower) Unfit() []*viewv1.FactCount {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.unfit.list()
+}
+
+// NewWriter makes a writer that records no fact that MayDecide refuses.
+func (f *Follower) NewWriter() *bus.Writer { return f.conn.NewAdmittingWriter(f.MayDecide) }
+
+// MayDecide refuses decisions about a noun while the view lacks facts that they rest on,
+// because this program cannot read them. The error is Unavailable: a replica of a newer
+// version decides, or this one after its upgrade.
+func (f *Follower) MayDecide(about ledger.Noun) error {
+	unread := f.Unread()
+	if len(unread) == 0 {
+		return nil
+	}
+	for _, on := range about.RestsOn() {
+		for _, n := range unread {
+			if n.Noun == string(on) {
+				return fault.Refuse(fault.Unavailable, f.tooOld(about, n))
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Follower) tooOld(about ledger.Noun, n *viewv1.FactCount) *apiv1.Refusal {
+	return &apiv1.Refusal{
+		Code: CodeTooOld, Component: f.opts.Service,
+		Message: fmt.Sprintf("the ledger holds %d facts %s.%s (the first is fact %d) that %s version %s cannot read; "+
+			"it decides nothing about the noun %s until it is upgraded",
+			n.Count, n.Noun, n.Kind, n.First, f.opts.Service, version.Version, about),
+		Try: "garrison versions --check",
+	}
+}

@@ -1,0 +1,159 @@
+package fold_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// snapshotOf50 keeps a snapshot of 50 tasks, written as if by the program that change describes.
+func snapshotOf50(t *testing.T, h *harness, change func(*viewv1.Header)) (dir string, written []byte) {
+	t.Helper()
+	dir = t.TempDir()
+	f, stop := h.follow(newCounting(), fold.Options{Store: dir})
+	h.wait(f, h.queue("a", 50))
+	stop()
+	file := filepath.Join(dir, "test.view")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bytes.NewReader(data[:len(data)-sha256.Size])
+	header := &viewv1.Header{}
+	if err := protodelim.UnmarshalFrom(r, header); err != nil {
+		t.Fatal(err)
+	}
+	change(header)
+	var out bytes.Buffer
+	if _, err := protodelim.MarshalTo(&out, header); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(out.Bytes())
+	out.Write(sum[:])
+	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, out.Bytes()
+}
+
+// What an older program passed over is folded by one that knows it.
+func TestASnapshotOfAProgramThatKnewOtherFactsIsNotUsed(t *testing.T) {
+	for name, change := range map[string]func(*viewv1.Header){
+		"it knew fewer": func(h *viewv1.Header) {
+			h.Kinds = slices.DeleteFunc(h.Kinds, func(k string) bool { return k == "task.queued" })
+		},
+		"it knew more":         func(h *viewv1.Header) { h.Kinds = append(h.Kinds, "task.frozen") },
+		"it folded otherwise":  func(h *viewv1.Header) { h.FoldDigest[0] ^= 1 },
+		"it named no facts":    func(h *viewv1.Header) { h.Format, h.FormatFloor, h.Kinds, h.FoldDigest = 0, 0, nil, nil },
+		"it had another store": func(h *viewv1.Header) { h.LedgerCreatedNs++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			dir, written := snapshotOf50(t, h, change)
+			v := newCounting()
+			f, stop := h.follow(v, fold.Options{Store: dir})
+			if v.loaded || v.tasks.Len() != 50 {
+				t.Errorf("snapshot used: %v; %d tasks, want 50 from a replay", v.loaded, v.tasks.Len())
+			}
+			h.wait(f, h.queue("b", 1))
+			stop()
+			if now, err := os.ReadFile(filepath.Join(dir, "test.view")); err != nil || bytes.Equal(now, written) {
+				t.Errorf("the snapshot was not replaced by one of this program (%v)", err)
+			}
+		})
+	}
+}
+
+func TestASnapshotOfANewerFormatIsRefusedByNumberAndLeftAlone(t *testing.T) {
+	h := newHarness(t)
+	dir, written := snapshotOf50(t, h, func(h *viewv1.Header) { h.Format, h.FormatFloor = 9, 8 })
+	var says bytes.Buffer
+	v := newCounting()
+	f := fold.New(h.conn, v, fold.Options{Service: "test", Store: dir, Log: zerolog.New(&says)})
+	stop := bustest.Go(t, f.Run)
+	h.wait(f, h.queue("b", 5))
+	if v.loaded || v.tasks.Len() != 55 {
+		t.Errorf("snapshot used: %v; %d tasks, want 55 from a replay", v.loaded, v.tasks.Len())
+	}
+	stop()
+	if now, err := os.ReadFile(filepath.Join(dir, "test.view")); err != nil || !bytes.Equal(now, written) {
+		t.Errorf("the newer program's snapshot was written over (%v)", err)
+	}
+	want := "has format 9, which needs a program that knows format 8"
+	if !strings.Contains(says.String(), "FORMAT_TOO_NEW") || !strings.Contains(says.String(), want) {
+		t.Errorf("logged %s, want the format named", says.String())
+	}
+}
+
+func writerOf(t *testing.T, f *fold.Follower) *bus.Writer {
+	t.Helper()
+	w := f.NewWriter()
+	bustest.Go(t, w.Run)
+	return w
+}
+
+// A decision that rests on facts which a program cannot read is refused, and what it can
+// read is still there to be read.
+func TestWhoCannotReadAFactDecidesNothingThatRestsOnIt(t *testing.T) {
+	h := newHarness(t)
+	dir := t.TempDir()
+	v := newCounting()
+	f, stop := h.follow(v, fold.Options{Store: dir})
+	w := writerOf(t, f)
+	h.queue("a", 1)
+	newer := bus.Durable{Subject: "garrison.ledger.task.a0.frozen", Data: []byte("?")}
+	end, err := h.conn.PublishDurable(t.Context(), newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.wait(f, end)
+	refused := func(w *bus.Writer) {
+		t.Helper()
+		_, err := w.Append(t.Context(), ledger.OnKey(h.fact("a0", &taskv1.Cancelled{}), end))
+		r := fault.RefusalOf(err)
+		named := strings.Contains(r.GetMessage(), "task.frozen")
+		if r.GetCode() != "SERVICE_TOO_OLD" || !fault.Is(err, fault.Unavailable) || !named {
+			t.Errorf("%v, want SERVICE_TOO_OLD that names task.frozen", err)
+		}
+	}
+	refused(w)
+	if err := f.MayDecide(ledger.Instance); fault.RefusalOf(err).GetCode() != "SERVICE_TOO_OLD" {
+		t.Errorf("about instances, which rest on tasks: %v, want it refused", err)
+	}
+	if err := f.MayDecide(ledger.Application); err != nil {
+		t.Errorf("about applications, which do not rest on tasks: %v", err)
+	}
+	f.Read(func() {
+		if _, there := v.tasks.Get("a0"); !there {
+			t.Error("the task that can be read is not there")
+		}
+	})
+	stop()
+
+	// Also behind a snapshot, when the fact is not read again.
+	v = newCounting()
+	f, _ = h.follow(v, fold.Options{Store: dir})
+	if !v.loaded || len(f.Unread()) != 1 || f.Unread()[0].Count != 1 || f.Unread()[0].First != end {
+		t.Fatalf("from a snapshot (%v): cannot read %v, want one fact, at %d", v.loaded, f.Unread(), end)
+	}
+	refused(writerOf(t, f))
+}

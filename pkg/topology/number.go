@@ -1,0 +1,110 @@
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/version"
+)
+
+// Number is the number of the topology that this package describes: streams, consumers,
+// exports and permissions. It is raised with each change of them, and Steps names the
+// change. A bus from before there were numbers has number 0.
+const Number = 1
+
+// Floor is the oldest number whose programs may use a bus of this topology. It is raised
+// when an older program would lose or misread something.
+const Floor = 1
+
+// Step is one change of the topology, which brings a bus to its number.
+type Step struct {
+	To   uint32
+	Name string
+	What string
+}
+
+// Steps are the changes, in order.
+var Steps = []Step{
+	{1, "number-the-bus", "the stream LEDGER carries the topology's number, and whether the bus syncs each write"},
+}
+
+// The metadata of the stream LEDGER. It is written last, so a bus that has a number has
+// all that belongs to it.
+const (
+	MetadataNumber = "garrison.topology"
+	MetadataFloor  = "garrison.topology_floor"
+	MetadataSync   = "garrison.sync"
+)
+
+// The values of MetadataSync.
+const (
+	SyncAlways = "always" // each write is on the disk before it is acknowledged
+	SyncLazy   = "lazy"
+)
+
+// CodeTooNew refuses a bus or an authority whose topology needs a newer program.
+const CodeTooNew = "TOPOLOGY_TOO_NEW"
+
+// CodeLossy refuses changes of the bus that could lose data.
+const CodeLossy = "TOPOLOGY_LOSSY"
+
+// Numbers are the two numbers that a bus or an authority carries.
+type Numbers struct{ Number, Floor uint32 }
+
+// Own returns the numbers of this program.
+func Own() Numbers { return Numbers{Number, Floor} }
+
+// Newer reports whether a newer program set it up, so that this one changes nothing.
+func (n Numbers) Newer() bool { return n.Number > Number }
+
+// Check refuses what, which a newer program set up in a way that this one must not use.
+func (n Numbers) Check(what string) error {
+	if n.Floor <= Number {
+		return nil
+	}
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
+		Code: CodeTooNew, Component: "topology",
+		Message: fmt.Sprintf("%s has topology %d, which needs a program that knows topology %d; "+
+			"this one is version %s and knows topology %d",
+			what, n.Number, n.Floor, version.Version, Number),
+		Try: "the version that set it up, or a newer one",
+	})
+}
+
+// numbersOf reads the numbers of a bus from the configuration of its ledger.
+func numbersOf(ledger jetstream.StreamConfig) Numbers {
+	number, _ := strconv.ParseUint(ledger.Metadata[MetadataNumber], 10, 32) // a bus without one has number 0
+	floor, _ := strconv.ParseUint(ledger.Metadata[MetadataFloor], 10, 32)
+	return Numbers{uint32(number), uint32(floor)}
+}
+
+// metadata returns a ledger's metadata with this topology's own in it.
+func metadata(have map[string]string, syncAlways bool) map[string]string {
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[MetadataNumber], out[MetadataFloor] = strconv.Itoa(Number), strconv.Itoa(Floor)
+	out[MetadataSync] = SyncLazy
+	if syncAlways {
+		out[MetadataSync] = SyncAlways
+	}
+	return out
+}
+
+// stepsAfter returns the steps from a number to this topology's.
+func stepsAfter(number uint32) []Step {
+	var out []Step
+	for _, s := range Steps {
+		if s.To > number {
+			out = append(out, s)
+		}
+	}
+	return out
+}
