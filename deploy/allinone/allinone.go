@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -68,6 +69,13 @@ func Start(ctx context.Context, c Config) (*Garrison, error) {
 }
 
 func (g *Garrison) start(ctx context.Context) (err error) {
+	have, err := checkData(g.config.Data)
+	if err != nil {
+		return err
+	}
+	if _, err := trust.ReadContext(g.ContextFile()); fault.Is(err, fault.Invalid) && !errors.Is(err, trust.ErrDamaged) {
+		return err // of a newer program
+	}
 	if err := os.MkdirAll(filepath.Join(g.config.Data, "views"), 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
 	}
@@ -76,6 +84,9 @@ func (g *Garrison) start(ctx context.Context) (err error) {
 	}
 	if g.authority, err = trust.OpenAuthority(filepath.Join(g.config.Data, "trust")); err != nil {
 		return err
+	}
+	if err := adoptData(g.config.Data, have); err != nil {
+		return fmt.Errorf("write the format of the data directory: %w", err)
 	}
 	if err := g.checkRoom(); err != nil {
 		return err

@@ -5,6 +5,7 @@
 //
 // A data directory holds everything:
 //
+//	format          the number of the directory's format; an older program refuses a newer one
 //	trust/          keys, JWTs and credentials, mode 0600 (package trust)
 //	jetstream/      the streams
 //	views/          snapshots of the services' views, and how far each has read the ledger;

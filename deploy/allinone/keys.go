@@ -23,12 +23,19 @@ func WriteKeys(data, url string) error {
 	if url == "" {
 		return errors.New("--url is missing: say where the bus will be, such as nats://bus:4222")
 	}
+	have, err := checkData(data)
+	if err != nil {
+		return err
+	}
 	a, err := trust.OpenAuthority(filepath.Join(data, "trust"))
 	if err != nil {
 		return err
 	}
 	if err := renameio.WriteFile(filepath.Join(data, "trust", "accounts.conf"), []byte(accountsConf(a.Public)), 0o600); err != nil {
 		return fmt.Errorf("write accounts.conf: %w", err)
+	}
+	if err := adoptData(data, have); err != nil {
+		return fmt.Errorf("write the format of the data directory: %w", err)
 	}
 	file := filepath.Join(data, "operator.json")
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {

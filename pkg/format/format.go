@@ -14,6 +14,8 @@
 package format
 
 import (
+	"encoding/json"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
@@ -34,6 +36,19 @@ type Stamp struct {
 
 // Stamp returns the numbers of a file that this program writes.
 func (s Spec) Stamp() Stamp { return Stamp{Format: s.Now, Floor: s.Floor} }
+
+// ReadJSON reads a JSON file's text into what it holds, which has a Stamp among its
+// fields. The numbers are checked before anything else is understood.
+func (s Spec) ReadJSON(path string, text []byte, into any) error {
+	var have Stamp
+	if err := json.Unmarshal(text, &have); err != nil {
+		return err
+	}
+	if err := s.Check(path, have); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
 
 // Check reports why this program must not use the file at path, or nil. A file from before
 // there were numbers has the zero Stamp.

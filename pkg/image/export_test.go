@@ -8,7 +8,7 @@ import (
 // ReadBytes opens and verifies an image file that is in memory, for fuzzing.
 func ReadBytes(ctx context.Context, data []byte) error {
 	r := bytes.NewReader(data)
-	m, offset, err := readLayout(r, r.Size())
+	m, offset, err := readLayout("x.gimg", r, r.Size())
 	if err != nil {
 		return err
 	}

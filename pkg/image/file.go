@@ -43,7 +43,7 @@ func Open(path string) (*File, error) {
 	var m *imagev1.Manifest
 	var offset int64
 	if err == nil {
-		m, offset, err = readLayout(file, info.Size())
+		m, offset, err = readLayout(path, file, info.Size())
 	}
 	if err != nil {
 		_ = file.Close()
@@ -82,7 +82,7 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // readLayout reads the manifest and finds the blob in a file of that size.
-func readLayout(file io.ReaderAt, size int64) (*imagev1.Manifest, int64, error) {
+func readLayout(path string, file io.ReaderAt, size int64) (*imagev1.Manifest, int64, error) {
 	if err := checkStart(file); err != nil {
 		return nil, 0, err
 	}
@@ -90,6 +90,9 @@ func readLayout(file io.ReaderAt, size int64) (*imagev1.Manifest, int64, error) 
 	r := tar.NewReader(c)
 	h, err := next(r, manifestEntry)
 	if err != nil {
+		return nil, 0, err
+	}
+	if err := checkFormat(path, h); err != nil {
 		return nil, 0, err
 	}
 	if h.Size > maxManifest {

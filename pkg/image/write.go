@@ -64,6 +64,7 @@ func writeFile(ctx context.Context, file io.Writer, m *imagev1.Manifest, chunk f
 		return err
 	}
 	h := header(tar.TypeReg, manifestEntry, 0o644)
+	h.Uname, h.Gname = numbers(fileFormat.Stamp())
 	h.Size = int64(len(text))
 	if err := w.WriteHeader(h); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -30,6 +31,11 @@ type Authority struct {
 
 // Public is what a nats-server is configured with. None of it is secret.
 type Public struct {
+	format.Stamp
+	// The numbers of the topology whose accounts and permissions are signed; 0 in an
+	// authority from before there were numbers.
+	Topology      uint32            `json:"topology,omitempty"`
+	TopologyFloor uint32            `json:"topology_floor,omitempty"`
 	OperatorJWT   string            `json:"operator_jwt"`
 	SystemAccount string            `json:"system_account"` // public key of SYS
 	Accounts      map[string]string `json:"accounts"`       // account JWT by public key
@@ -40,15 +46,26 @@ type Public struct {
 // accountNames is the order in which accounts are made: CORE exports to the others.
 var accountNames = []string{topology.AccountSystem, topology.AccountCore, topology.AccountNodes, topology.AccountOps}
 
+var authorityFormat = format.Spec{Kind: "authority", Now: 1, Floor: 1}
+
 // OpenAuthority reads the authority kept in dir, and makes one there first if there is
 // none. What users may do changes with the software, so what an older version signed is
 // signed again with the same keys. An authority whose operator key was taken away, to be
-// kept elsewhere, is left as it is.
+// kept elsewhere, or that a newer program signed, is left as it is. One that only a newer
+// program may use is refused, and nothing is written.
 func OpenAuthority(dir string) (*Authority, error) {
 	a := &Authority{dir: dir, Public: Public{Accounts: map[string]string{}, Names: map[string]string{}}}
 	kept, err := a.readPublic()
 	if err != nil {
 		return nil, err
+	}
+	signed := topology.Numbers{Number: kept.Topology, Floor: kept.TopologyFloor}
+	if err := signed.Check("the authority in " + dir); err != nil {
+		return nil, err
+	}
+	if signed.Newer() {
+		a.Public = kept
+		return a, nil
 	}
 	if _, err := os.Stat(a.path("keys", "operator.seed")); kept.OperatorJWT != "" && errors.Is(err, fs.ErrNotExist) {
 		a.Public = kept
@@ -81,7 +98,7 @@ func (a *Authority) readPublic() (p Public, err error) {
 	if err != nil {
 		return p, fmt.Errorf("read authority: %w", err)
 	}
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err := authorityFormat.ReadJSON(a.path("authority.json"), data, &p); err != nil {
 		return p, fmt.Errorf("read authority %s: %w", a.path("authority.json"), err)
 	}
 	return p, nil
@@ -100,6 +117,7 @@ func (a *Authority) make(kept Public) error {
 			return err
 		}
 	}
+	a.Stamp, a.Topology, a.TopologyFloor = authorityFormat.Stamp(), topology.Number, topology.Floor
 	a.SystemAccount = a.Names[topology.AccountSystem]
 	claims := jwt.NewOperatorClaims(operatorKey)
 	claims.Name = "garrison"

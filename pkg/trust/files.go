@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/format"
 )
 
 // Token is what an operator hands to a new server: where the bus is, who it will be,
@@ -25,6 +26,12 @@ type Token struct {
 	Seed     string `json:"seed"`
 }
 
+// The formats of contexts and tokens. A token has its number in its first word.
+var (
+	contextFormat = format.Spec{Kind: "context", Now: 1, Floor: 1}
+	tokenFormat   = format.Spec{Kind: "join token", Now: 1, Floor: 1, Oldest: 1}
+)
+
 const tokenPrefix = "garrison-1."
 
 // String gives the token as one word.
@@ -36,7 +43,15 @@ func (t Token) String() string {
 // ParseToken reads a token. An error is Invalid and does not show the token.
 func ParseToken(s string) (Token, error) {
 	var t Token
-	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenPrefix)
+	word := strings.TrimSpace(s)
+	var number uint32
+	if n, _ := fmt.Sscanf(word, "garrison-%d.", &number); n == 1 {
+		have := format.Stamp{Format: number, Floor: number}
+		if err := tokenFormat.Check(fmt.Sprintf("garrison-%d.…", number), have); err != nil {
+			return t, err
+		}
+	}
+	rest, ok := strings.CutPrefix(word, tokenPrefix)
 	if !ok {
 		return t, fault.New(fault.Invalid, "this is not a join token (want %s…; make one with: garrison server enroll NAME)", tokenPrefix)
 	}
@@ -52,6 +67,7 @@ func ParseToken(s string) (Token, error) {
 
 // Context is how a person reaches a Garrison: where, as whom, and with which credentials.
 type Context struct {
+	format.Stamp
 	URL   string `json:"url"`
 	Actor string `json:"actor"`
 	Role  string `json:"role"`
@@ -71,7 +87,9 @@ func ReadContext(path string) (Context, error) {
 	if err != nil {
 		return c, fmt.Errorf("read context: %w", err)
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := contextFormat.ReadJSON(path, data, &c); fault.Is(err, fault.Invalid) {
+		return c, err
+	} else if err != nil {
 		return c, fault.New(fault.Invalid, "context %s is %w: %w; %s", path, ErrDamaged, err, remake)
 	}
 	if c.URL == "" || c.Actor == "" {
@@ -81,7 +99,10 @@ func ReadContext(path string) (Context, error) {
 }
 
 // Write keeps the context in a file of mode 0600.
-func (c Context) Write(path string) error { return writeJSON(path, c) }
+func (c Context) Write(path string) error {
+	c.Stamp = contextFormat.Stamp()
+	return writeJSON(path, c)
+}
 
 // Credentials gives what a connection proves itself with.
 func (c Context) Credentials() (string, []byte, error) { return c.JWT, []byte(c.Seed), nil }

@@ -1,0 +1,117 @@
+package allinone
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// oldData unpacks the data directory of a garrisond from before there were numbers: ten
+// facts, an image's content, an operator.
+func oldData(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "-C", dir, "-xzf", "testdata/data-format-0.tar.gz").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+func messages(t *testing.T, g *Garrison) map[string]uint64 {
+	t.Helper()
+	out := map[string]uint64{}
+	c, err := g.dial(topology.UserProvision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range topology.Streams(1) {
+		is, err := c.Stream(t.Context(), s.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[s.Name] = is.Messages
+	}
+	return out
+}
+
+func TestADataDirectoryWithoutANumberIsAdopted(t *testing.T) {
+	data := oldData(t)
+	var says bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	g, err := Start(ctx, Config{Data: data, Listen: "127.0.0.1:0", Log: zerolog.New(&says)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if !strings.Contains(says.String(), "number-the-bus") {
+		t.Errorf("the step was not logged: %s", says.String())
+	}
+	have := messages(t, g)
+	if have[topology.Ledger] != 10 || have[topology.Blobs] != 1 {
+		t.Errorf("messages %v, want the ledger's 10 and the image's content", have)
+	}
+	text, err := os.ReadFile(filepath.Join(data, "format"))
+	if err != nil || string(text) != `{"format":1,"format_floor":1}`+"\n" {
+		t.Errorf("the format is %q (%v)", text, err)
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { _ = g.Run(running) }()
+	recorded(t, asOperator(t, g), "goes-on")
+}
+
+func TestANewerDataDirectoryIsRefusedByItsNumberAndNothingIsWritten(t *testing.T) {
+	for name, file := range map[string]string{
+		"the directory": "format", "the operator's context": "operator.json", "the authority": "trust/authority.json",
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := oldData(t)
+			if err := os.WriteFile(filepath.Join(data, file), []byte(`{"format": 9, "format_floor": 8}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			before := listing(t, data)
+			g, err := Start(t.Context(), Config{Data: data, Listen: "127.0.0.1:0", Log: zerolog.Nop()})
+			if err == nil {
+				g.Close()
+			}
+			want := "has format 9, which needs a program that knows format 8"
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if after := listing(t, data); after != before {
+				t.Errorf("the directory changed from\n%s\nto\n%s", before, after)
+			}
+		})
+	}
+}
+
+// listing names every file with its size and time.
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			b.WriteString(path + " " + info.ModTime().String() + "\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
