@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,8 +72,17 @@ var said = map[string]Login{
 	nats.PERMISSIONS_ERR:             LoginOther,
 }
 
+// own are the errors of the client itself about a connection. Any other text of the client's form is the server's.
+var own = []error{
+	nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting,
+	nats.ErrDrainTimeout, nats.ErrDisconnected, nats.ErrStaleConnection, nats.ErrSecureConnRequired, nats.ErrSecureConnWanted,
+	nats.ErrNoInfoReceived, nats.ErrNoEchoNotSupported, nats.ErrClientIDNotSupported, nats.ErrReconnectBufExceeded,
+	nats.ErrInvalidConnection, nats.ErrJsonParse, nats.ErrSlowConsumer, nats.ErrMaxPayload, nats.ErrHeadersNotSupported,
+}
+
 // LoginOf says how a try ended that ended with err. The first connect gives some refusals
-// as the server's own text, and not as one of the client's errors.
+// as the server's own text, and not as one of the client's errors. A text of the server that is not known is
+// LoginOther: somebody is there, and does not let this one in.
 func LoginOf(err error) Login {
 	switch {
 	case errors.Is(err, errUnreadable):
@@ -95,6 +105,10 @@ func LoginOf(err error) Login {
 		if strings.HasPrefix(text, prefix) {
 			return l
 		}
+	}
+	isOwn := slices.ContainsFunc(own, func(e error) bool { return errors.Is(err, e) })
+	if strings.HasPrefix(err.Error(), "nats: ") && !isOwn {
+		return LoginOther
 	}
 	return LoginAway
 }

@@ -29,6 +29,8 @@ func TestEachWayNotToBeLetInHasItsName(t *testing.T) {
 		"a revoked user":             {nats.ErrAuthRevoked, LoginRevoked},
 		"a full bus":                 {nats.ErrMaxConnectionsExceeded, LoginStarting},
 		"a bus that holds off":       {errors.New("nats: Connection throttling is active. Please try again later."), LoginStarting},
+		"a text of a newer bus":      {errors.New("nats: 'Tenant Suspended'"), LoginOther},
+		"the client's own text":      {nats.ErrTimeout, LoginAway},
 		"nobody there":               {nats.ErrNoServers, LoginAway},
 		"a closed port":              {fmt.Errorf("dial: %w", syscall.ECONNREFUSED), LoginAway},
 		"a bus that went away":       {nats.ErrDisconnected, LoginAway},
