@@ -39,12 +39,16 @@ type Config struct {
 	Supervisor   string        // what runs agents' processes: SupervisorAuto, and so on; "" means direct
 	Comes        bool          // something starts it again with its token, as it does a container: an uninstall leaves a word for it
 	Policy       *supervise.Policy
+	Join         Joiner        // joins with the token that it was started with, while the identity is gone; may be nil
 	Args         []string      // of this process, when it is an executor and nothing else; without them it cannot replace itself
 	SteadyAfter  time.Duration // so long after a start the program of an image counts as one that stays up; 0 means a minute
 	Keep         *Keep         // nil means DefaultKeep
 	Log          zerolog.Logger
 	FailPoint    func(point string) // for tests: told between the steps of a change
 }
+
+// Joiner joins the executor's root with its token, as a server; as any when that is empty.
+type Joiner func(ctx context.Context, server string) error
 
 // Keep says which replaced versions stay on the disk.
 type Keep = engine.Keep

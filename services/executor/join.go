@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
 	"github.com/garrison-fleet/garrison/services/executor/internal/uninstall"
@@ -31,6 +32,7 @@ import (
 type Invitation struct {
 	Root      string
 	Token     string        // as the operator got it
+	Server    string        // that the token must be for; empty means any
 	URL       string        // where the bus is; empty means as the token says
 	InProcess bus.InProcess // an embedded server instead of URL, or nil
 	ImageKeys seal.Keys     // of which one must have signed an image; none means as the registry says
@@ -66,13 +68,15 @@ func Join(ctx context.Context, i Invitation) (serverID string, err error) {
 		return is.ServerID, i.pinAgain(root)
 	}
 	if err == nil {
-		return "", fault.Refuse(fault.Conflict, &apiv1.Refusal{
-			Code: "OTHER_SERVER", Component: "executor",
-			Message: string(root) + " belongs to server " + is.ServerID + "; the token is for " + token.ServerID,
-			Try:     "executor join --root ANOTHER-DIR, or decommission the server first",
-		})
+		return "", otherServer(root, is.ServerID, token)
 	}
 	if !fault.Is(err, fault.NotFound) {
+		return "", err
+	}
+	if i.Server != "" && i.Server != token.ServerID {
+		return "", otherServer(root, i.Server, token)
+	}
+	if err := ofAnother(root, token); err != nil {
 		return "", err
 	}
 	return token.ServerID, enrol(ctx, i, root, token)
@@ -103,6 +107,33 @@ func clear(root layout.Root) error {
 	}
 	_, err := uninstall.Finish(root, uninstall.Options{})
 	return err
+}
+
+// Ran reports whether an executor ran in a root, so that agents may be there.
+func Ran(root string) bool {
+	r, err := layout.New(root)
+	return err == nil && !notThere(r.Journal())
+}
+
+// ofAnother refuses a join into a root without an identity whose journal is another server's: its agents are that one's.
+func ofAnother(root layout.Root, token trust.Token) error {
+	if notThere(root.Journal()) {
+		return nil
+	}
+	was := ""
+	err := journal.Look(root.Journal(), func(tx *journal.Tx) error { was = tx.Note(noteServer); return nil })
+	if err != nil || was == "" || was == token.ServerID {
+		return nil // who has the journal open noted whose it is, and one that cannot be read refuses the start
+	}
+	return otherServer(root, was, token)
+}
+
+func otherServer(root layout.Root, is string, token trust.Token) error {
+	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+		Code: "OTHER_SERVER", Component: "executor",
+		Message: string(root) + " belongs to server " + is + "; the token is for " + token.ServerID,
+		Try:     "executor join --root ANOTHER-DIR, or decommission the server first",
+	})
 }
 
 // enrol makes nothing on the disk before the bus has let the token in.

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -38,9 +40,9 @@ func (x *Executor) unidentified(ctx context.Context, why error) error {
 	defer done()
 	c.Fetcher = nobody{}
 	e := engine.New(c)
-	w := &waiter{x: x, since: time.Now(), why: why}
+	w := &waiter{x: x, since: time.Now(), why: why, server: who.ServerID}
 	s := &teller{root: x.root, engine: e, standing: w.look, who: who, every: x.cfg.BeatInterval, note: x.self.Why, log: log}
-	parts := []lifecycle.Part{{Name: "identity", Run: w.run}, {Name: "status", Run: s.run}}
+	parts := []lifecycle.Part{{Name: "identity", Run: w.run}, {Name: "join", Run: w.join}, {Name: "status", Run: s.run}}
 	ready, alive := ended(), livesBy(nil, j)
 	if who.ServerID != "" { // it ran before, so there may be agents
 		parts = append(parts, lifecycle.Part{Name: "engine", Run: e.Run})
@@ -72,13 +74,21 @@ func (nobody) Fetch(context.Context, *imagev1.Blob, func(uint64)) error {
 
 // waiter looks for the identity again and again.
 type waiter struct {
-	x     *Executor
-	since time.Time
-	why   error
+	x      *Executor
+	since  time.Time
+	server string // that ran here before, or empty
+
+	mu  sync.Mutex
+	why error
 }
 
-// identityEvery is how often it is looked for.
-const identityEvery = 2 * time.Second
+const (
+	// identityEvery is how often it is looked for.
+	identityEvery = 2 * time.Second
+	// joinFirst and joinLongest are how long it waits between two tries to join.
+	joinFirst   = 5 * time.Second
+	joinLongest = 5 * time.Minute
+)
 
 // run ends when the identity can be read.
 func (w *waiter) run(ctx context.Context) error {
@@ -96,7 +106,32 @@ func (w *waiter) run(ctx context.Context) error {
 	}
 }
 
+// join tries to join again with the token that this executor was started with, where the identity is gone: with the same
+// key the registry answers as before. A damaged identity is left to a person. It ends with ctx.
+func (w *waiter) join(ctx context.Context) error {
+	for wait := joinFirst; ; wait = min(2*wait, joinLongest) {
+		if _, err := w.x.who(); w.x.cfg.Join != nil && fault.Is(err, fault.NotFound) {
+			if err := w.x.cfg.Join(ctx, w.server); err != nil && ctx.Err() == nil {
+				w.x.cfg.Log.Warn().Err(err).Dur("again_in", wait).Msg("not joined")
+				w.mu.Lock()
+				w.why = fmt.Errorf("%w; to join again: %w", w.x.lost(), err)
+				w.mu.Unlock()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// lost says that there is no identity.
+func (x *Executor) lost() error { return fault.New(fault.NotFound, "%s has no identity", x.root) }
+
 func (w *waiter) look() standing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return standing{
 		verdict: fate.Decide(fate.Facts{}), since: w.since,
 		access: bus.Access{Login: bus.LoginUnreadable, Reason: w.why.Error(), NextTry: time.Now().Add(identityEvery)},

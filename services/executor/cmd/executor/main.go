@@ -92,7 +92,7 @@ func command(ctx context.Context, args []string) error {
 			if f.invitation.given == "" {
 				return config.Missing(f.FlagSet, "token-file")
 			}
-			return f.join(ctx, os.Stdout)
+			return f.join(ctx, os.Stdout, "")
 		})
 	case "run":
 		f.joinFlags("the invitation, which everybody on this machine can see while this runs", fromWord)
@@ -167,7 +167,8 @@ func (f *flags) then(args []string, do func() error) error {
 
 func (f *flags) logger() (zerolog.Logger, error) { return logs.New(os.Stderr, "executor", f.level) }
 
-func (f *flags) join(ctx context.Context, out io.Writer) error {
+// join joins with the token that was given; unless server is empty, as that one only.
+func (f *flags) join(ctx context.Context, out io.Writer, server string) error {
 	log, err := f.logger()
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (f *flags) join(ctx context.Context, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
-	id, err := executor.Join(ctx, executor.Invitation{Root: f.root, Token: token, URL: f.url, ImageKeys: f.imageKeys, Log: log})
+	id, err := executor.Join(ctx, executor.Invitation{Root: f.root, Token: token, Server: server, URL: f.url, ImageKeys: f.imageKeys, Log: log})
 	if err != nil {
 		return err
 	}
@@ -199,13 +200,22 @@ func (f *flags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	comes := f.invitation.given != ""
-	if comes {
-		if err := f.join(ctx, io.Discard); err != nil && !errors.Is(err, executor.ErrDamaged) {
-			return err
-		}
+	c := executor.Config{
+		Root: f.root, URL: f.url, StopAgents: f.stopAgents, Supervisor: f.supervisor, BeatInterval: f.beat, Keep: &f.keep,
+		Args: os.Args, Log: log,
 	}
-	err = executor.New(executor.Config{Root: f.root, URL: f.url, StopAgents: f.stopAgents, Comes: comes, Supervisor: f.supervisor, BeatInterval: f.beat, Keep: &f.keep, Args: os.Args, Log: log}).Run(ctx)
+	if c.Comes = f.invitation.given != ""; c.Comes {
+		err := f.join(ctx, io.Discard, "")
+		switch {
+		case err == nil, errors.Is(err, executor.ErrDamaged):
+		case ctx.Err() != nil || fault.Is(err, fault.Conflict) || !executor.Ran(f.root):
+			return err
+		default: // there may be agents, and they must not end with this process
+			log.Error().Err(err).Msg("not joined; what is there is kept")
+		}
+		c.Join = func(ctx context.Context, server string) error { return f.join(ctx, io.Discard, server) }
+	}
+	err = executor.New(c).Run(ctx)
 	if fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("%w; join first: executor join --token-file FILE --root %s", err, f.root)
 	}

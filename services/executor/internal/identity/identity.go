@@ -98,6 +98,11 @@ func (i Identity) check() error {
 	if err := ident.Check("server id", i.ServerID); err != nil {
 		return err
 	}
+	for name, value := range map[string]string{"url": i.URL, "jwt": i.JWT} {
+		if value == "" {
+			return fault.New(fault.Invalid, "the identity has no %s", name)
+		}
+	}
 	return ident.CheckName("cell", i.Cell)
 }
 

@@ -86,7 +86,7 @@ func marked(t *testing.T, server string) (identity.Identity, Mark) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := identity.Identity{ServerID: server, Cell: "main", PublicKey: "UKEY", Ownership: identity.Manual, TombstoneKey: s.TombstoneKey()}
+	made := identity.Identity{ServerID: server, Cell: "main", URL: "nats://x", JWT: "jwt", PublicKey: "UKEY", Ownership: identity.Manual, TombstoneKey: s.TombstoneKey()}
 	mark, err := NewMark(made, proof)
 	if err != nil {
 		t.Fatal(err)
