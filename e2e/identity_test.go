@@ -1,0 +1,223 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// program is an executor that a test starts by itself.
+type program struct {
+	*exec.Cmd
+	out bytes.Buffer
+}
+
+// execute starts an executor; it ends with the test.
+func execute(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{Cmd: exec.Command(filepath.Join(bin, "executor"), args...)}
+	p.Stdout, p.Stderr = &p.out, &p.out
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("executor %v:\n%s", args, p.out.String())
+		}
+	})
+	return p
+}
+
+func (p *program) kill() {
+	_ = p.Process.Kill() // it may have ended
+	_ = p.Wait()
+}
+
+// tellsOfItself waits until the executor in a root says a state and a code.
+func (w *world) tellsOfItself(root, state, code string) {
+	w.t.Helper()
+	w.eventually("the executor says "+state+" "+code, func() error {
+		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "-o", "json", "--root", root).Output()
+		if err != nil {
+			return err
+		}
+		var s struct {
+			State, Code, Reason string
+			Connected           bool
+		}
+		if err := json.Unmarshal(out, &s); err != nil {
+			return err
+		}
+		if s.State != state || s.Code != code || code == "" && !s.Connected {
+			return fmt.Errorf("it says %+v", s)
+		}
+		return nil
+	})
+}
+
+// A container that is started with a token which was used, and whose identity is gone, keeps its agents and waits.
+func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	file, root := filepath.Join(w.Dir, "bravo.token"), filepath.Join(w.Dir, "bravo")
+	w.ok("server", "enroll", "bravo", "--label", "port=0", "--token-file", file)
+	run := []string{"run", "--root", root, "--token-file", file, "--beat-interval", "1s", "--supervisor", "direct"}
+	p := execute(t, run...)
+	w.shows("bravo", "online")
+	w.ok("install", "beacon@1.0.0", "--on", "bravo")
+	p.kill()
+	home := filepath.Join(root, "executor")
+	kept := map[string][]byte{}
+	for _, name := range []string{"identity.json", "key.seed"} {
+		data, err := os.ReadFile(filepath.Join(home, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[name] = data
+		if err := os.Remove(filepath.Join(home, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	p = execute(t, run...)
+	w.tellsOfItself(root, "quarantined", "IDENTITY_UNREADABLE")
+	pid := w.agentIn(root)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the agent is healed", func() error {
+		if now := w.agentIn(root); now == pid || now == 0 {
+			return fmt.Errorf("its process is %d", now)
+		}
+		return nil
+	})
+	for name, data := range kept {
+		if err := os.WriteFile(filepath.Join(home, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.tellsOfItself(root, "running", "")
+
+	// With its key it joins again by itself.
+	p.kill()
+	if err := os.Remove(filepath.Join(home, "identity.json")); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, append(run, "--stop-agents")...)
+	w.tellsOfItself(root, "running", "")
+
+	// Another server's token never takes over what is there.
+	other := filepath.Join(w.Dir, "charlie.token")
+	w.ok("server", "enroll", "charlie", "--token-file", other)
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "executor"), "run", "--root", root, "--token-file", other).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "OTHER_SERVER") {
+		t.Errorf("with another server's token it ends with %v: %s", err, out)
+	}
+}
+
+// agentIn returns the process of the agent under a root; 0 when none runs.
+func (w *world) agentIn(root string) int {
+	out, err := exec.CommandContext(w.t.Context(), "pgrep", "-f", "^"+filepath.Join(root, "images")+"/").Output()
+	pid := 0
+	if err == nil {
+		_, _ = fmt.Sscan(string(out), &pid) // none is 0
+	}
+	return pid
+}
+
+// Two executors with one identity, on one boot, are one fact, and nothing new is sent to them.
+func TestACopiedMachineIsNoticed(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	alpha := w.servers[0]
+	copied := filepath.Join(w.Dir, "copy")
+	if err := alpha.Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	copyData(t, alpha.Root, copied)
+	if err := alpha.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.shows("alpha", "online")
+	p := execute(t, "run", "--root", copied, "--beat-interval", "1s", "--supervisor", "direct")
+	w.shows("alpha", "duplicate")
+	before := len(w.facts())
+	w.ok("install", "beacon@1.0.0", "--on", "alpha", "--detach")
+	w.eventually("the task says what it waits for", func() error {
+		if out := w.ok("task", "list", "-o", "json"); !strings.Contains(out, "two machines beat") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	time.Sleep(5 * time.Second) // ten beats
+	if n := len(w.facts()) - before; n > 4 {
+		t.Errorf("%d facts in five seconds; the intent, the instance and the task are three", n)
+	}
+	if out := w.ok("explain", "alpha"); !strings.Contains(out, "DUPLICATE_IDENTITY") {
+		t.Errorf("explained as:\n%s", out)
+	}
+	p.kill()
+	w.converges("1.0.0")
+	duplicated := 0
+	for _, f := range w.facts() {
+		if _, ok := f.Body.(*serverv1.Duplicated); ok {
+			duplicated++
+		}
+	}
+	if duplicated != 1 {
+		t.Errorf("%d facts say that there are two", duplicated)
+	}
+	w.holds()
+}
+
+// An executor that does not believe its document says so to the control plane.
+func TestAForgedDeathIsShownAbove(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	id := strings.TrimSpace(w.ok("server", "list", "--no-headers", "--columns", "id"))
+	conn, err := bus.Dial(bus.Options{
+		URL: w.URL(), Name: "task-dispatcher", Log: zerolog.Nop(),
+		Credentials: trust.ReadCredentials(filepath.Join(w.DataDir(), "trust", "services", "task-dispatcher.creds")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	data, err := proto.Marshal(&desiredv1.Document{
+		ServerId: id, Cell: "main", Generation: 5000, Life: serverv1.Life_LIFE_DEAD,
+		Tombstone: &serverv1.Tombstone{ServerId: id, Cell: "main", Signature: []byte("forged")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: id})
+	if _, err := conn.PublishDurable(t.Context(), bus.Durable{Subject: at, Data: data}); err != nil {
+		t.Fatal(err)
+	}
+	w.shows("alpha", "suspended")
+	for _, args := range [][]string{{"server", "list"}, {"server", "show", "alpha"}, {"explain", "alpha"}} {
+		if out := w.ok(args...); !strings.Contains(out, "BAD_TOMBSTONE") {
+			t.Errorf("garrison %s does not say why:\n%s", strings.Join(args, " "), out)
+		}
+	}
+	w.answers("1.0.0")
+}
