@@ -205,7 +205,8 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 	d := &door{journal: j, stands: g.look}
 	l := link.New(link.Config{
 		Conn: conn, Address: who.Address(), BootID: sysinfo.BootID(), SessionID: x.session, Hostname: sysinfo.Hostname(),
-		Version: version.Version, Root: x.root, Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Read: g.heard, Log: log,
+		Version: version.Version, Root: x.root, Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval,
+		Read: g.heard, Log: log,
 	})
 	c.Fetcher, c.Progress, c.Believe, c.Left = l, l.Progress, g.believe, g.left
 	c.NotTaken, c.ReadAgain = g.notTaken, l.ReadAgain

@@ -117,7 +117,9 @@ func (g *judge) notTaken(v lineage.Verdict) {
 	g.wake()
 }
 
-var histories = map[lineage.Verdict]fate.History{lineage.Behind: fate.HistoryLost, lineage.Unproven: fate.HistoryUnproven}
+var histories = map[lineage.Verdict]fate.History{
+	lineage.Behind: fate.HistoryLost, lineage.Unproven: fate.HistoryUnproven,
+}
 
 func (g *judge) wake() {
 	select {

@@ -93,7 +93,8 @@ func serverDetail(f ledger.Fact) string {
 	case *serverv1.Ahead:
 		return aheadText(&serverv1.ServerAhead{Place: b.GetPlace(), LedgerEnd: b.GetLedgerEnd()})
 	case *serverv1.EpochRaised:
-		return fmt.Sprintf("to %d; the server was at document %d of epoch %d", b.GetEpoch(), b.GetPlace().GetGeneration(), b.GetPlace().GetEpoch())
+		p := b.GetPlace()
+		return fmt.Sprintf("to %d; the server was at document %d of epoch %d", b.GetEpoch(), p.GetGeneration(), p.GetEpoch())
 	case *serverv1.PlaceConfirmed:
 		return fmt.Sprintf("document %d of epoch %d", b.GetPlace().GetGeneration(), b.GetPlace().GetEpoch())
 	case *serverv1.ConditionChanged:

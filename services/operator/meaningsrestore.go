@@ -5,20 +5,23 @@ import "maps"
 // restoreMeanings has the words for the codes about servers' histories and identities.
 var restoreMeanings = map[string]meaning{
 	"LEDGER_BEHIND": {
-		"The server applied a document that the ledger does not have: the ledger lost part of the server's history, as by the " +
-			"restore of a backup. The server keeps and heals its agents and takes no document, and nothing is sent to it, until " +
-			"somebody accepts the loss.",
+		"The server applied a document that the ledger does not have: the ledger lost part of the server's history, as " +
+			"by the restore of a backup. The server keeps and heals its agents and takes no document, and nothing is " +
+			"sent to it, until somebody accepts the loss.",
 		"garrison restore status, then garrison restore accept --on SERVER",
 	},
 	"PLACE_UNPROVEN": {
-		"The server was away for so long that its document does not say whether it continues what the server applied last. The " +
-			"registry looks that up in the ledger; the server takes the document a few seconds later, or turns out to be ahead.",
+		"The server was away for so long that its document does not say whether it continues what the server applied " +
+			"last. The registry looks that up in the ledger; the server takes the document a few seconds later, or turns " +
+			"out to be ahead.",
 		"garrison server show SERVER, in a minute",
 	},
 	"DUPLICATE_IDENTITY": {
-		"Two executors beat as this server: its machine, or its root, was copied after it had joined. Nothing new is sent to the " +
-			"server meanwhile. Give the copy an identity of its own: stop its executor and its agents, delete its root, and let it join.",
-		"garrison server show SERVER, which names both; for the copy: garrison server enroll NAME, and there executor join --token-file FILE",
+		"Two executors beat as this server: its machine, or its root, was copied after it had joined. Nothing new is " +
+			"sent to the server meanwhile. Give the copy an identity of its own: stop its executor and its agents, " +
+			"delete its root, and let it join.",
+		"garrison server show SERVER, which names both; for the copy: garrison server enroll NAME, and there " +
+			"executor join --token-file FILE",
 	},
 	"NOT_AHEAD": {
 		"The server is not ahead of the ledger, so there is no loss to accept. Nothing was changed.",
@@ -29,7 +32,8 @@ var restoreMeanings = map[string]meaning{
 		"garrison restore status, then garrison restore accept --on SERVER",
 	},
 	"NOT_ENROLLED": {
-		"A server beats with its own credentials, and the ledger knows it only as invited: its enrolment was lost, as by the restore of a backup.",
+		"A server beats with its own credentials, and the ledger knows it only as invited: its enrolment was lost, as by " +
+			"the restore of a backup.",
 		"garrison restore status",
 	},
 	"STILL_RUNS": {

@@ -25,16 +25,19 @@ type (
 const acceptedAtOnce = 500
 
 func (s *session) restoreCommands() *cobra.Command {
-	return group("restore", "After a backup of the control plane was restored", s.restoreStatusCommand(), s.restoreAcceptCommand())
+	return group("restore", "After a backup of the control plane was restored",
+		s.restoreStatusCommand(), s.restoreAcceptCommand())
 }
 
 func (s *session) restoreStatusCommand() *cobra.Command {
 	var on []string
 	c := &cobra.Command{
-		Use: "status", Short: "Show what the ledger lost: servers that are ahead of it, unknown ones, and ones that are offline", Args: exactly(),
-		Long: "Show the servers that applied documents that the ledger does not have, and for each agent that differs what accepting\n" +
-			"the loss would do to it; who beats and is unknown to the ledger, as after an enrolment that was lost; and the servers\n" +
-			"that the ledger believes alive and that are offline, as after a decommission that was lost. Changes nothing.",
+		Use: "status", Args: exactly(),
+		Short: "Show what the ledger lost: servers that are ahead of it, unknown ones, and ones that are offline",
+		Long: "Show the servers that applied documents that the ledger does not have, and for each agent that differs\n" +
+			"what accepting the loss would do to it; who beats and is unknown to the ledger, as after an enrolment\n" +
+			"that was lost; and the servers that the ledger believes alive and that are offline, as after a\n" +
+			"decommission that was lost. Changes nothing.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			selector, err := optionalSelector(on)
 			if err != nil {
@@ -107,7 +110,8 @@ func (s *session) lossRows(losses []loss) (rows []why) {
 func (s *session) whyLoss(l loss, a *registryv1.AgentLoss) why {
 	is := dash(a.GetFound().GetVersion()) + " → " + dash(a.GetWanted().GetVersion())
 	row := why{
-		What: "agent", Name: l.GetServer().GetName() + "/" + a.GetAgent(), Is: is, State: cmp.Or(word(a.GetChange()), "stays"),
+		What: "agent", Name: l.GetServer().GetName() + "/" + a.GetAgent(), Is: is,
+		State: cmp.Or(word(a.GetChange()), "stays"),
 		Since: stamp(a.GetFoundSince()), age: age(s.view(), a.GetFoundSince()),
 	}
 	switch a.GetChange() {
@@ -128,9 +132,10 @@ func (s *session) whyLoss(l loss, a *registryv1.AgentLoss) why {
 func (s *session) restoreAcceptCommand() *cobra.Command {
 	var w workFlags
 	c := &cobra.Command{
-		Use: "accept", Short: "Accept that the ledger lost part of the history of servers, so that they follow it again", Args: exactly(),
-		Long: "Show what accepting would do to each server that is ahead of the ledger, ask, and raise its epoch: it then takes its\n" +
-			"document again, and brings its agents to what the ledger wants. There is no way back to what was lost.",
+		Use: "accept", Args: exactly(),
+		Short: "Accept that the ledger lost part of the history of servers, so that they follow it again",
+		Long: "Show what accepting would do to each server that is ahead of the ledger, ask, and raise its epoch: it then\n" +
+			"takes its document again, and brings its agents to what the ledger wants. There is no way back to what was lost.",
 		Example: "  garrison restore accept --on web-1 --dry-run\n  garrison restore accept --on all --yes",
 		RunE: func(c *cobra.Command, _ []string) error {
 			on, err := parseSelector(w.on)
@@ -156,9 +161,10 @@ func (s *session) acceptRestore(ctx context.Context, w workFlags, on *intentv1.S
 	}
 	losses := status.GetLosses()
 	if len(losses) == 0 {
+		meant := strings.TrimPrefix(selectorArgs(on), "--on ")
 		return refuse(fault.NotFound, &apiv1.Refusal{
-			Code: "NOT_AHEAD", Message: fmt.Sprintf("no server of %s is ahead of the ledger, which ends at %d", strings.TrimPrefix(selectorArgs(on), "--on "), status.GetLedgerEnd()),
-			Try: "garrison restore status",
+			Code: "NOT_AHEAD", Try: "garrison restore status",
+			Message: fmt.Sprintf("no server of %s is ahead of the ledger, which ends at %d", meant, status.GetLedgerEnd()),
 		})
 	}
 	rows := s.lossRows(losses)
@@ -186,7 +192,8 @@ func changesText(losses []loss) string {
 			n[a.GetChange()]++
 		}
 	}
-	return fmt.Sprintf("%s would be replaced, %d installed, %d removed; %d that the ledger does not know stay", plural(n[2], "agent"), n[1], n[3], n[0])
+	return fmt.Sprintf("%s would be replaced, %d installed, %d removed; %d that the ledger does not know stay",
+		plural(n[2], "agent"), n[1], n[3], n[0])
 }
 
 // sendAccepted accepts losses, in parts of a bounded size.
@@ -195,7 +202,8 @@ func (s *session) sendAccepted(ctx context.Context, losses []loss) error {
 	for part := range slices.Chunk(losses, acceptedAtOnce) {
 		q := &registryv1.AcceptRestoreRequest{}
 		for _, l := range part {
-			q.Losses = append(q.Losses, &registryv1.AcceptedLoss{ServerId: l.GetServer().GetId(), Place: l.GetServer().GetAhead().GetPlace()})
+			lost := l.GetServer()
+			q.Losses = append(q.Losses, &registryv1.AcceptedLoss{ServerId: lost.GetId(), Place: lost.GetAhead().GetPlace()})
 		}
 		r, err := call[*registryv1.AcceptRestoreResponse](ctx, s, "AcceptRestore", q)
 		if err != nil {
@@ -207,6 +215,7 @@ func (s *session) sendAccepted(ctx context.Context, losses []loss) error {
 		}
 		whole.Servers = append(whole.Servers, r.GetServers()...)
 	}
-	s.say("%s accepted; to follow: garrison restore status, garrison instance list", plural(len(whole.GetServers()), "server"))
+	n := len(whole.GetServers())
+	s.say("%s accepted; to follow: garrison restore status, garrison instance list", plural(n, "server"))
 	return show(s, serverListing, whole, whole.GetServers())
 }

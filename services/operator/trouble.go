@@ -27,7 +27,8 @@ func troubleOf(s server) trouble {
 	case a != nil:
 		return trouble{"ahead", "LEDGER_BEHIND", aheadText(a), "garrison restore status --on " + s.GetName(), a.GetSince()}
 	case d != nil:
-		return trouble{"duplicate", "DUPLICATE_IDENTITY", "executors beat on " + sightings(d.GetSightings()), "garrison explain DUPLICATE_IDENTITY", d.GetSince()}
+		reason := "executors beat on " + sightings(d.GetSightings())
+		return trouble{"duplicate", "DUPLICATE_IDENTITY", reason, "garrison explain DUPLICATE_IDENTITY", d.GetSince()}
 	case c.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED:
 		return trouble{"suspended", c.GetCode(), c.GetReason(), "garrison explain " + c.GetCode(), c.GetSince()}
 	}
@@ -37,14 +38,16 @@ func troubleOf(s server) trouble {
 // aheadText says by how much a server is ahead of the ledger.
 func aheadText(a *serverv1.ServerAhead) string {
 	p := a.GetPlace()
-	return fmt.Sprintf("it applied document %d of epoch %d, which the ledger does not have; the ledger ended at %d", p.GetGeneration(), p.GetEpoch(), a.GetLedgerEnd())
+	return fmt.Sprintf("it applied document %d of epoch %d, which the ledger does not have; the ledger ended at %d",
+		p.GetGeneration(), p.GetEpoch(), a.GetLedgerEnd())
 }
 
 // sightings names the machines that beat as one server.
 func sightings(of []*serverv1.Sighting) string {
 	var out []string
 	for _, m := range of {
-		out = append(out, fmt.Sprintf("%s (boot %s, session %s)", dash(m.GetHostname()), ident.Short(m.GetBootId()), lastOf(m.GetSessionId())))
+		boot, session := ident.Short(m.GetBootId()), lastOf(m.GetSessionId())
+		out = append(out, fmt.Sprintf("%s (boot %s, session %s)", dash(m.GetHostname()), boot, session))
 	}
 	return strings.Join(out, " and ")
 }

@@ -17,7 +17,10 @@ var unknownListing = listing[unknownServer]{
 		{title: "NAME", value: func(_ view, u unknownServer) string { return u.GetName() }},
 		{title: "HOST", value: func(_ view, u unknownServer) string { return u.GetHostname() }},
 		{title: "STATE", value: func(_ view, u unknownServer) string { return u.GetCode() }},
-		{title: "SINCE", value: func(v view, u unknownServer) string { return age(v, u.GetSince()) }, key: func(u unknownServer) string { return stamp(u.GetSince()) }},
+		{
+			title: "SINCE", value: func(v view, u unknownServer) string { return age(v, u.GetSince()) },
+			key: func(u unknownServer) string { return stamp(u.GetSince()) },
+		},
 		{title: "NEXT", value: func(_ view, u unknownServer) string { return unknownNext(u) }},
 		{title: "REASON", value: func(_ view, u unknownServer) string { return u.GetReason() }},
 		{title: "HEARD", wide: true, value: func(v view, u unknownServer) string { return age(v, u.GetHeardAt()) }},
@@ -36,7 +39,8 @@ func unknownNext(u unknownServer) string {
 	case "NOT_ENROLLED":
 		return "garrison server forget " + u.GetServerId() + ", then as an unknown one"
 	}
-	return "there: stop its executor and agents, delete its root, and executor join with a token of garrison server enroll NAME"
+	return "there: stop its executor and agents, delete its root, and executor join with a token of " +
+		"garrison server enroll NAME"
 }
 
 func whyUnknown(v view, u unknownServer) why {
@@ -53,7 +57,8 @@ func (s *session) listUnknown(c *cobra.Command) error {
 			return usage("--unknown and --%s exclude each other: of an unknown server nothing is recorded", other)
 		}
 	}
-	r, err := call[*registryv1.ListUnknownServersResponse](c.Context(), s, "ListUnknownServers", &registryv1.ListUnknownServersRequest{})
+	q := &registryv1.ListUnknownServersRequest{}
+	r, err := call[*registryv1.ListUnknownServersResponse](c.Context(), s, "ListUnknownServers", q)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,8 @@ func (r *Registry) hear(m bus.Message) {
 	r.follower.Read(func() {
 		s, _ := r.view.Server(from.Server)
 		managed = server.Managed(s) && s.Cell == from.Cell
-		news = managed && (r.factFor(s, heard, r.watch(heard.At, heard.At)) != nil || !settled && server.DoubtOf(s, heard, end) != server.NoDoubt)
+		doubtful := !settled && server.DoubtOf(s, heard, end) != server.NoDoubt
+		news = managed && (doubtful || r.factFor(s, heard, r.watch(heard.At, heard.At)) != nil)
 	})
 	if !managed {
 		r.noteUnknown(from, beat, heard.At)
@@ -104,7 +105,9 @@ func (r *Registry) hear(m bus.Message) {
 func heardOf(b *reportv1.Beat, now time.Time) server.Heard {
 	return server.Heard{
 		At: now, BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason,
-		Place: &serverv1.DocumentPlace{Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark},
+		Place: &serverv1.DocumentPlace{
+			Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark,
+		},
 	}
 }
 
@@ -176,6 +179,7 @@ func (r *Registry) recordChange(ctx context.Context, c change) {
 	case err == nil:
 		r.Log.Info().Str(logs.Server, c.draft.Key).Str("name", c.name).Str("change", c.draft.Name()).Msg("server changed")
 	case ctx.Err() == nil && !fault.Is(err, fault.Conflict):
-		r.Log.Warn().Err(err).Str(logs.Server, c.draft.Key).Str("change", c.draft.Name()).Msg("change of a server not recorded")
+		r.Log.Warn().Err(err).Str(logs.Server, c.draft.Key).Str("change", c.draft.Name()).
+			Msg("change of a server not recorded")
 	}
 }

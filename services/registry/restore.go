@@ -29,7 +29,9 @@ const (
 )
 
 // getRestoreStatus lists the servers that are ahead of the ledger, and what else a restored backup may have lost.
-func (r *Registry) getRestoreStatus(ctx context.Context, _ bus.Caller, q *registryv1.GetRestoreStatusRequest) (*registryv1.GetRestoreStatusResponse, error) {
+func (r *Registry) getRestoreStatus(
+	ctx context.Context, _ bus.Caller, q *registryv1.GetRestoreStatusRequest,
+) (*registryv1.GetRestoreStatusResponse, error) {
 	limit, err := pageLimit(q.Page)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,8 @@ func (r *Registry) losses(meant func(*serverv1.Server) bool, after string) iter.
 	}
 }
 
-// offline returns the servers that are offline, or were never heard, and how many more there are. It must run inside Read.
+// offline returns the servers that are offline, or were never heard, and how many more there are. It must run inside
+// Read.
 func (r *Registry) offline(meant func(*serverv1.Server) bool) (out []*serverv1.Server, more uint32) {
 	for _, s := range r.view.Servers(view.ServerFilter{}, "") {
 		switch {
@@ -100,7 +103,9 @@ func (r *Registry) offline(meant func(*serverv1.Server) bool) (out []*serverv1.S
 // not an intent, because it changes nothing that is wanted: like the forgetting of a server it is a person's word about
 // the record itself, which must be answered at once, and which must not wait in a stream that was restored too. It is
 // safe to run twice: a loss that was accepted as it was seen is accepted.
-func (r *Registry) acceptRestore(ctx context.Context, c bus.Caller, q *registryv1.AcceptRestoreRequest) (*registryv1.AcceptRestoreResponse, error) {
+func (r *Registry) acceptRestore(
+	ctx context.Context, c bus.Caller, q *registryv1.AcceptRestoreRequest,
+) (*registryv1.AcceptRestoreResponse, error) {
 	if n := len(q.Losses); n == 0 || n > maxAccepted {
 		return nil, invalid("BAD_PAGE", fmt.Sprintf("%d losses; want 1 to %d", n, maxAccepted))
 	}
@@ -131,7 +136,8 @@ func (r *Registry) acceptRestore(ctx context.Context, c bus.Caller, q *registryv
 		for _, loss := range q.Losses {
 			if s, ok := r.view.Server(loss.ServerId); ok {
 				resp.Servers = append(resp.Servers, proto.CloneOf(s))
-				r.Log.Info().Str(logs.Server, s.Id).Str("name", s.Name).Str(logs.Actor, c.Actor).Uint64("epoch", s.Epoch).Msg("loss accepted")
+				r.Log.Info().Str(logs.Server, s.Id).Str("name", s.Name).Str(logs.Actor, c.Actor).
+					Uint64("epoch", s.Epoch).Msg("loss accepted")
 			}
 		}
 	})
@@ -143,13 +149,13 @@ func acceptable(s *serverv1.Server, seen *serverv1.DocumentPlace) error {
 	switch {
 	case s.Ahead == nil:
 		return fault.Refuse(fault.Conflict, &apiv1.Refusal{
-			Code: "NOT_AHEAD", Message: fmt.Sprintf("server %s (%s) is not ahead of the ledger; nothing was lost that could be accepted", s.Name, s.Id),
-			Try: "garrison restore status",
+			Code: "NOT_AHEAD", Try: "garrison restore status",
+			Message: fmt.Sprintf("server %s (%s) is not ahead of the ledger; there is no loss to accept", s.Name, s.Id),
 		})
 	case !proto.Equal(s.Ahead.Place, seen):
 		return fault.Refuse(fault.Conflict, &apiv1.Refusal{
-			Code: "STALE_LOSS", Message: fmt.Sprintf("server %s (%s) is ahead by another document than the one that was looked at", s.Name, s.Id),
-			Try: "garrison restore status, and accept again",
+			Code: "STALE_LOSS", Try: "garrison restore status, and accept again",
+			Message: fmt.Sprintf("server %s (%s) is ahead by another document than was looked at", s.Name, s.Id),
 		})
 	}
 	return nil

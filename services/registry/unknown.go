@@ -49,7 +49,8 @@ func (r *Registry) noteUnknown(from topology.ServerAddress, beat *reportv1.Beat,
 		}
 		u = &registryv1.UnknownServer{ServerId: from.Server, Cell: from.Cell, Since: timestamppb.New(now)}
 		r.unknown.by[from] = u
-		r.Log.Warn().Str(logs.Server, from.Server).Str("cell", from.Cell).Str("host", server.SightingOf(beat).Hostname).Msg("beats of a server that is not under management")
+		r.Log.Warn().Str(logs.Server, from.Server).Str("cell", from.Cell).Str("host", server.SightingOf(beat).Hostname).
+			Msg("beats of a server that is not under management")
 	}
 	u.HeardAt = timestamppb.New(now)
 	u.Hostname, u.ExecutorVersion = server.SightingOf(beat).Hostname, server.Clip(beat.ExecutorVersion)
@@ -94,7 +95,8 @@ func (r *Registry) unknownServers() (out []*registryv1.UnknownServer, more bool)
 func whyUnknown(s *serverv1.Server, from topology.ServerAddress) (code, reason string) {
 	switch {
 	case s == nil:
-		return "UNKNOWN_SERVER", "the registry has no such server: it was forgotten, or it enrolled after the backup that was restored"
+		return "UNKNOWN_SERVER", "the registry has no such server: it was forgotten, or it enrolled after the backup " +
+			"that was restored"
 	case s.Cell != from.Cell:
 		return "OTHER_CELL", fmt.Sprintf("the server belongs to cell %s", s.Cell)
 	case s.Life == serverv1.Life_LIFE_DEAD:
@@ -104,7 +106,9 @@ func whyUnknown(s *serverv1.Server, from topology.ServerAddress) (code, reason s
 }
 
 // listUnknownServers lists who beats and is not under management, as this replica heard it.
-func (r *Registry) listUnknownServers(_ context.Context, _ bus.Caller, _ *registryv1.ListUnknownServersRequest) (*registryv1.ListUnknownServersResponse, error) {
+func (r *Registry) listUnknownServers(
+	context.Context, bus.Caller, *registryv1.ListUnknownServersRequest,
+) (*registryv1.ListUnknownServersResponse, error) {
 	resp := &registryv1.ListUnknownServersResponse{}
 	r.follower.Read(func() { resp.Servers, resp.More = r.unknownServers() })
 	return resp, nil

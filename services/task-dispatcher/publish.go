@@ -128,13 +128,16 @@ func (d *Dispatcher) project(server string) (doc *desiredv1.Document, data []byt
 		if !ok {
 			return
 		}
-		doc = &desiredv1.Document{ServerId: shared.ServerId, Cell: shared.Cell, Epoch: shared.Epoch, Generation: shared.Generation}
+		doc = &desiredv1.Document{
+			ServerId: shared.ServerId, Cell: shared.Cell, Epoch: shared.Epoch, Generation: shared.Generation,
+		}
 		data, err = document.Encode(shared)
 	})
 	return doc, data, err
 }
 
-// write stores a document unless the same or a newer one is there. Of doc only server, cell, epoch and generation are set.
+// write stores a document unless the same or a newer one is there. Of doc only server, cell, epoch and generation are
+// set.
 func (d *Dispatcher) write(ctx context.Context, known *places, doc *desiredv1.Document, data []byte) error {
 	subject := topology.DesiredSubject(topology.ServerAddress{Cell: doc.Cell, Server: doc.ServerId})
 	at, ok := known.get(doc.ServerId)

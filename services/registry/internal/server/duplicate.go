@@ -36,7 +36,8 @@ type Sessions []Session
 // SightingOf returns who sent a beat. An executor that does not say its session is known by its boot.
 func SightingOf(b *reportv1.Beat) *serverv1.Sighting {
 	return &serverv1.Sighting{
-		BootId: clip(b.GetBootId(), maxName), SessionId: clip(cmp.Or(b.GetSessionId(), b.GetBootId()), maxName), Hostname: clip(b.GetHostname(), maxHostname),
+		BootId: clip(b.GetBootId(), maxName), Hostname: clip(b.GetHostname(), maxHostname),
+		SessionId: clip(cmp.Or(b.GetSessionId(), b.GetBootId()), maxName),
 	}
 }
 
@@ -67,7 +68,9 @@ func (have Sessions) Hear(from *serverv1.Sighting, now time.Time, lately time.Du
 
 // Suspect reports whether an executor came back after another one had been heard: no reboot looks like that.
 func (have Sessions) Suspect() bool {
-	return slices.ContainsFunc(have, func(s Session) bool { return s.returns > 0 && have[0].At.Sub(s.returned) < suspicion })
+	return slices.ContainsFunc(have, func(s Session) bool {
+		return s.returns > 0 && have[0].At.Sub(s.returned) < suspicion
+	})
 }
 
 // twins returns the sessions that keep coming back after each other; none when there are no two.

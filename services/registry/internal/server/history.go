@@ -56,7 +56,8 @@ func Settle(s *serverv1.Server, heard Heard, end, mark uint64) proto.Message {
 	switch doubt := DoubtOf(s, heard, end); {
 	case doubt == NoDoubt:
 		return nil
-	case doubt == Beyond, place.GetMark() == 0 && heard.Code == CodeLedgerBehind, place.GetMark() != 0 && place.GetMark() != mark:
+	case doubt == Beyond, place.GetMark() == 0 && heard.Code == CodeLedgerBehind,
+		place.GetMark() != 0 && place.GetMark() != mark:
 		return lost
 	case heard.Code == CodePlaceUnproven:
 		return &serverv1.PlaceConfirmed{Place: place}

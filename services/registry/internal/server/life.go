@@ -22,12 +22,14 @@ var Life = fsm.Table[string, string]{
 	alive: {
 		"changed": alive, "sysinfo-seen": alive, "agents-found": alive, "online": alive, "offline": alive,
 		"quarantined": alive, "released": alive, "dying": dying, "dead": dead,
-		"ahead": alive, "epoch-raised": alive, "place-confirmed": alive, "condition-changed": alive, "duplicated": alive, "duplicate-ended": alive,
+		"ahead": alive, "epoch-raised": alive, "place-confirmed": alive, "condition-changed": alive,
+		"duplicated": alive, "duplicate-ended": alive,
 	},
 	dying: {
 		"changed": dying, "sysinfo-seen": dying, "agents-found": dying, "online": dying, "offline": dying,
 		"quarantined": dying, "released": dying, "dead": dead,
-		"ahead": dying, "epoch-raised": dying, "place-confirmed": dying, "condition-changed": dying, "duplicated": dying, "duplicate-ended": dying,
+		"ahead": dying, "epoch-raised": dying, "place-confirmed": dying, "condition-changed": dying,
+		"duplicated": dying, "duplicate-ended": dying,
 	},
 	dead:      {"uninstalled": dead, "clean-up-failed": dead, "forgotten": forgotten},
 	forgotten: {},

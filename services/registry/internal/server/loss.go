@@ -39,8 +39,11 @@ func Loss(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) *registr
 
 // agentLoss returns what accepting would change of one instance; nil when it is as it is wanted.
 func agentLoss(i *instancev1.Instance) *registryv1.AgentLoss {
-	row := &registryv1.AgentLoss{Agent: i.Agent, Wanted: proto.CloneOf(i.Wanted), Found: proto.CloneOf(i.Observed), FoundSince: i.ObservedAt}
-	same := instance.SameImage(i.Wanted, i.Observed) && bytes.Equal(i.GetConfiguration().GetDigest(), i.ObservedConfigurationDigest)
+	row := &registryv1.AgentLoss{
+		Agent: i.Agent, Wanted: proto.CloneOf(i.Wanted), Found: proto.CloneOf(i.Observed), FoundSince: i.ObservedAt,
+	}
+	same := instance.SameImage(i.Wanted, i.Observed) &&
+		bytes.Equal(i.GetConfiguration().GetDigest(), i.ObservedConfigurationDigest)
 	switch {
 	case i.Wanted == nil && i.Observed == nil, i.Wanted != nil && same:
 		return nil

@@ -67,7 +67,8 @@ func entry(i *dispatcherv1.InstanceRecord, m *imagev1.Manifest, t *taskv1.Task) 
 
 // Newer reports whether a document is of a higher epoch than another one, or of a later generation of the same epoch.
 func Newer(d, other *desiredv1.Document) bool {
-	return cmp.Or(cmp.Compare(max(d.GetEpoch(), 1), max(other.GetEpoch(), 1)), cmp.Compare(d.GetGeneration(), other.GetGeneration())) > 0
+	epochs := cmp.Compare(max(d.GetEpoch(), 1), max(other.GetEpoch(), 1))
+	return cmp.Or(epochs, cmp.Compare(d.GetGeneration(), other.GetGeneration())) > 0
 }
 
 // Encode writes a document, always in the same bytes.
