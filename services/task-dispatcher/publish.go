@@ -147,7 +147,10 @@ func (d *Dispatcher) write(ctx context.Context, known *places, doc *desiredv1.Do
 			if err != nil {
 				return err
 			}
-			if known.set(doc.ServerId, there); stays {
+			if there > 0 || !stays {
+				known.set(doc.ServerId, there)
+			}
+			if stays {
 				return nil
 			}
 			at = there
@@ -165,7 +168,8 @@ func (d *Dispatcher) write(ctx context.Context, known *places, doc *desiredv1.Do
 	return fault.New(fault.Conflict, "document of server %s: another dispatcher wrote it %d times meanwhile", doc.ServerId, publishTries)
 }
 
-// compare looks at the document that is there: whether it stays, and its place.
+// compare looks at the document that is there: whether it stays, and its place. One that stays because it is newer has
+// no place: who writes next must look again, and not write over it.
 func (d *Dispatcher) compare(ctx context.Context, subject string, doc *desiredv1.Document, data []byte) (stays bool, at uint64, err error) {
 	m, err := d.Conn.DirectGet(ctx, topology.Desired, subject)
 	if fault.Is(err, fault.NotFound) {
@@ -181,7 +185,10 @@ func (d *Dispatcher) compare(ctx context.Context, subject string, doc *desiredv1
 	if err := proto.Unmarshal(m.Data, &there); err != nil {
 		return false, m.Sequence, nil // not a document: it is replaced
 	}
-	return document.Newer(&there, doc) && !d.ahead(doc.ServerId), m.Sequence, nil
+	if document.Newer(&there, doc) && !d.ahead(doc.ServerId) {
+		return true, 0, nil
+	}
+	return false, m.Sequence, nil
 }
 
 // ahead reports whether a server is ahead of the ledger. What is newer in the place of its document is then of the time
