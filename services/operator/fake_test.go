@@ -193,6 +193,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 		}
 		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
 	})
+	f.intentCalls(t, s)
 	stop, err := c.Subscribe("garrison.intent.>", f.hear)
 	if err != nil {
 		t.Fatal(err)

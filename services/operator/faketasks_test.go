@@ -81,6 +81,13 @@ func configures(first, second *taskv1.Task) []*taskv1.Task {
 // progressOf counts the tasks of an intent.
 func progressOf(r *intentv1.Record) *dispatcherv1.GetIntentProgressResponse {
 	p := &dispatcherv1.GetIntentProgressResponse{Counts: &dispatcherv1.IntentCounts{}, Ended: true, Tasks: tasksOf(r)}
+	if agentOf(r.GetIntent()) == "waiting" { // of ten changes, seven wait until the intent is withdrawn
+		p.Counts, p.Tasks, p.Ended = &dispatcherv1.IntentCounts{ToOpen: 3, Queued: 4, Running: 2, Succeeded: 1}, nil, false
+		if p.Withdrawn = r.GetWithdrawnAt() != nil; p.Withdrawn {
+			p.Counts = &dispatcherv1.IntentCounts{Cancelled: 7, Running: 2, Succeeded: 1}
+		}
+		return p
+	}
 	if agentOf(r.GetIntent()) == "huge" { // 12,000 changes, of which a task is kept here and there
 		p.Counts = &dispatcherv1.IntentCounts{Succeeded: 11990, Undone: 7, NeverOpened: 3}
 		p.Tasks, p.Failures = nil, p.Tasks[1:]
@@ -100,4 +107,23 @@ func progressOf(r *intentv1.Record) *dispatcherv1.GetIntentProgressResponse {
 		}
 	}
 	return p
+}
+
+// intentCalls lists and withdraws intents.
+func (f *fakes) intentCalls(t testing.TB, s *bus.Service) {
+	handle(t, f, s, "ListIntents", func(q *registryv1.ListIntentsRequest) (*registryv1.ListIntentsResponse, error) {
+		r := &registryv1.ListIntentsResponse{}
+		for _, i := range f.intents {
+			if agentOf(i.GetIntent()) == q.GetActor() { // a test lists by what it asked for
+				r.Intents = append(r.Intents, i)
+			}
+		}
+		r.Kept = 10_000
+		return r, nil
+	})
+	handle(t, f, s, "WithdrawIntent", func(q *registryv1.WithdrawIntentRequest) (*registryv1.WithdrawIntentResponse, error) {
+		r := f.intents[q.GetIntentId()]
+		r.State, r.WithdrawnAt, r.WithdrawnBy, r.WithdrawnReason = intentv1.State_STATE_WITHDRAWN, ago(0), "ann", q.GetReason()
+		return &registryv1.WithdrawIntentResponse{Intent: r}, nil
+	})
 }

@@ -1,12 +1,18 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
@@ -91,18 +97,108 @@ func choiceText(agent string, c *intentv1.ImageChoice) string {
 }
 
 func (s *session) intentCommands() *cobra.Command {
-	return group("intent", "What was asked, and what became of it", &cobra.Command{
-		Use: "show INTENT", Short: "Show what was asked, who asked, and what was decided", Args: exactly("INTENT"),
-		RunE: func(c *cobra.Command, a []string) error {
-			r, err := s.getIntent(c.Context(), a[0], 0)
-			if err != nil {
-				return err
+	return group("intent", "What was asked, and what became of it",
+		s.intentListCommand(), s.intentShowCommand(), s.intentCancelCommand())
+}
+
+func (s *session) intentShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show INTENT", Short: "Show what was asked, who asked, what was decided, and how far it is", Args: exactly("INTENT"),
+		RunE: func(c *cobra.Command, a []string) error { return s.showIntent(c.Context(), a[0]) },
+	}
+}
+
+func (s *session) showIntent(ctx context.Context, id string) error {
+	r, err := s.getIntent(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	pairs := [][2]string{{"REASONS", strings.Join(reasonLines(r.GetReasons()), "\n")}, {"SERVERS", serversText(r)}}
+	if s.output.isTable() {
+		p, err := s.progressOf(ctx, r)
+		if err != nil {
+			s.say("how far it is, is not known: %v", err)
+		}
+		if p != nil {
+			pairs = append(pairs, [2]string{"PROGRESS", progressText(p.GetCounts())})
+		}
+	}
+	if r.GetWithdrawnAt() != nil {
+		withdrawn := fmt.Sprintf("%s by %s %s", stamp(r.GetWithdrawnAt()), r.GetWithdrawnBy(), r.GetWithdrawnReason())
+		pairs = append(pairs, [2]string{"WITHDRAWN", strings.TrimSpace(withdrawn)})
+	}
+	return showOne(s, s.view(), recordListing, r, pairs...)
+}
+
+// serversText lists the servers of an intent, and how many more there are.
+func serversText(r record) string {
+	text := strings.Join(r.GetServerIds(), "\n")
+	if more := int(r.GetChanged()) - len(r.GetServerIds()); more > 0 && len(r.GetServerIds()) > 0 {
+		text += fmt.Sprintf("\n… and %d more: garrison task list --intent %s --limit 0", more, r.GetId())
+	}
+	return text
+}
+
+// progressText sums up how far an intent is.
+func progressText(c *dispatcherv1.IntentCounts) string {
+	text := fmt.Sprintf("%d succeeded", c.GetSucceeded())
+	for _, t := range countTexts(c) {
+		text += ", " + t.text
+	}
+	if toCome(c) == 0 {
+		text += "; nothing is to come"
+	}
+	return text
+}
+
+// intentVerbs are the verbs by which intents are listed.
+var intentVerbs = func() []string {
+	var out []string
+	fields := (&intentv1.Intent{}).ProtoReflect().Descriptor().Oneofs().ByName("ask").Fields()
+	for i := range fields.Len() {
+		out = append(out, string(fields.Get(i).Name()))
+	}
+	return out
+}()
+
+func (s *session) intentListCommand() *cobra.Command {
+	var page pageFlags
+	var since time.Time
+	q := &registryv1.ListIntentsRequest{}
+	c := &cobra.Command{
+		Use: "list", Short: "List intents, the newest first", Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !since.IsZero() {
+				q.Since = timestamppb.New(since)
 			}
-			return showOne(s, s.view(), recordListing, r,
-				[2]string{"REASONS", strings.Join(reasonLines(r.GetReasons()), "\n")},
-				[2]string{"SERVERS", strings.Join(r.GetServerIds(), "\n")})
+			return s.listIntents(c.Context(), page, q)
 		},
+	}
+	page.add(c, 100)
+	textVar(c.Flags(), &q.Actor, "actor", said("actor"), "only intents of this `ACTOR`")
+	textVar(c.Flags(), &q.Verb, "verb", oneOf("verb", intentVerbs), "only with this `VERB`: "+strings.Join(intentVerbs, ", "))
+	wordVar(c.Flags(), &q.State, "state", "only in this `STATE`")
+	c.Flags().Var(valueOf(&since, s.parseSince, func(time.Time) string { return "" }), "since",
+		"only decided since a `TIME` (RFC 3339) or for so long (10m, 2h)")
+	return c
+}
+
+func (s *session) listIntents(ctx context.Context, page pageFlags, q *registryv1.ListIntentsRequest) error {
+	whole, err := collect(ctx, page, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListIntentsResponse, error) {
+		q.Page = p
+		return call[*registryv1.ListIntentsResponse](ctx, s, "ListIntents", q)
 	})
+	if err != nil {
+		return err
+	}
+	if err := show(s, recordListing, whole, whole.GetIntents()); err != nil {
+		return err
+	}
+	s.sayMore(whole)
+	if n := whole.GetKept(); n > 0 && whole.GetNextCursor() == "" {
+		s.say("the last %d intents are kept; older ones are in the ledger: garrison events --noun intent", n)
+	}
+	return nil
 }
 
 // reasonLines says why servers of an intent do not change, and names the first of them.

@@ -131,6 +131,12 @@ var meanings = map[string]meaning{
 			"the clock of the bus, so nothing ends too early; times in the ledger are those of their writers.",
 		"timedatectl on the machine that the log names; its time service",
 	},
+	"NOT_ACCEPTED": {
+		"The intent changes nothing, so there is nothing to withdraw.", "garrison intent show INTENT",
+	},
+	"NOT_WITHDRAWABLE": {
+		"A decommission began when it was accepted: its server ends, and cannot come back.", "garrison intent show INTENT",
+	},
 	"NOT_QUEUED":            {"Only a task that is not assigned yet can be cancelled.", "garrison task wait TASK; garrison up AGENT@VERSION --on SERVER takes it back afterwards"},
 	"NOT_READY":             {"The new version did not become ready in time; the old one runs again where there was one.", "garrison task show TASK"},
 	"NO_SPACE":              {"The server's disk has too little room for the image.", "room on the server, or executor run --keep-versions 0 there; then garrison up AGENT --on SERVER"},

@@ -21,6 +21,7 @@ var update = flag.Bool("update", false, "rewrite what the scripts expect")
 // TestTheCommandLineDoesWhatTheScriptsSay runs testdata/script/*.txtar. Each may say:
 //
 //	garrison ARG…     runs the command line, which must end with 0; with ! before it, with another code
+//	with-id ARG…      runs a command with ID replaced by the line in the file id
 //	code N            checks the last exit code
 //	interrupt ARG…    runs the command line and interrupts it once its standard error has a line
 //
@@ -42,6 +43,7 @@ func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
 			"garrison":  garrison,
 			"interrupt": interrupt,
 			"code":      checkCode,
+			"with-id":   withID,
 		},
 	})
 }
@@ -110,4 +112,13 @@ func checkCode(ts *testscript.TestScript, _ bool, args []string) {
 	if got := *ts.Value("code").(*int); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+func withID(ts *testscript.TestScript, neg bool, args []string) {
+	id := strings.TrimSpace(ts.ReadFile("id"))
+	var said []string
+	for _, a := range args[1:] {
+		said = append(said, strings.ReplaceAll(a, "ID", id))
+	}
+	garrison(ts, neg, said)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -49,10 +48,7 @@ func (r *Registry) getIntent(ctx context.Context, _ bus.Caller, q *registryv1.Ge
 		select {
 		case <-changed:
 		case <-until.Done():
-			return nil, fault.Refuse(fault.NotFound, &apiv1.Refusal{
-				Code: "UNKNOWN_INTENT", Message: fmt.Sprintf("intent %s is not decided, or was never published", q.IntentId),
-				Try: "garrison events --noun intent",
-			})
+			return nil, unknownIntent(q.IntentId)
 		}
 	}
 }
@@ -69,21 +65,51 @@ func (r *Registry) recentIntent(id string) *intentv1.Record {
 
 // pastIntent reads what became of an intent from the ledger itself. An error is NotFound when it is not there.
 func (r *Registry) pastIntent(ctx context.Context, id string) (*intentv1.Record, error) {
-	for _, body := range []proto.Message{&intentv1.Accepted{}, &intentv1.Refused{}, &intentv1.Withdrawn{}} {
-		subject := ledger.Fact{Noun: ledger.Intent, Key: id, Body: body}.Subject()
-		m, err := r.Conn.DirectGet(ctx, topology.Ledger, subject)
+	found, err := r.pastDecision(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever hears of it may look at once at what it changed.
+	return found.record, r.follower.Wait(ctx, found.sequence)
+}
+
+// decision is what the ledger says of an intent.
+type decision struct {
+	record   *intentv1.Record
+	sequence uint64 // of the last fact about it
+}
+
+func (r *Registry) pastDecision(ctx context.Context, id string) (decision, error) {
+	for _, body := range []proto.Message{&intentv1.Accepted{}, &intentv1.Refused{}} {
+		f, err := r.lastFact(ctx, id, body)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return decision{}, err
 		}
-		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
-		if err != nil {
-			return nil, fault.New(fault.Internal, "read intent %s: %w", id, err)
+		d := decision{view.Record(f), f.Sequence}
+		switch f, err = r.lastFact(ctx, id, &intentv1.Withdrawn{}); {
+		case err == nil && view.Withdraw(d.record, f):
+			d.sequence = f.Sequence
+		case err != nil && !fault.Is(err, fault.NotFound):
+			return decision{}, err
 		}
-		// Whoever hears of it may look at once at what it changed.
-		return view.Record(f), r.follower.Wait(ctx, m.Sequence)
+		return d, nil
 	}
-	return nil, fault.New(fault.NotFound, "intent %s is not in the ledger", id)
+	return decision{}, fault.New(fault.NotFound, "intent %s is not in the ledger", id)
+}
+
+// lastFact reads the last fact of one kind about an intent.
+func (r *Registry) lastFact(ctx context.Context, id string, body proto.Message) (ledger.Fact, error) {
+	subject := ledger.Fact{Noun: ledger.Intent, Key: id, Body: body}.Subject()
+	m, err := r.Conn.DirectGet(ctx, topology.Ledger, subject)
+	if err != nil {
+		return ledger.Fact{}, err
+	}
+	f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
+	if err != nil {
+		return f, fault.New(fault.Internal, "read intent %s: %w", id, err)
+	}
+	return f, nil
 }

@@ -36,6 +36,7 @@ func (r *Registry) serve(ctx context.Context) error {
 		handle(s, "AcceptRestore", r.acceptRestore),
 		handle(s, "ListInstances", r.listInstances), handle(s, "GetIntent", r.getIntent),
 		handle(s, "PlanIntent", r.planIntent),
+		handle(s, "ListIntents", r.listIntents), handle(s, "WithdrawIntent", r.withdrawIntent),
 		handle(s, "ListAgents", r.listAgents), handle(s, "CreateAgent", r.createAgent),
 		handle(s, "ChangeAgent", r.changeAgent), handle(s, "DeleteAgent", r.deleteAgent),
 		handle(s, "ListApplications", r.listApplications), handle(s, "CreateApplication", r.createApplication),

@@ -10,6 +10,7 @@
 //  1. A server becomes dead in one unit with the end of its last instances.
 //  2. No instance of a server that is dying is gone before the server is dead.
 //  3. An instance that was still wanted when its server began to die is unwanted.
+//  4. An instance whose intent was withdrawn before it began is wanted as before, or gone.
 package duty
 
 import (
@@ -37,14 +38,14 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 		for i := range instances {
-			if instance.Removed(i) {
+			if instance.Removed(i) || i.Withdrawn {
 				return true
 			}
 		}
 	case serverv1.Life_LIFE_DYING:
 		ready := true
 		for i := range instances {
-			if i.Wanted != nil {
+			if i.Wanted != nil || i.Withdrawn {
 				return true
 			}
 			ready = ready && instance.Removed(i)
@@ -62,7 +63,7 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 func Units(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
-		return gone(instances)
+		return append(gone(instances), back(instances)...)
 	case serverv1.Life_LIFE_DYING:
 		return dying(s, instances)
 	case serverv1.Life_LIFE_DEAD:
@@ -89,7 +90,7 @@ func dying(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit 
 	var last Unit
 	ready := true
 	for i := range instances {
-		if i.Wanted != nil {
+		if i.Wanted != nil || i.Withdrawn {
 			late = append(late, Unit{{i, &instancev1.Unwanted{InstanceId: i.Id, Generation: i.Generation + 1, IntentId: s.IntentId}}})
 		}
 		ready = ready && instance.Removed(i)

@@ -44,12 +44,14 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) (*instanc
 	case i.Id != b.InstanceId || b.Generation <= i.Generation:
 		return i, false
 	default:
+		remember(i)
 		i.Before = before(i, b.Configuration)
 	}
+	reason := reasonBefore(i, b.WithdrawnIntentId)
 	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
 	i.Configuration = b.Configuration
-	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
-	settle(i, f.At, "")
+	decide(i, b.WithdrawnIntentId)
+	settle(i, f.At, reason)
 	return i, true
 }
 
@@ -57,11 +59,13 @@ func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) (*ins
 	if i == nil || i.Id != b.InstanceId || b.Generation <= i.Generation {
 		return i, false
 	}
+	remember(i)
 	i.Before = before(i, nil)
+	reason := reasonBefore(i, b.WithdrawnIntentId)
 	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
 	i.Configuration = nil // whoever wants it again says anew how
-	i.TaskId, i.TaskState = "", taskv1.State_STATE_UNSPECIFIED
-	settle(i, f.At, "")
+	decide(i, b.WithdrawnIntentId)
+	settle(i, f.At, reason)
 	return i, true
 }
 
@@ -80,7 +84,7 @@ func adopt(i *instancev1.Instance, f ledger.Fact, b *instancev1.Adopted) (*insta
 		return i, false
 	}
 	i = blank(f.Key, b.InstanceId)
-	i.Generation, i.Wanted = 1, b.Image
+	i.Generation, i.TaskGeneration, i.Wanted, i.Begun = 1, 1, b.Image, true
 	see(i, f.At, b.Image, instancev1.Health_HEALTH_GOOD)
 	settle(i, f.At, "")
 	return i, true
@@ -93,9 +97,14 @@ func adopt(i *instancev1.Instance, f ledger.Fact, b *instancev1.Adopted) (*insta
 // from then on: reports only tell what differs. An undone one brought back the
 // configuration that was observed before.
 func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
-	if i == nil || t.InstanceId != i.Id || t.Generation != i.Generation {
+	if i == nil || t.InstanceId != i.Id {
 		return
 	}
+	if t.Generation != i.TaskGeneration {
+		noteLast(i, t)
+		return
+	}
+	noteBegun(i, t.State)
 	i.TaskId, i.TaskState = t.Id, t.State
 	switch t.State {
 	case taskv1.State_STATE_SUCCEEDED:

@@ -115,6 +115,9 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	if i, ok := v.instances.Get(key); ok {
 		before := instanceGroups(i)
 		instance.Note(i, next, f.At)
+		if c, ok := f.Body.(*taskv1.Cancelled); ok && c.Withdrawn {
+			instance.NoteWithdrawn(i, next)
+		}
 		v.instanceBy.Change(key, before, instanceGroups(i))
 	}
 	server := next.ServerId

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -14,11 +16,14 @@ const namedServers = 1000
 const keptIntents = 10_000
 
 func (v *View) applyIntent(f ledger.Fact) bool {
-	if _, ok := v.intents.Get(f.Key); ok {
+	if r, ok := v.intents.Get(f.Key); ok {
 		v.recent.Delete(v.intents.Sequence(f.Key))
 		v.intents.Touch(f.Key, f.Sequence)
 		v.recent.Set(f.Sequence, f.Key)
-		return false // an intent is decided once
+		return Withdraw(r, f) // an intent is decided once
+	}
+	if _, ok := f.Body.(*intentv1.Withdrawn); ok {
+		return true // of one that is not kept any more
 	}
 	r := Record(f)
 	if r == nil {
@@ -43,10 +48,64 @@ func Record(f ledger.Fact) *intentv1.Record {
 		r.Reasons, r.TargetsSha256 = b.Reasons, b.TargetsSha256
 	case *intentv1.Refused:
 		r.State, r.Intent, r.Refusal = intentv1.State_STATE_REFUSED, b.Intent, b.Refusal
-	case *intentv1.Withdrawn:
-		r.State = intentv1.State_STATE_WITHDRAWN
 	default:
 		return nil
 	}
 	return r
+}
+
+// Withdraw folds the withdrawal of an accepted intent into its record, and reports whether it fits.
+func Withdraw(r *intentv1.Record, f ledger.Fact) bool {
+	b, ok := f.Body.(*intentv1.Withdrawn)
+	if !ok || r.State != intentv1.State_STATE_ACCEPTED {
+		return false
+	}
+	r.State, r.WithdrawnAt = intentv1.State_STATE_WITHDRAWN, timestamppb.New(f.At)
+	r.WithdrawnBy, r.WithdrawnReason = f.Actor, b.Reason
+	return true
+}
+
+// IntentFilter says which intents are meant. Everything that is set must hold.
+type IntentFilter struct {
+	Actor  string
+	State  intentv1.State
+	Since  time.Time
+	Before uint64 // only those whose last fact is before this place; 0 means all
+	Is     func(*intentv1.Intent) bool
+}
+
+func (q IntentFilter) matches(r *intentv1.Record) bool {
+	return (q.Actor == "" || r.Actor == q.Actor) && (q.State == 0 || r.State == q.State) &&
+		!r.DecidedAt.AsTime().Before(q.Since) && (q.Is == nil || q.Is(r.Intent))
+}
+
+// Intents returns up to limit intents, the one with the newest fact first, and the place where the rest begins; 0 when
+// there is none.
+func (v *View) Intents(q IntentFilter, limit int) (out []*intentv1.Record, next uint64) {
+	from := uint64(1<<64 - 1)
+	if q.Before > 0 {
+		from = q.Before - 1
+	}
+	last := uint64(0)
+	v.recent.Descend(from, func(sequence uint64, id string) bool {
+		r, ok := v.intents.Get(id)
+		if !ok || !q.matches(r) {
+			return true
+		}
+		if len(out) == limit {
+			next = last
+			return false
+		}
+		out, last = append(out, r), sequence
+		return true
+	})
+	return out, next
+}
+
+// KeptIntents returns how many intents are kept at most, when some may have left the view; otherwise 0.
+func (v *View) KeptIntents() uint32 {
+	if v.recent.Len() < keptIntents {
+		return 0
+	}
+	return keptIntents
 }

@@ -906,7 +906,9 @@ type BegunChange struct {
 	// Where that task is, or how it ended.
 	TaskState v11.State `protobuf:"varint,6,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
 	// Why, when there is something to say.
-	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What was there before that change.
+	Before        *Before `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +990,13 @@ func (x *BegunChange) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *BegunChange) GetBefore() *Before {
+	if x != nil {
+		return x.Before
+	}
+	return nil
 }
 
 var File_garrison_instance_v1_instance_proto protoreflect.FileDescriptor
@@ -1072,7 +1081,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x06Before\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x12\n" +
-	"\x04same\x18\x03 \x01(\bR\x04same\"\xb7\x02\n" +
+	"\x04same\x18\x03 \x01(\bR\x04same\"\xed\x02\n" +
 	"\vBegunChange\x12.\n" +
 	"\x06wanted\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x06wanted\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x1b\n" +
@@ -1081,7 +1090,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x126\n" +
 	"\n" +
 	"task_state\x18\x06 \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason*\x7f\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x124\n" +
+	"\x06before\x18\b \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before*\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PENDING\x10\x01\x12\x13\n" +
@@ -1152,11 +1162,12 @@ var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
 	13, // 20: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
 	2,  // 21: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
 	15, // 22: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	9,  // 23: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }

@@ -1,0 +1,38 @@
+package duty
+
+import (
+	"cmp"
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+)
+
+// back makes each instance whose intent was withdrawn before it began wanted as before: as its last change that began
+// wanted it. One that never had such a change is gone, because nothing of it ever came to the server.
+func back(instances iter.Seq[*instancev1.Instance]) []Unit {
+	var out []Unit
+	for i := range instances {
+		if i.Withdrawn {
+			out = append(out, Unit{{i, before(i)}})
+		}
+	}
+	return out
+}
+
+func before(i *instancev1.Instance) proto.Message {
+	last, generation := i.LastBegun, i.Generation+1
+	switch {
+	case last == nil:
+		return &instancev1.Gone{InstanceId: i.Id, IntentId: i.IntentId}
+	case last.Wanted == nil:
+		return &instancev1.Unwanted{
+			InstanceId: i.Id, Generation: generation, IntentId: last.IntentId, WithdrawnIntentId: i.IntentId,
+		}
+	}
+	return &instancev1.Wanted{
+		InstanceId: i.Id, Generation: generation, Image: last.Wanted, Configuration: last.Configuration,
+		IntentId: cmp.Or(last.IntentId, i.IntentId), WithdrawnIntentId: i.IntentId, // none asked for what was adopted
+	}
+}
