@@ -11,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 const (
@@ -120,14 +118,6 @@ func (s *session) eventsCommand() *cobra.Command {
 	return c
 }
 
-// reader reads facts that fit, in order.
-type reader struct {
-	conn   *bus.Conn
-	filter string
-	ids    []string // only facts with one of them, or all
-	next   uint64
-}
-
 func (s *session) events(ctx context.Context, f eventFlags) error {
 	if err := s.checkEvents(f); err != nil {
 		return err
@@ -136,21 +126,19 @@ func (s *session) events(ctx context.Context, f eventFlags) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{conn: conn, filter: "garrison.ledger.>", ids: s.idsOf(ctx, f.id), next: 1}
-	if f.noun != "" {
-		r.filter = ledger.NounSubject(ledger.Noun(f.noun))
-	}
-	if err := r.seek(ctx, f); err != nil {
-		return s.readError(ctx, err)
-	}
-	p := &eventPrinter{s: s, limit: int(f.limit), last: f.since.IsZero() && f.from == 0}
+	r := newReader(conn, f, s.idsOf(ctx, f.id))
+	p := &eventPrinter{s: s, limit: int(f.limit), last: f.last()}
 	if f.follow {
-		err = s.follow(ctx, r, p)
-	} else if err = r.read(ctx, p.add); err == nil {
+		return s.readError(ctx, s.follow(ctx, r, p))
+	}
+	if err = r.readAll(ctx, p.add); err == nil {
 		err = p.end()
 	}
 	return s.readError(ctx, err)
 }
+
+// last reports whether the limit means the last facts.
+func (f eventFlags) last() bool { return f.since.IsZero() && f.from == 0 }
 
 // readError says why reading ended; a Ctrl-C while following is the usual end.
 func (s *session) readError(ctx context.Context, err error) error {
@@ -201,17 +189,6 @@ func (s *session) checkEvents(f eventFlags) error {
 	return nil
 }
 
-// seek finds where to begin.
-func (r *reader) seek(ctx context.Context, f eventFlags) error {
-	r.next = max(r.next, f.from)
-	if f.since.IsZero() {
-		return nil
-	}
-	n, err := r.firstSince(ctx, f.since)
-	r.next = max(r.next, n)
-	return err
-}
-
 func (s *session) parseSince(text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return s.now().Add(-d), nil
@@ -229,93 +206,6 @@ func parseSequence(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not the sequence of a fact, a whole number from 1 on", text)
 	}
 	return n, nil
-}
-
-// firstSince finds the first fact that was stored at a time or later. Facts are stored
-// in the order of time, so that halving finds it with a few dozen reads.
-func (r *reader) firstSince(ctx context.Context, since time.Time) (uint64, error) {
-	before := func(sequence uint64) (bool, error) {
-		m, err := r.conn.DirectGetFrom(ctx, topology.Ledger, "garrison.ledger.>", sequence, 1)
-		return err == nil && len(m) > 0 && m[0].Time.Before(since), err
-	}
-	low, high := uint64(0), uint64(1)
-	for {
-		older, err := before(high)
-		if err != nil {
-			return 0, err
-		}
-		if !older {
-			break
-		}
-		low, high = high, high*2
-	}
-	for high-low > 1 {
-		middle := low + (high-low)/2
-		older, err := before(middle)
-		if err != nil {
-			return 0, err
-		}
-		if older {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high, nil
-}
-
-// read hands every fact that is there now to f.
-func (r *reader) read(ctx context.Context, f func([]event) (more bool, err error)) error {
-	for {
-		messages, err := r.conn.DirectGetFrom(ctx, topology.Ledger, r.filter, r.next, factsAtOnce)
-		if err != nil {
-			return err
-		}
-		var events []event
-		for _, m := range messages {
-			r.next = m.Sequence + 1
-			if e := eventOf(m); e.matches(r.ids) {
-				events = append(events, e)
-			}
-		}
-		more, err := f(events)
-		if err != nil || !more || len(messages) < factsAtOnce {
-			return err
-		}
-	}
-}
-
-// follow reads, and reads again when the bell of the ledger rings.
-func (s *session) follow(ctx context.Context, r *reader, p *eventPrinter) error {
-	bell := make(chan struct{}, 1)
-	stop, err := r.conn.Subscribe(topology.TailSubject, func(bus.Message) {
-		select {
-		case bell <- struct{}{}:
-		default: // it rings already
-		}
-	})
-	if err != nil {
-		return err
-	}
-	defer stop()
-	again := time.NewTicker(listenAgain)
-	defer again.Stop()
-	for {
-		if err := r.read(ctx, p.add); err != nil && !fault.Is(err, fault.Unavailable) {
-			return err
-		}
-		if err := p.flush(); err != nil {
-			return err
-		}
-		p.last = false // what comes from now on is all shown
-		p.limit = 0
-		select {
-		case <-ctx.Done():
-			return ended(exitInterrupted)
-		case <-bell:
-		case <-again.C:
-		}
-	}
 }
 
 // leastOfID is how much of an id must be given to find it: what tables show of one.
