@@ -13,7 +13,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/seal"
@@ -140,7 +139,7 @@ func buildFile(root *os.Root, m *imagev1.Manifest, out string, key []byte) error
 	if err != nil {
 		return err
 	}
-	if p.entries == 0 && m.Kind != agentv1.Kind_KIND_EXTERNAL {
+	if p.entries == 0 {
 		return refuse(CodeEmpty, "the directory has nothing but %s", RecipeName)
 	}
 	m.Blob = d.blob()

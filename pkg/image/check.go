@@ -143,13 +143,15 @@ func checkKind(m *imagev1.Manifest) error {
 		if command == "" {
 			return refuse(CodeBadManifest, "run.command is missing; kinds daemon and oneshot need one")
 		}
-	case agentv1.Kind_KIND_FILES, agentv1.Kind_KIND_EXTERNAL:
+	case agentv1.Kind_KIND_FILES:
 		if command != "" {
-			return refuse(CodeBadManifest, "run.command is %q, but kinds files and external run nothing", command)
+			return refuse(CodeBadManifest, "run.command is %q, but kind files runs nothing", command)
 		}
 	case agentv1.Kind_KIND_SELF:
+	case agentv1.Kind_KIND_EXTERNAL:
+		return refuse(CodeUnsupportedKind, "kind external is not supported yet (want daemon, oneshot, files or self)")
 	default:
-		return refuse(CodeBadManifest, "kind %v is not known (want daemon, oneshot, files, self or external)", m.GetKind())
+		return refuse(CodeBadManifest, "kind %v is not known (want daemon, oneshot, files or self)", m.GetKind())
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func TestLimitsAndSandboxesAreRefused(t *testing.T) {
 		"a path that leads elsewhere":  {daemon("sandbox: {read_only_system: true, writable: [/srv/../etc]}"), image.CodeBadManifest, "/srv/../etc"},
 		"a capability in other words":  {daemon("sandbox: {capabilities: [net_bind_service]}"), image.CodeBadManifest, "net_bind_service"},
 		"limits of what does not run":  {"agent: a\nversion: 1.0.0\nkind: files\nrun: {limits: {tasks: 1}}", image.CodeBadManifest, "daemon"},
-		"a sandbox of what is not run": {"agent: a\nversion: 1.0.0\nkind: external\nrun: {sandbox: {no_homes: true}}", image.CodeBadManifest, "daemon"},
+		"a sandbox of what is not run": {"agent: a\nversion: 1.0.0\nkind: files\nrun: {sandbox: {no_homes: true}}", image.CodeBadManifest, "daemon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := image.Build(image.BuildOptions{Dir: dirOf(t, c.text), Out: t.TempDir() + "/a.gimg"})

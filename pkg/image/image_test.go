@@ -279,11 +279,13 @@ func TestWriteLeavesNothingBehindWhenAChunkIsWrong(t *testing.T) {
 	}
 }
 
-func TestAnAgentWithoutFilesIsRefusedButAnExternalOneIsNot(t *testing.T) {
+func TestAnAgentWithoutFilesAndOneOfKindExternalAreRefused(t *testing.T) {
 	files := tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: files\n"}})
 	_, err := image.Build(image.BuildOptions{Dir: files, Out: filepath.Join(t.TempDir(), "x.gimg")})
 	wantCode(t, err, image.CodeEmpty)
-	build(t, image.BuildOptions{Dir: tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: external\n"}})})
+	external := tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: external\n"}, "f": {text: "x"}})
+	_, err = image.Build(image.BuildOptions{Dir: external, Out: filepath.Join(t.TempDir(), "x.gimg")})
+	wantCode(t, err, image.CodeUnsupportedKind)
 }
 
 func TestBuildRefusesAnOutputInsideTheDirectory(t *testing.T) {

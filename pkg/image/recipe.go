@@ -215,7 +215,7 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 	}
 	var ok bool
 	if m.Kind, ok = kinds[r.Kind]; !ok {
-		return nil, refuse(CodeBadRecipe, "%s: kind %q is not known (want daemon, oneshot, files, self or external)", RecipeName, r.Kind)
+		return nil, refuse(CodeBadRecipe, "%s: kind %q is not known (want daemon, oneshot, files or self)", RecipeName, r.Kind)
 	}
 	var err error
 	if m.Run, err = r.Run.run(); err != nil {

@@ -30,6 +30,8 @@ const (
 	CodeBadPlatform  = "UNKNOWN_PLATFORM" // nothing that Garrison runs on
 	CodeBadVersion   = "BAD_VERSION"      // not a semantic version
 	CodeBadAgentName = "BAD_NAME"         // not a name
+
+	CodeUnsupportedKind = "UNSUPPORTED_KIND" // a kind that nothing can install yet
 )
 
 func refuse(code, format string, args ...any) error {

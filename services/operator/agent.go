@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,8 @@ func agentFlags(f *pflag.FlagSet, said *edits[agent], update bool) {
 	})
 	editVar(f, said, "description", "what it is for, in one sentence", readText(anyText), func(a agent, v string) { a.Description = v })
 	if !update { // it never changes
-		kinds := strings.Join(words(agentv1.Kind(0).Descriptor()), ", ")
+		all := slices.DeleteFunc(words(agentv1.Kind(0).Descriptor()), func(k string) bool { return k == "external" }) // refused until it exists
+		kinds := strings.Join(all, ", ")
 		editVar(f, said, "kind", "its `KIND`: "+kinds+"; without it daemon", parseWord[agentv1.Kind], func(a agent, v agentv1.Kind) { a.Kind = v })
 	}
 }

@@ -164,7 +164,7 @@ var meanings = map[string]meaning{
 	"TIMED_OUT":             {"A step took longer than it may.", "garrison task show TASK, then garrison up AGENT --on SERVER"},
 	"DAMAGED":               {"The files of the version that runs are not what its image says: somebody changed or deleted them.", "garrison explain SERVER AGENT, then garrison up AGENT --on SERVER"},
 	"INVALID_IMAGE":         {"The image's description says something that the server's executor cannot follow. Nothing was changed.", "garrison image show IMAGE; garrison image build DIR with a current garrison"},
-	"UNSUPPORTED_KIND":      {"The server's executor does not know the kind of the agent. Nothing was changed.", "garrison agent show AGENT; garrison server list -o wide"},
+	"UNSUPPORTED_KIND":      {"Nothing can install agents of that kind: it does not exist yet, or the server's executor does not know it. Nothing was changed.", "garrison agent show AGENT; garrison server list -o wide"},
 	"BAD_ARCHIVE":           {"The content of the image cannot be unpacked. Nothing was changed.", "garrison image verify FILE, then garrison image build DIR"},
 	"UNSAFE_PATH":           {"A path in the image leads out of it, or cannot be one. Nothing was changed.", "garrison image build DIR"},
 	"LINK_ESCAPES":          {"A link in the image leads out of it. Nothing was changed.", "relative links within the directory, then garrison image build DIR"},

@@ -7,7 +7,7 @@ Everything in the directory is packed; garrison.yaml says what it is:
 
   agent: beacon                 # the agent's name
   version: "1.0.0"              # a semantic version
-  kind: daemon                  # daemon, oneshot (a set-up, run once), files, self or external
+  kind: daemon                  # daemon, oneshot (a set-up, run once), files or self
   os: linux                     # without them those of this machine
   arch: amd64
   description: says its version

@@ -108,7 +108,10 @@ func checkAgent(a *agentv1.Agent) (*agentv1.Agent, error) {
 		return nil, badName(err)
 	}
 	if _, ok := agentv1.Kind_name[int32(a.Kind)]; !ok || a.Kind == agentv1.Kind_KIND_UNSPECIFIED {
-		return nil, invalid("BAD_KIND", fmt.Sprintf("agent %q: want one of the kinds daemon, oneshot, files, self, external", a.Name))
+		return nil, invalid("BAD_KIND", fmt.Sprintf("agent %q: want one of the kinds daemon, oneshot, files, self", a.Name))
+	}
+	if a.Kind == agentv1.Kind_KIND_EXTERNAL {
+		return nil, invalid("UNSUPPORTED_KIND", fmt.Sprintf("agent %q: kind external is not supported yet; want one of daemon, oneshot, files, self", a.Name))
 	}
 	if len(a.Dependencies) > maxDependencies {
 		return nil, invalid("BAD_DEPENDENCY", fmt.Sprintf("agent %q: %d dependencies; %d are the most", a.Name, len(a.Dependencies), maxDependencies))

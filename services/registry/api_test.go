@@ -140,6 +140,9 @@ func TestARequestThatIsWrongIsRefusedWithACode(t *testing.T) {
 		{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
 		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
 		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},
+		{"CreateAgent", "UNSUPPORTED_KIND", &registryv1.CreateAgentRequest{
+			Agent: &agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL},
+		}},
 		{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
 		{"CreateAgent", "UNKNOWN_APPLICATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}}},
 		{"CreateAgent", "UNKNOWN_AGENT", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}}}},
