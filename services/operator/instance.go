@@ -71,12 +71,17 @@ func (s *session) instanceCommands() *cobra.Command {
 
 func (s *session) instanceListCommand() *cobra.Command {
 	var page pageFlags
+	var on selectorFlags
 	q := &registryv1.ListInstancesRequest{}
 	c := &cobra.Command{
 		Use: "list [AGENT]", Short: "List instances", Args: atMost("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
 				q.Agent = a[0]
+			}
+			var err error
+			if q.On, err = on.filter(); err != nil {
+				return err
 			}
 			return list(c.Context(), s, page, instanceListing, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
 				q.Page = p
@@ -85,6 +90,7 @@ func (s *session) instanceListCommand() *cobra.Command {
 		},
 	}
 	page.add(c, 0)
+	on.add(c)
 	textVar(c.Flags(), &q.Server, "server", aServer, "only on this `SERVER`")
 	textVar(c.Flags(), &q.Agent, "agent", aName("agent"), "only of this `AGENT`")
 	textVar(c.Flags(), &q.ImageId, "image", anID("image"), "only those that want or have this image, by `ID`")

@@ -138,14 +138,14 @@ func (s *session) restoreAcceptCommand() *cobra.Command {
 			"takes its document again, and brings its agents to what the ledger wants. There is no way back to what was lost.",
 		Example: "  garrison restore accept --on web-1 --dry-run\n  garrison restore accept --on all --yes",
 		RunE: func(c *cobra.Command, _ []string) error {
-			on, err := parseSelector(w.on)
+			on, err := w.servers.selector()
 			if err != nil {
 				return err
 			}
 			return s.acceptRestore(c.Context(), w, on)
 		},
 	}
-	c.Flags().StringArrayVar(&w.on, "on", nil, selectorHelp)
+	w.servers.add(c)
 	c.Flags().BoolVar(&w.dryRun, "dry-run", false, "show what would be done, and change nothing")
 	w.addYes(c)
 	return c

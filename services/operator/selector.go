@@ -2,10 +2,11 @@ package operator
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
@@ -25,6 +26,42 @@ var serverFields = map[string]string{
 }
 
 const labelPrefix = "label."
+
+// selectorFlags say which servers are meant.
+type selectorFlags struct{ on, not []string }
+
+func (f *selectorFlags) add(c *cobra.Command) {
+	c.Flags().StringArrayVar(&f.on, "on", nil, selectorHelp)
+	c.Flags().StringArrayVar(&f.not, "not", nil, "leave out the servers of this `SELECTOR`; repeatable")
+}
+
+// selector reads which servers are meant; none is a wrong command line.
+func (f *selectorFlags) selector() (*intentv1.Selector, error) {
+	on, err := parseSelector(f.on)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range f.not {
+		n, err := parseSelector([]string{text})
+		if err != nil {
+			return nil, usageError{strings.Replace(err.Error(), "--on", "--not", 1)}
+		}
+		on.Not = append(on.Not, n)
+	}
+	return on, nil
+}
+
+// filter reads which servers a list is of; nil means all of them.
+func (f *selectorFlags) filter() (*intentv1.Selector, error) {
+	if len(f.on)+len(f.not) == 0 {
+		return nil, nil
+	}
+	all := *f
+	if len(f.on) == 0 {
+		all.on = []string{"all"}
+	}
+	return all.selector()
+}
 
 // parseSelector reads the values of --on. Everything that is said must hold.
 func parseSelector(on []string) (*intentv1.Selector, error) {
@@ -205,76 +242,6 @@ func addServer(s *intentv1.Selector, text, name string) error {
 	}
 	s.Servers = append(s.Servers, name)
 	return nil
-}
-
-// selectorArgs writes a selector as it is said on the command line.
-func selectorArgs(s *intentv1.Selector) string {
-	var out []string
-	for _, words := range selectorWords(s) {
-		out = append(out, "--on "+quote(words))
-	}
-	for _, n := range s.GetNot() {
-		out = append(out, "--not "+quote(strings.Join(selectorWords(n), ",")))
-	}
-	return strings.Join(out, " ")
-}
-
-// selectorWords returns the values of --on that make a selector.
-func selectorWords(s *intentv1.Selector) []string {
-	var out []string
-	if s.GetAll() {
-		out = append(out, "all")
-	}
-	if len(s.GetServers()) > 0 {
-		out = append(out, strings.Join(s.GetServers(), ","))
-	}
-	if s.GetEnvironment() != "" {
-		out = append(out, "env="+s.GetEnvironment())
-	}
-	for _, k := range slices.Sorted(maps.Keys(s.GetLabels())) {
-		out = append(out, labelWord(k)+"="+s.GetLabels()[k])
-	}
-	for _, c := range s.GetWhere() {
-		out = append(out, conditionWords(c))
-	}
-	return out
-}
-
-// labelWord writes a label's name so that it is not taken for a field.
-func labelWord(name string) string {
-	if serverFields[name] != "" || strings.HasPrefix(name, labelPrefix) {
-		return labelPrefix + name
-	}
-	return name
-}
-
-func conditionWords(c *intentv1.Condition) string {
-	field := c.GetField()
-	if label, ok := strings.CutPrefix(field, labelPrefix); ok {
-		field = labelWord(label)
-	}
-	if len(c.GetValues()) == 1 {
-		for _, o := range slices.Backward(operators) { // = before ==
-			if o.op == c.GetOperator() {
-				return field + o.symbol + c.GetValues()[0]
-			}
-		}
-	}
-	in := " in ("
-	if c.GetOperator() == intentv1.Operator_OPERATOR_NOT_IN {
-		in = " not in ("
-	}
-	return field + in + strings.Join(c.GetValues(), ",") + ")"
-}
-
-var safe = regexp.MustCompile(`^[A-Za-z0-9_.,:/@=+-]+$`)
-
-// quote makes a word safe to paste into a shell.
-func quote(s string) string {
-	if safe.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // parseLabel reads a label and its value.

@@ -173,6 +173,7 @@ func (s *session) enroll(ctx context.Context, q *registryv1.InviteServerRequest,
 
 func (s *session) serverListCommand() *cobra.Command {
 	var page pageFlags
+	var on selectorFlags
 	var unknown bool
 	q := &registryv1.ListServersRequest{}
 	c := &cobra.Command{
@@ -184,12 +185,17 @@ func (s *session) serverListCommand() *cobra.Command {
 			if q.Found && q.Leaked {
 				return usage("--found and --leaked exclude each other: nothing is looked for on a dead server")
 			}
+			var err error
+			if q.On, err = on.filter(); err != nil {
+				return err
+			}
 			return list(c.Context(), s, page, serverListing, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
 				q.Page = p
 				return call[*registryv1.ListServersResponse](ctx, s, "ListServers", q)
 			})
 		},
 	}
+	on.add(c)
 	page.add(c, 0)
 	textVar(c.Flags(), &q.Environment, "env", aName("environment"), "only servers of this `ENVIRONMENT`")
 	pairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; may be said again", parseLabel)
@@ -248,7 +254,7 @@ func (s *session) refreshCommand() *cobra.Command {
 		Use: "refresh [SERVER]…", Short: "Ask servers to report what they are and which agents they have",
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
-				w.on = append(w.on, strings.Join(a, ","))
+				w.servers.on = append(w.servers.on, strings.Join(a, ","))
 			}
 			on, err := w.selector()
 			if err != nil {

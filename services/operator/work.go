@@ -29,8 +29,7 @@ const (
 
 // workFlags are what every verb that changes servers understands.
 type workFlags struct {
-	on      []string
-	not     []string
+	servers selectorFlags
 	strict  bool
 	detach  bool
 	timeout time.Duration
@@ -40,8 +39,7 @@ type workFlags struct {
 
 func (w *workFlags) add(c *cobra.Command, selector bool) {
 	if selector {
-		c.Flags().StringArrayVar(&w.on, "on", nil, selectorHelp)
-		c.Flags().StringArrayVar(&w.not, "not", nil, "leave out the servers of this `SELECTOR`; repeatable")
+		w.servers.add(c)
 		w.addStrict(c)
 	}
 	c.Flags().BoolVar(&w.detach, "detach", false, "do not watch; the work goes on")
@@ -54,20 +52,7 @@ func (w *workFlags) addStrict(c *cobra.Command) {
 }
 
 // selector reads which servers are meant.
-func (w *workFlags) selector() (*intentv1.Selector, error) {
-	on, err := parseSelector(w.on)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range w.not {
-		n, err := parseSelector([]string{text})
-		if err != nil {
-			return nil, usageError{strings.Replace(err.Error(), "--on", "--not", 1)}
-		}
-		on.Not = append(on.Not, n)
-	}
-	return on, nil
-}
+func (w *workFlags) selector() (*intentv1.Selector, error) { return w.servers.selector() }
 
 func (w *workFlags) addYes(c *cobra.Command) {
 	c.Flags().BoolVarP(&w.yes, "yes", "y", false, "do not ask")

@@ -8,6 +8,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
@@ -23,7 +24,15 @@ func (r *Registry) listInstances(ctx context.Context, _ bus.Caller, q *registryv
 			return err
 		}
 		var rows []*instancev1.Instance
-		rows, resp.NextCursor = page(r.view.Instances(filter, q.Page.GetCursor()), limit)
+		match, refusal := selector.Matcher(r.view, q.On)
+		if refusal != nil {
+			return notFound(refusal)
+		}
+		on := func(i *instancev1.Instance) bool {
+			s, ok := r.view.Server(i.ServerId)
+			return ok && match(s)
+		}
+		rows, resp.NextCursor = page(only(r.view.Instances(filter, q.Page.GetCursor()), on), limit)
 		for _, i := range rows {
 			s, _ := r.view.Server(i.ServerId)
 			resp.Instances = append(resp.Instances, &registryv1.InstanceRow{Instance: i, ServerName: s.GetName(), Presence: s.GetPresence()})

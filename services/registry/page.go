@@ -40,3 +40,14 @@ func page[T proto.Message](rows iter.Seq2[string, T], limit int) (out []T, next 
 	}
 	return out, ""
 }
+
+// only leaves out the rows that do not match.
+func only[T any](rows iter.Seq2[string, T], match func(T) bool) iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		for key, row := range rows {
+			if match(row) && !yield(key, row) {
+				return
+			}
+		}
+	}
+}

@@ -156,3 +156,20 @@ func (s *site) last() uint64 {
 	}
 	return end.LastSequence
 }
+
+func TestListsTakeASelector(t *testing.T) {
+	s, _ := installed(t, "web")
+	s.server("two")
+	arm := &intentv1.Condition{Field: "arch", Operator: intentv1.Operator_OPERATOR_NOT_IN, Values: []string{"arm64"}}
+	where := &intentv1.Selector{Where: []*intentv1.Condition{arm}, Not: []*intentv1.Selector{{Servers: []string{"one"}}}}
+	r := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{On: where})
+	if len(r.Servers) != 1 || r.Servers[0].Name != "two" {
+		t.Errorf("%v; want two", r.Servers)
+	}
+	if r := must[*registryv1.ListInstancesResponse](s, "ListInstances", &registryv1.ListInstancesRequest{On: where}); len(r.Instances) != 0 {
+		t.Errorf("%v; want none on two", r.Instances)
+	}
+	if _, err := ask[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{On: on("thre")}); codeOf(err) != "UNKNOWN_SERVER" {
+		t.Errorf("a name that no server has: %v", err)
+	}
+}

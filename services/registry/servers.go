@@ -27,7 +27,11 @@ func (r *Registry) listServers(ctx context.Context, _ bus.Caller, q *registryv1.
 	resp := &registryv1.ListServersResponse{}
 	err = r.look(ctx, func() error {
 		filter := view.ServerFilter{Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: q.Presence, Leaked: q.Leaked, Found: q.Found}
-		resp.Servers, resp.NextCursor = page(r.view.Servers(filter, q.Page.GetCursor()), limit)
+		match, refusal := selector.Matcher(r.view, q.On)
+		if refusal != nil {
+			return notFound(refusal)
+		}
+		resp.Servers, resp.NextCursor = page(only(r.view.Servers(filter, q.Page.GetCursor()), match), limit)
 		for _, s := range resp.Servers {
 			s.Duties = duty.Left(s, r.view.InstancesOf(s.Id))
 		}

@@ -38,6 +38,29 @@ func Resolve(r Reader, on *intentv1.Selector) (Found, *apiv1.Refusal) {
 	return out, refusal
 }
 
+// Matcher returns what reports whether a selector means a server, whatever its life.
+func Matcher(r Reader, on *intentv1.Selector) (func(*serverv1.Server) bool, *apiv1.Refusal) {
+	if on == nil {
+		return func(*serverv1.Server) bool { return true }, nil
+	}
+	if refusal := check(r, on); refusal != nil {
+		return nil, refusal
+	}
+	ids := map[string]bool{}
+	for _, reference := range on.Servers {
+		s, refusal := Find(r, reference)
+		if refusal != nil {
+			return nil, refusal
+		}
+		ids[s.Id] = true
+	}
+	rest, refusal := matcher(r, on)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return func(s *serverv1.Server) bool { return (len(ids) == 0 || ids[s.GetId()]) && rest(s) }, nil
+}
+
 // empty reports whether a selector says nothing about which servers are meant: what it
 // leaves out does not count.
 func empty(on *intentv1.Selector) bool {

@@ -13,10 +13,10 @@ import (
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -255,7 +255,9 @@ type ListServersRequest struct {
 	// Only dead servers that a person made, and that neither their executor nor an operator is known to have cleaned.
 	Leaked bool `protobuf:"varint,6,opt,name=leaked,proto3" json:"leaked,omitempty"`
 	// Only servers with agents that no instance explains.
-	Found         bool `protobuf:"varint,7,opt,name=found,proto3" json:"found,omitempty"`
+	Found bool `protobuf:"varint,7,opt,name=found,proto3" json:"found,omitempty"`
+	// Only servers that this selector means, alive or not; unset means all.
+	On            *v12.Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +339,13 @@ func (x *ListServersRequest) GetFound() bool {
 		return x.Found
 	}
 	return false
+}
+
+func (x *ListServersRequest) GetOn() *v12.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
 }
 
 // ListServersResponse is one part of the servers.
@@ -860,7 +869,7 @@ type RecordCleanUpRequest struct {
 	// How the machine was reached, as in "ssh root@web-1"; 256 bytes at most.
 	Via string `protobuf:"bytes,2,opt,name=via,proto3" json:"via,omitempty"`
 	// How it ended, as the executor's program on the machine said it, or whoever could not run that.
-	Outcome       *v12.CleanUpOutcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Outcome       *v13.CleanUpOutcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,7 +918,7 @@ func (x *RecordCleanUpRequest) GetVia() string {
 	return ""
 }
 
-func (x *RecordCleanUpRequest) GetOutcome() *v12.CleanUpOutcome {
+func (x *RecordCleanUpRequest) GetOutcome() *v13.CleanUpOutcome {
 	if x != nil {
 		return x.Outcome
 	}
@@ -1188,9 +1197,9 @@ type AgentLoss struct {
 	// The agent.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What the ledger wants; unset when it wants none, or knows of none.
-	Wanted *v13.Ref `protobuf:"bytes,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Wanted *v14.Ref `protobuf:"bytes,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// What the server listed last; unset when it has none.
-	Found *v13.Ref `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
+	Found *v14.Ref `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
 	// What accepting would do.
 	Change LossChange `protobuf:"varint,4,opt,name=change,proto3,enum=garrison.registry.v1.LossChange" json:"change,omitempty"`
 	// Since when the registry knows what the server has.
@@ -1236,14 +1245,14 @@ func (x *AgentLoss) GetAgent() string {
 	return ""
 }
 
-func (x *AgentLoss) GetWanted() *v13.Ref {
+func (x *AgentLoss) GetWanted() *v14.Ref {
 	if x != nil {
 		return x.Wanted
 	}
 	return nil
 }
 
-func (x *AgentLoss) GetFound() *v13.Ref {
+func (x *AgentLoss) GetFound() *v14.Ref {
 	if x != nil {
 		return x.Found
 	}
@@ -1334,7 +1343,7 @@ type GetRestoreStatusRequest struct {
 	// Which part.
 	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// Only these servers; unset means all.
-	On            *v14.Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	On            *v12.Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1376,7 +1385,7 @@ func (x *GetRestoreStatusRequest) GetPage() *v11.Page {
 	return nil
 }
 
-func (x *GetRestoreStatusRequest) GetOn() *v14.Selector {
+func (x *GetRestoreStatusRequest) GetOn() *v12.Selector {
 	if x != nil {
 		return x.On
 	}
@@ -1636,7 +1645,9 @@ type ListInstancesRequest struct {
 	// Only instances on servers of this environment.
 	Environment string `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Only instances in this state.
-	State         v15.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
+	State v15.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
+	// Only instances on servers that this selector means, alive or not; unset means all.
+	On            *v12.Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1711,6 +1722,13 @@ func (x *ListInstancesRequest) GetState() v15.State {
 		return x.State
 	}
 	return v15.State(0)
+}
+
+func (x *ListInstancesRequest) GetOn() *v12.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
 }
 
 // InstanceRow is an instance with what a table shows beside it.
@@ -2995,7 +3013,7 @@ func (x *GetIntentRequest) GetWait() *durationpb.Duration {
 type GetIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent and what became of it.
-	Intent        *v14.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent        *v12.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3030,7 +3048,7 @@ func (*GetIntentResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
 }
 
-func (x *GetIntentResponse) GetIntent() *v14.Record {
+func (x *GetIntentResponse) GetIntent() *v12.Record {
 	if x != nil {
 		return x.Intent
 	}
@@ -3043,13 +3061,13 @@ type PlanIntentRequest struct {
 	// Which part of the targets.
 	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The intent, as it would be published. A guard in it is compared.
-	Intent *v14.Intent `protobuf:"bytes,2,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent *v12.Intent `protobuf:"bytes,2,opt,name=intent,proto3" json:"intent,omitempty"`
 	// True: the intent is an upgrade that names no agent; plan one for each agent on the selected servers, by name.
 	EveryAgent bool `protobuf:"varint,3,opt,name=every_agent,json=everyAgent,proto3" json:"every_agent,omitempty"`
 	// With every_agent: not these agents.
 	Exclude []string `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	// Only targets with one of these effects; none means all.
-	Effects       []v14.Effect `protobuf:"varint,5,rep,packed,name=effects,proto3,enum=garrison.intent.v1.Effect" json:"effects,omitempty"`
+	Effects       []v12.Effect `protobuf:"varint,5,rep,packed,name=effects,proto3,enum=garrison.intent.v1.Effect" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3091,7 +3109,7 @@ func (x *PlanIntentRequest) GetPage() *v11.Page {
 	return nil
 }
 
-func (x *PlanIntentRequest) GetIntent() *v14.Intent {
+func (x *PlanIntentRequest) GetIntent() *v12.Intent {
 	if x != nil {
 		return x.Intent
 	}
@@ -3112,7 +3130,7 @@ func (x *PlanIntentRequest) GetExclude() []string {
 	return nil
 }
 
-func (x *PlanIntentRequest) GetEffects() []v14.Effect {
+func (x *PlanIntentRequest) GetEffects() []v12.Effect {
 	if x != nil {
 		return x.Effects
 	}
@@ -3123,9 +3141,9 @@ func (x *PlanIntentRequest) GetEffects() []v14.Effect {
 type PlanIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The plan; with every_agent, one for each agent.
-	Plans []*v14.Plan `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	Plans []*v12.Plan `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
 	// The targets, by agent and server.
-	Targets []*v14.Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
+	Targets []*v12.Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor    string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3162,14 +3180,14 @@ func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
 }
 
-func (x *PlanIntentResponse) GetPlans() []*v14.Plan {
+func (x *PlanIntentResponse) GetPlans() []*v12.Plan {
 	if x != nil {
 		return x.Plans
 	}
 	return nil
 }
 
-func (x *PlanIntentResponse) GetTargets() []*v14.Target {
+func (x *PlanIntentResponse) GetTargets() []*v12.Target {
 	if x != nil {
 		return x.Targets
 	}
@@ -3193,7 +3211,7 @@ type ListIntentsRequest struct {
 	// Only intents with this verb, as in their subject: install, upgrade and so on.
 	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
 	// Only intents in this state.
-	State v14.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
+	State v12.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
 	// Only intents that were decided at this time or later.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3251,11 +3269,11 @@ func (x *ListIntentsRequest) GetVerb() string {
 	return ""
 }
 
-func (x *ListIntentsRequest) GetState() v14.State {
+func (x *ListIntentsRequest) GetState() v12.State {
 	if x != nil {
 		return x.State
 	}
-	return v14.State(0)
+	return v12.State(0)
 }
 
 func (x *ListIntentsRequest) GetSince() *timestamppb.Timestamp {
@@ -3269,7 +3287,7 @@ func (x *ListIntentsRequest) GetSince() *timestamppb.Timestamp {
 type ListIntentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intents, the newest first, each without the ids of its servers.
-	Intents []*v14.Record `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
+	Intents []*v12.Record `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// How many intents are kept at most; 0 while none was dropped. Older ones are in the ledger.
@@ -3308,7 +3326,7 @@ func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
 }
 
-func (x *ListIntentsResponse) GetIntents() []*v14.Record {
+func (x *ListIntentsResponse) GetIntents() []*v12.Record {
 	if x != nil {
 		return x.Intents
 	}
@@ -3388,7 +3406,7 @@ func (x *WithdrawIntentRequest) GetReason() string {
 type WithdrawIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent.
-	Intent        *v14.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Intent        *v12.Record `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3423,7 +3441,7 @@ func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
 }
 
-func (x *WithdrawIntentResponse) GetIntent() *v14.Record {
+func (x *WithdrawIntentResponse) GetIntent() *v12.Record {
 	if x != nil {
 		return x.Intent
 	}
@@ -3446,7 +3464,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\townership\x18\x02 \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x12#\n" +
 	"\rtombstone_key\x18\x03 \x01(\tR\ftombstoneKey\x12\x1d\n" +
 	"\n" +
-	"image_keys\x18\x04 \x03(\tR\timageKeys\"\x80\x03\n" +
+	"image_keys\x18\x04 \x03(\tR\timageKeys\"\xae\x03\n" +
 	"\x12ListServersRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12 \n" +
 	"\venvironment\x18\x02 \x01(\tR\venvironment\x12L\n" +
@@ -3454,7 +3472,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x04life\x18\x04 \x01(\x0e2\x18.garrison.server.v1.LifeR\x04life\x128\n" +
 	"\bpresence\x18\x05 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12\x16\n" +
 	"\x06leaked\x18\x06 \x01(\bR\x06leaked\x12\x14\n" +
-	"\x05found\x18\a \x01(\bR\x05found\x1a9\n" +
+	"\x05found\x18\a \x01(\bR\x05found\x12,\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"l\n" +
@@ -3549,14 +3568,15 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x14AcceptRestoreRequest\x12:\n" +
 	"\x06losses\x18\x01 \x03(\v2\".garrison.registry.v1.AcceptedLossR\x06losses\"M\n" +
 	"\x15AcceptRestoreResponse\x124\n" +
-	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xdf\x01\n" +
+	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\x8d\x02\n" +
 	"\x14ListInstancesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x19\n" +
 	"\bimage_id\x18\x04 \x01(\tR\aimageId\x12 \n" +
 	"\venvironment\x18\x05 \x01(\tR\venvironment\x121\n" +
-	"\x05state\x18\x06 \x01(\x0e2\x1b.garrison.instance.v1.StateR\x05state\"\xa4\x01\n" +
+	"\x05state\x18\x06 \x01(\x0e2\x1b.garrison.instance.v1.StateR\x05state\x12,\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xa4\x01\n" +
 	"\vInstanceRow\x12:\n" +
 	"\binstance\x18\x01 \x01(\v2\x1e.garrison.instance.v1.InstanceR\binstance\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -3769,24 +3789,24 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*v11.Page)(nil),                   // 65: garrison.api.v1.Page
 	(v1.Life)(0),                       // 66: garrison.server.v1.Life
 	(v1.Presence)(0),                   // 67: garrison.server.v1.Presence
-	(*v1.Server)(nil),                  // 68: garrison.server.v1.Server
-	(*durationpb.Duration)(nil),        // 69: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),      // 70: google.protobuf.Timestamp
-	(*v12.CleanUpOutcome)(nil),         // 71: garrison.report.v1.CleanUpOutcome
-	(*v13.Ref)(nil),                    // 72: garrison.image.v1.Ref
-	(*v14.Selector)(nil),               // 73: garrison.intent.v1.Selector
+	(*v12.Selector)(nil),               // 68: garrison.intent.v1.Selector
+	(*v1.Server)(nil),                  // 69: garrison.server.v1.Server
+	(*durationpb.Duration)(nil),        // 70: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),      // 71: google.protobuf.Timestamp
+	(*v13.CleanUpOutcome)(nil),         // 72: garrison.report.v1.CleanUpOutcome
+	(*v14.Ref)(nil),                    // 73: garrison.image.v1.Ref
 	(*v1.DocumentPlace)(nil),           // 74: garrison.server.v1.DocumentPlace
 	(v15.State)(0),                     // 75: garrison.instance.v1.State
 	(*v15.Instance)(nil),               // 76: garrison.instance.v1.Instance
 	(*v16.Agent)(nil),                  // 77: garrison.agent.v1.Agent
 	(*v17.Application)(nil),            // 78: garrison.application.v1.Application
 	(*v18.Environment)(nil),            // 79: garrison.environment.v1.Environment
-	(*v14.Record)(nil),                 // 80: garrison.intent.v1.Record
-	(*v14.Intent)(nil),                 // 81: garrison.intent.v1.Intent
-	(v14.Effect)(0),                    // 82: garrison.intent.v1.Effect
-	(*v14.Plan)(nil),                   // 83: garrison.intent.v1.Plan
-	(*v14.Target)(nil),                 // 84: garrison.intent.v1.Target
-	(v14.State)(0),                     // 85: garrison.intent.v1.State
+	(*v12.Record)(nil),                 // 80: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 81: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 82: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 83: garrison.intent.v1.Plan
+	(*v12.Target)(nil),                 // 84: garrison.intent.v1.Target
+	(v12.State)(0),                     // 85: garrison.intent.v1.State
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	63, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -3795,125 +3815,127 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	60, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
 	66, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
 	67, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	68, // 6: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
-	68, // 7: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	61, // 8: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	64, // 9: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	69, // 10: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	70, // 11: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	62, // 12: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	68, // 13: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	71, // 14: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	68, // 15: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	70, // 16: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	70, // 17: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
-	16, // 18: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	72, // 19: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	72, // 20: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
-	0,  // 21: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	70, // 22: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	68, // 23: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
-	18, // 24: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	65, // 25: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	73, // 26: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
-	19, // 27: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
-	16, // 28: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	68, // 29: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	74, // 30: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
-	22, // 31: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	68, // 32: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	65, // 33: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	75, // 34: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	76, // 35: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	67, // 36: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	26, // 37: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	65, // 38: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	77, // 39: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	77, // 40: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	77, // 41: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	77, // 42: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	77, // 43: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	65, // 44: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	78, // 45: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	78, // 46: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	78, // 47: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	78, // 48: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	78, // 49: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	65, // 50: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	79, // 51: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	79, // 52: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	79, // 53: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	79, // 54: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	79, // 55: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	69, // 56: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	80, // 57: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	65, // 58: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	81, // 59: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	82, // 60: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	83, // 61: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	84, // 62: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	65, // 63: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	85, // 64: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	70, // 65: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	80, // 66: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	80, // 67: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	3,  // 68: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	5,  // 69: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	7,  // 70: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	9,  // 71: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	11, // 72: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	13, // 73: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	15, // 74: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	20, // 75: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	23, // 76: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	25, // 77: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	28, // 78: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	30, // 79: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	32, // 80: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	34, // 81: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	36, // 82: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	38, // 83: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	42, // 84: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	40, // 85: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	48, // 86: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	44, // 87: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	46, // 88: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	50, // 89: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	54, // 90: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	52, // 91: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	56, // 92: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	58, // 93: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	4,  // 94: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	6,  // 95: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	8,  // 96: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	10, // 97: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	12, // 98: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	14, // 99: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	17, // 100: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	21, // 101: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	24, // 102: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	27, // 103: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	29, // 104: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	31, // 105: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	33, // 106: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	35, // 107: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	37, // 108: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	39, // 109: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	43, // 110: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	41, // 111: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	49, // 112: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	45, // 113: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	47, // 114: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	51, // 115: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	55, // 116: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	53, // 117: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	57, // 118: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	59, // 119: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	94, // [94:120] is the sub-list for method output_type
-	68, // [68:94] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	68, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
+	69, // 7: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	69, // 8: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	61, // 9: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	64, // 10: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	70, // 11: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	71, // 12: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	62, // 13: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	69, // 14: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	72, // 15: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	69, // 16: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	71, // 17: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	71, // 18: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	16, // 19: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
+	73, // 20: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	73, // 21: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	0,  // 22: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
+	71, // 23: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	69, // 24: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	18, // 25: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
+	65, // 26: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	68, // 27: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	19, // 28: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
+	16, // 29: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
+	69, // 30: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	74, // 31: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	22, // 32: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
+	69, // 33: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	65, // 34: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	75, // 35: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	68, // 36: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	76, // 37: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	67, // 38: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	26, // 39: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	65, // 40: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	77, // 41: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	77, // 42: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	77, // 43: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	77, // 44: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	77, // 45: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	65, // 46: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	78, // 47: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	78, // 48: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	78, // 49: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	78, // 50: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	78, // 51: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	65, // 52: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	79, // 53: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	79, // 54: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	79, // 55: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	79, // 56: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	79, // 57: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	70, // 58: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	80, // 59: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	65, // 60: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	81, // 61: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	82, // 62: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	83, // 63: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	84, // 64: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	65, // 65: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	85, // 66: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	71, // 67: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	80, // 68: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	80, // 69: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	3,  // 70: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	5,  // 71: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	7,  // 72: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	9,  // 73: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	11, // 74: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	13, // 75: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	15, // 76: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	20, // 77: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	23, // 78: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	25, // 79: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	28, // 80: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	30, // 81: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	32, // 82: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	34, // 83: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	36, // 84: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	38, // 85: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	42, // 86: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	40, // 87: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	48, // 88: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	44, // 89: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	46, // 90: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	50, // 91: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	54, // 92: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	52, // 93: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	56, // 94: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	58, // 95: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	4,  // 96: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	6,  // 97: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	8,  // 98: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	10, // 99: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	12, // 100: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	14, // 101: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	17, // 102: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	21, // 103: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	24, // 104: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	27, // 105: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	29, // 106: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	31, // 107: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	33, // 108: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	35, // 109: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	37, // 110: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	39, // 111: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	43, // 112: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	41, // 113: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	49, // 114: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	45, // 115: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	47, // 116: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	51, // 117: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	55, // 118: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	53, // 119: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	57, // 120: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	59, // 121: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	96, // [96:122] is the sub-list for method output_type
+	70, // [70:96] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
