@@ -148,14 +148,19 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 func (s *Service) read(json bool, data []byte, q proto.Message) error {
 	name := q.ProtoReflect().Descriptor().Name()
 	if err := unmarshal(json, data, q); err != nil {
-		message := fmt.Sprintf("%s cannot be read: %s; this %s is version %s", name, oneLine(err.Error()), s.name, s.version)
-		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "MALFORMED", Message: message, Try: "garrison versions"})
+		return s.unreadable("MALFORMED", fmt.Sprintf("%s cannot be read: %s", name, oneLine(err.Error())))
 	}
 	if err := strict.Check(q); err != nil {
-		message := fmt.Sprintf("%s: %s; this %s is version %s", name, err, s.name, s.version)
-		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "UNKNOWN_FIELD", Message: message, Try: "garrison versions"})
+		return s.unreadable("UNKNOWN_FIELD", fmt.Sprintf("%s: %s", name, err))
 	}
 	return nil
+}
+
+// unreadable refuses a request of another version than the service.
+func (s *Service) unreadable(code, what string) error {
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
+		Code: code, Message: fmt.Sprintf("%s; this %s is version %s", what, s.name, s.version), Try: "garrison versions",
+	})
 }
 
 // answer sends an answer by itself. The request's own methods note the error in the

@@ -30,7 +30,7 @@ const (
 // that is handled later would be refused until then.
 func (s *Service) RefuseUnknown() error {
 	waiting := make(chan struct{}, unknownAtOnce)
-	err := s.micro.AddEndpoint("unknown", micro.HandlerFunc(func(r micro.Request) {
+	refuse := micro.HandlerFunc(func(r micro.Request) {
 		if s.handles(r.Subject()) {
 			return
 		}
@@ -43,7 +43,9 @@ func (s *Service) RefuseUnknown() error {
 		default:
 			s.refuse(r, s.unknownMethod(r.Subject()))
 		}
-	}), micro.WithEndpointSubject(topology.APISubject(s.name, "*", "*", "*")), micro.WithEndpointQueueGroup(unknownGroup))
+	})
+	everything := micro.WithEndpointSubject(topology.APISubject(s.name, "*", "*", "*"))
+	err := s.micro.AddEndpoint("unknown", refuse, everything, micro.WithEndpointQueueGroup(unknownGroup))
 	s.conn.settleSubscription()
 	return err
 }
@@ -71,12 +73,13 @@ func withoutActor(subject string) string {
 func (s *Service) unknownMethod(subject string) error {
 	t := strings.Split(withoutActor(subject), ".")
 	method, access := t[len(t)-1], t[len(t)-2]
-	message := fmt.Sprintf("unknown method %s (access %s); this %s is version %s", method, access, s.name, s.version)
-	if i := slices.IndexFunc(s.served(), func(m string) bool { return m == method }); i >= 0 {
-		message = fmt.Sprintf("method %s has another access than %s; this %s is version %s", method, access, s.name, s.version)
+	what := fmt.Sprintf("unknown method %s (access %s)", method, access)
+	if slices.Contains(s.served(), method) {
+		what = fmt.Sprintf("method %s has another access than %s", method, access)
 	}
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: "UNKNOWN_METHOD", Message: message, Try: "garrison versions --server",
+		Code: "UNKNOWN_METHOD", Message: fmt.Sprintf("%s; this %s is version %s", what, s.name, s.version),
+		Try: "garrison versions --server",
 	})
 }
 

@@ -53,7 +53,8 @@ func (s *session) removeCommand() *cobra.Command {
 				return err
 			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: a[0], On: on}}}
-			return s.propose(c.Context(), w, proposal{verb: topology.VerbRemove, question: "Remove " + a[0], asks: asked(ask)})
+			p := proposal{verb: topology.VerbRemove, question: "Remove " + a[0], asks: asked(ask)}
+			return s.propose(c.Context(), w, p)
 		},
 	}
 	w.add(c, true)
@@ -69,9 +70,9 @@ func (s *session) upCommand() *cobra.Command {
 		Short: "Plan an upgrade, show it, ask, do it, and watch it",
 		Long: `Plan an upgrade, show it, ask, do it, and watch it.
 
-Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It never lowers a
-version, and does not try one again that failed on a server; name the version for either. What is done is what was shown: when
-the fleet changes in between, nothing is done, and the exit code is 8.`,
+Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It
+never lowers a version, and does not try one again that failed on a server; name the version for either. What is
+done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.`,
 		SuggestFor: []string{"upgrade", "update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
 			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
@@ -84,7 +85,8 @@ the fleet changes in between, nothing is done, and the exit code is 8.`,
 			if err := u.parse(a); err != nil {
 				return err
 			}
-			return s.propose(c.Context(), w, proposal{verb: topology.VerbUpgrade, question: "Upgrade", asks: u.asks(on)})
+			p := proposal{verb: topology.VerbUpgrade, question: "Upgrade", asks: u.asks(on)}
+			return s.propose(c.Context(), w, p)
 		},
 	}
 	w.add(c, true)
@@ -126,7 +128,8 @@ func (u *up) parse(words []string) error {
 // asks asks for one plan of every agent, or for one of each that is named.
 func (u *up) asks(on *intentv1.Selector) []*registryv1.PlanIntentRequest {
 	ask := func(t target) *intentv1.Intent {
-		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: t.agent, Image: t.image, On: on}}}
+		up := &intentv1.Upgrade{Agent: t.agent, Image: t.image, On: on}
+		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: up}}
 	}
 	if u.all {
 		return []*registryv1.PlanIntentRequest{{Intent: ask(target{}), EveryAgent: true, Exclude: u.exclude}}

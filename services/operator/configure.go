@@ -44,12 +44,14 @@ undone, cancelled or expired. With --bring-wanted the wanted version comes too.`
 				return err
 			}
 			i := &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: ask}}
-			return s.propose(c.Context(), w, proposal{verb: topology.VerbConfigure, question: "Configure", asks: asked(i)})
+			p := proposal{verb: topology.VerbConfigure, question: "Configure", asks: asked(i)}
+			return s.propose(c.Context(), w, p)
 		},
 	}
 	pairsVar(c.Flags(), &ask.Set, "set", "set a value of the servers' own, `NAME=VALUE`; may be said again", parseValue)
 	namesVar(c.Flags(), &ask.Unset, "unset", metadata.CheckName, "take a value of the servers' own away, `NAME`; may be said again")
-	c.Flags().BoolVar(&ask.BringWanted, "bring-wanted", false, "also bring the version that is wanted, where another one runs")
+	c.Flags().BoolVar(&ask.BringWanted, "bring-wanted", false,
+		"also bring the version that is wanted, where another one runs")
 	w.add(c, true)
 	w.addYes(c)
 	return c

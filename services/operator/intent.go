@@ -205,7 +205,8 @@ func (s *session) listIntents(ctx context.Context, page pageFlags, q *registryv1
 func reasonLines(reasons []*intentv1.Reason) []string {
 	var out []string
 	for _, r := range reasons {
-		out = append(out, fmt.Sprintf("%d %s: %s: %s", r.GetCount(), word(r.GetEffect()), reasonText(r.GetFirst()), strings.Join(r.GetServerIds(), ",")))
+		out = append(out, fmt.Sprintf("%d %s: %s: %s", r.GetCount(), word(r.GetEffect()), reasonText(r.GetFirst()),
+			strings.Join(r.GetServerIds(), ",")))
 	}
 	return out
 }

@@ -68,7 +68,9 @@ type planned struct {
 }
 
 // plan asks what intents would do, with limit targets of each at most; 0 means all.
-func (s *session) plan(ctx context.Context, limit uint32, effects []intentv1.Effect, asks ...*registryv1.PlanIntentRequest) (*planned, error) {
+func (s *session) plan(
+	ctx context.Context, limit uint32, effects []intentv1.Effect, asks ...*registryv1.PlanIntentRequest,
+) (*planned, error) {
 	p := &planned{asks: asks}
 	for _, q := range asks {
 		q.Effects = effects
@@ -84,9 +86,11 @@ func (s *session) plan(ctx context.Context, limit uint32, effects []intentv1.Eff
 }
 
 // planOf reads the parts of one plan. Each part is computed anew, so all must be of one world.
-func (s *session) planOf(ctx context.Context, limit uint32, q *registryv1.PlanIntentRequest) (*registryv1.PlanIntentResponse, error) {
+func (s *session) planOf(
+	ctx context.Context, limit uint32, q *registryv1.PlanIntentRequest,
+) (*registryv1.PlanIntentResponse, error) {
 	var first []*intentv1.Plan
-	r, err := collect(ctx, pageFlags{limit: limit}, func(ctx context.Context, page *apiv1.Page) (*registryv1.PlanIntentResponse, error) {
+	ask := func(ctx context.Context, page *apiv1.Page) (*registryv1.PlanIntentResponse, error) {
 		q.Page = page
 		r, err := call[*registryv1.PlanIntentResponse](ctx, s, "PlanIntent", q)
 		switch {
@@ -102,8 +106,8 @@ func (s *session) planOf(ctx context.Context, limit uint32, q *registryv1.PlanIn
 		}
 		r.Plans = nil // they came with the first part
 		return r, nil
-	})
-	return r, err
+	}
+	return collect(ctx, pageFlags{limit: limit}, ask)
 }
 
 func samePlan(a, b *intentv1.Plan) bool {
@@ -203,6 +207,6 @@ func planText(p *intentv1.Plan) string {
 	if r := p.GetRefusal(); r != nil {
 		return "refused: " + p.GetAgent() + ": " + fault.Line(r)
 	}
-	return fmt.Sprintf("plan: %s would change %s%s", askText(p.GetIntent(), p.GetAgent()), plural(int(p.GetChanged()), "server"),
-		countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
+	return fmt.Sprintf("plan: %s would change %s%s", askText(p.GetIntent(), p.GetAgent()),
+		plural(int(p.GetChanged()), "server"), countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
 }

@@ -112,7 +112,8 @@ func (s *session) sayStale(ctx context.Context, before *planned) {
 	if err != nil {
 		return // the refusal says it without them
 	}
-	s.say("the plan changed %s, and now would change %s", plural(before.changed(), "server"), plural(now.changed(), "server"))
+	s.say("the plan changed %s, and now would change %s",
+		plural(before.changed(), "server"), plural(now.changed(), "server"))
 	said := 0
 	for _, line := range differences(before.targets, now.targets) {
 		if said++; said > 10 {

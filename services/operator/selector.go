@@ -13,16 +13,16 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
-const selectorHelp = "`SELECTOR`: all, SERVER[,SERVER] (id, unique prefix or name), env=NAME, LABEL=VALUE, LABEL!=VALUE, " +
-	"'LABEL in (A,B)', or the same of platform, os, arch, hostname, kernel, distribution, presence, cpus, memory, executor " +
-	"(memory>=16GiB); with commas between them or repeated, all must match"
+const selectorHelp = "`SELECTOR`: all, SERVER[,SERVER] (id, unique prefix or name), env=NAME, LABEL=VALUE, " +
+	"LABEL!=VALUE, 'LABEL in (A,B)', or the same of platform, os, arch, hostname, kernel, distribution, presence, " +
+	"cpus, memory, executor (memory>=16GiB); with commas between them or repeated, all must match"
 
 // serverFields are the words before an operator that are no labels; some have a second name.
 // A label of such a name is written label.NAME. The registry knows what they mean.
 var serverFields = map[string]string{
 	"name": "name", "env": "env", "environment": "env", "cell": "cell", "presence": "presence", "platform": "platform",
-	"os": "os", "arch": "arch", "hostname": "hostname", "kernel": "kernel", "distribution": "distribution", "cpus": "cpus",
-	"processors": "cpus", "memory": "memory", "executor": "executor", "executor_version": "executor",
+	"os": "os", "arch": "arch", "hostname": "hostname", "kernel": "kernel", "distribution": "distribution",
+	"cpus": "cpus", "processors": "cpus", "memory": "memory", "executor": "executor", "executor_version": "executor",
 }
 
 const labelPrefix = "label."
@@ -142,9 +142,9 @@ var operators = []struct {
 	symbol string
 	op     intentv1.Operator
 }{
-	{"!=", intentv1.Operator_OPERATOR_NOT_IN}, {"==", intentv1.Operator_OPERATOR_IN}, {">=", intentv1.Operator_OPERATOR_AT_LEAST},
-	{"<=", intentv1.Operator_OPERATOR_AT_MOST}, {">", intentv1.Operator_OPERATOR_MORE}, {"<", intentv1.Operator_OPERATOR_LESS},
-	{"=", intentv1.Operator_OPERATOR_IN},
+	{"!=", intentv1.Operator_OPERATOR_NOT_IN}, {"==", intentv1.Operator_OPERATOR_IN},
+	{">=", intentv1.Operator_OPERATOR_AT_LEAST}, {"<=", intentv1.Operator_OPERATOR_AT_MOST},
+	{">", intentv1.Operator_OPERATOR_MORE}, {"<", intentv1.Operator_OPERATOR_LESS}, {"=", intentv1.Operator_OPERATOR_IN},
 }
 
 var inList = regexp.MustCompile(`^([^\s()=!<>]+)\s+(not\s+in|notin|in)\s*\(([^()]*)\)$`)

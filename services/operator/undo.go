@@ -24,7 +24,8 @@ were. Servers that another intent changed since are left out and named.`,
 				return usageError{err.Error()}
 			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: a[0]}}}
-			return s.propose(c.Context(), w, proposal{verb: topology.VerbUndo, question: "Undo intent " + a[0], asks: asked(ask)})
+			p := proposal{verb: topology.VerbUndo, question: "Undo intent " + a[0], asks: asked(ask)}
+			return s.propose(c.Context(), w, p)
 		},
 	}
 	w.add(c, false)

@@ -38,12 +38,12 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 		return err
 	}
 	ask := read(at, m)
-	if ask.Undone, err = r.undone(ctx, ask.Intent); err != nil {
-		return err
-	}
 	// Guards do not span what a decision passes over, so it must see at least what its
 	// publisher could: a removal after an installation finds every instance.
 	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
+	if ask.Undone, err = r.undone(ctx, ask.Intent); err != nil {
 		return err
 	}
 	var conflict error
@@ -77,11 +77,15 @@ func (r *Registry) handleIntent(ctx context.Context, m bus.Message) error {
 	return conflict
 }
 
-// undone finds the intent that an undo is about; nil when it is none, or is not known.
+// undone finds the intent that an undo is about; nil when it is none, or is not known. The
+// view must be up to date: a read of the ledger alone may miss an intent of a moment ago.
 func (r *Registry) undone(ctx context.Context, i *intentv1.Intent) (*intentv1.Record, error) {
 	id := i.GetUndo().GetIntentId()
 	if !ident.IsUUID(id) {
 		return nil, nil
+	}
+	if recent := r.recentIntent(id); recent != nil {
+		return recent, nil
 	}
 	past, err := r.pastIntent(ctx, id)
 	if fault.Is(err, fault.NotFound) {

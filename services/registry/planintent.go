@@ -27,12 +27,12 @@ func (r *Registry) planIntent(
 	if !q.EveryAgent && len(q.Exclude) > 0 {
 		return nil, invalid("MALFORMED", "agents are excluded only from a plan for every agent")
 	}
-	past, err := r.undone(ctx, q.Intent)
-	if err != nil {
-		return nil, err
-	}
 	// A plan that misses what the caller did a moment ago would be stale at once.
 	if err := r.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	past, err := r.undone(ctx, q.Intent)
+	if err != nil {
 		return nil, err
 	}
 	var plans []intent.Planned

@@ -98,7 +98,8 @@ func (o *outcome) judge() *apiv1.Refusal {
 
 // stale refuses an intent whose plan does not hold any more.
 func (o *outcome) stale(g *intentv1.Guard, now *apiv1.Refusal) *apiv1.Refusal {
-	message := fmt.Sprintf("the plan does not hold any more: it changed %d servers, and now it would change %d", g.Changed, o.changed())
+	message := fmt.Sprintf("the plan does not hold any more: it changed %d servers, and now it would change %d",
+		g.Changed, o.changed())
 	if ids := o.changedIDs(3); len(ids) > 0 {
 		message += ", the first " + strings.Join(ids, ", ")
 	}

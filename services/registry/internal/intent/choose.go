@@ -22,7 +22,9 @@ type chosen struct {
 // chooser returns what chooses the image for a server. Servers of one platform whose
 // environments use one channel share a choice, so that it is made once for a large fleet.
 // What a plan chose is not chosen anew.
-func (o *outcome) chooser(agent *agentv1.Agent, choice *intentv1.ImageChoice) func(*serverv1.Server) (chosen, *apiv1.Refusal) {
+func (o *outcome) chooser(
+	agent *agentv1.Agent, choice *intentv1.ImageChoice,
+) func(*serverv1.Server) (chosen, *apiv1.Refusal) {
 	type kind struct{ channel, os, arch string }
 	type result struct {
 		chosen  chosen

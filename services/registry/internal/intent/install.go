@@ -34,7 +34,9 @@ func UnknownAgent(r interface{ AgentNames() iter.Seq[string] }, name string) *ap
 }
 
 // each calls f for every selected server, and leaves out those that are not alive.
-func (o *outcome) each(agent string, on *intentv1.Selector, f func(*serverv1.Server, *instancev1.Instance)) *apiv1.Refusal {
+func (o *outcome) each(
+	agent string, on *intentv1.Selector, f func(*serverv1.Server, *instancev1.Instance),
+) *apiv1.Refusal {
 	found, refusal := selector.Resolve(o.reader, on)
 	if refusal != nil {
 		return refusal

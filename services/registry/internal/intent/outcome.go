@@ -119,8 +119,9 @@ func (o *outcome) accepted() []ledger.Draft {
 		named = namedRefreshed
 	}
 	answer := &intentv1.Accepted{
-		Intent: o.ask.Intent, ServerIds: o.changedIDs(named), Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
-		PassedOver: uint32(o.counts[passedOver]), LeftOut: uint32(o.left()), TargetsSha256: o.sum(), Reasons: o.reasons(),
+		Intent: o.ask.Intent, ServerIds: o.changedIDs(named), TargetsSha256: o.sum(), Reasons: o.reasons(),
+		Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
+		PassedOver: uint32(o.counts[passedOver]), LeftOut: uint32(o.left()),
 	}
 	if o.ask.Intent.DryRun {
 		o.changes = nil

@@ -24,7 +24,8 @@ func Plan(r Reader, a Ask) Planned {
 	a.Verb = verbOf(a.Intent)
 	o, refusal := look(r, a)
 	p := &intentv1.Plan{
-		Intent: proto.CloneOf(a.Intent), Agent: o.agentName(), Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
+		Intent: proto.CloneOf(a.Intent), Agent: o.agentName(),
+		Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
 		PassedOver: uint32(o.counts[passedOver]), LeftOut: uint32(o.left()), TargetsSha256: o.sum(),
 		Chosen: o.chosen, Reasons: o.reasons(), Refusal: refusal,
 	}

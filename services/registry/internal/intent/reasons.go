@@ -40,8 +40,9 @@ func alreadyInstalled(agent string) *apiv1.Refusal {
 // newerRuns says that a server keeps a version that is higher than what was chosen without a name.
 func newerRuns(have *instancev1.Instance, w want, placed *imagev1.Ref) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: codeNewerRuns, Message: fmt.Sprintf("%s %s is newer than %s", have.Agent, placed.GetVersion(), w.image.Version),
-		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR, to go down to it", w.agent, w.image.Version),
+		Code:    codeNewerRuns,
+		Message: fmt.Sprintf("%s %s is newer than %s", have.Agent, placed.GetVersion(), w.image.Version),
+		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to go down to it", w.agent, w.image.Version),
 	}
 }
 
@@ -57,8 +58,9 @@ func failedBefore(agent string, i *imagev1.Ref) *apiv1.Refusal {
 func notPlaced(have *instancev1.Instance) *apiv1.Refusal {
 	v := have.GetWanted().GetVersion()
 	return &apiv1.Refusal{
-		Code: codeNotPlaced, Message: fmt.Sprintf("%s %s is wanted and never came there, so nothing runs", have.Agent, v),
-		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again", have.Agent, v),
+		Code:    codeNotPlaced,
+		Message: fmt.Sprintf("%s %s is wanted and never came there, so nothing runs", have.Agent, v),
+		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again", have.Agent, v),
 	}
 }
 
@@ -91,13 +93,16 @@ func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 	case first.Code == codeAlreadyInstalled:
 		return &apiv1.Refusal{
 			Code:    codeAlreadyInstalled,
-			Message: fmt.Sprintf("agent %q is on all selected servers; %d want another image", agent, n), Try: first.First.Try,
+			Message: fmt.Sprintf("agent %q is on all selected servers; %d want another image", agent, n),
+			Try:     first.First.Try,
 		}
 	case o.counts[already] > 0:
 		return nil
 	}
 	return &apiv1.Refusal{
-		Code: first.Code, Message: fmt.Sprintf("no selected server has agent %q (%d servers searched)", agent, n), Try: first.First.Try,
+		Code:    first.Code,
+		Message: fmt.Sprintf("no selected server has agent %q (%d servers searched)", agent, n),
+		Try:     first.First.Try,
 	}
 }
 

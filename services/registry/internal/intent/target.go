@@ -120,7 +120,7 @@ func (t *tally) reasons() []*intentv1.Reason {
 	if t.unnamed > 0 {
 		out = append(out, &intentv1.Reason{
 			Code: codeChangedSince, Effect: leftOut, Count: uint32(t.unnamed),
-			First: &apiv1.Refusal{Code: codeChangedSince, Message: "changed by another intent since; not among the first that are named"},
+			First: &apiv1.Refusal{Code: codeChangedSince, Message: "another intent changed it since; the record does not name it"},
 		})
 	}
 	return out

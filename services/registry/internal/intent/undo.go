@@ -76,7 +76,8 @@ func (o *outcome) goBack(have, known *instancev1.Instance) {
 	case s.Life != serverv1.Life_LIFE_ALIVE:
 		o.leaveOut(s, known.Agent, have, selector.NotAlive(s))
 	case before == nil:
-		o.leaveOut(s, known.Agent, have, &apiv1.Refusal{Code: codeNotUndoable, Message: "what was there before is not known"})
+		why := &apiv1.Refusal{Code: codeNotUndoable, Message: "what was there before is not known"}
+		o.leaveOut(s, known.Agent, have, why)
 	case before.Image == nil && have.GetWanted() == nil:
 		o.isAlready(s, known.Agent, have, nil)
 	case before.Image == nil:
@@ -112,7 +113,8 @@ func (o *outcome) mayComeBack(s *serverv1.Server, w want) *apiv1.Refusal {
 		return refusal
 	}
 	choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: w.image.GetId()}}
-	found, refusal := image.Choose(o.reader, image.Want{Agent: agent, Choice: choice, Platform: s.GetSysinfo().GetPlatform()})
+	like := image.Want{Agent: agent, Choice: choice, Platform: s.GetSysinfo().GetPlatform()}
+	found, refusal := image.Choose(o.reader, like)
 	if refusal != nil {
 		return refusal
 	}
@@ -134,7 +136,9 @@ func (o *outcome) leaveOutChangedSince(past *intentv1.Record, named map[string]b
 		if by := have.GetIntentId(); by != "" {
 			message = "intent " + by + " changed it since"
 		}
-		o.leaveOut(s, agent, have, &apiv1.Refusal{Code: codeChangedSince, Message: message, Try: "garrison instance show " + id + " " + agent})
+		o.leaveOut(s, agent, have, &apiv1.Refusal{
+			Code: codeChangedSince, Message: message, Try: "garrison instance show " + id + " " + agent,
+		})
 	}
 	o.unnamed = max(0, int(past.Changed)-len(named))
 }

@@ -168,7 +168,8 @@ func checkCondition(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 	}
 	order, ordered := orders[c.Field]
 	if !ordered {
-		return badSelector(fmt.Sprintf("%s: %s has no order; cpus, memory and executor have one", text, c.Field), "NAME=VALUE")
+		why := fmt.Sprintf("%s: %s has no order; cpus, memory and executor have one", text, c.Field)
+		return badSelector(why, "NAME=VALUE")
 	}
 	if _, ok := order(c.Values[0], c.Values[0]); !ok {
 		return badSelector(fmt.Sprintf("%s: %q cannot be compared with %s", text, c.Values[0], c.Field),
@@ -195,8 +196,9 @@ func badSelector(message, try string) *apiv1.Refusal {
 
 // symbols are the operators as a person writes them.
 var symbols = map[intentv1.Operator]string{
-	intentv1.Operator_OPERATOR_IN: "=", intentv1.Operator_OPERATOR_NOT_IN: "!=", intentv1.Operator_OPERATOR_LESS: "<",
-	intentv1.Operator_OPERATOR_AT_MOST: "<=", intentv1.Operator_OPERATOR_MORE: ">", intentv1.Operator_OPERATOR_AT_LEAST: ">=",
+	intentv1.Operator_OPERATOR_IN: "=", intentv1.Operator_OPERATOR_NOT_IN: "!=",
+	intentv1.Operator_OPERATOR_LESS: "<", intentv1.Operator_OPERATOR_AT_MOST: "<=",
+	intentv1.Operator_OPERATOR_MORE: ">", intentv1.Operator_OPERATOR_AT_LEAST: ">=",
 }
 
 // conditionText writes a condition as a person does.
