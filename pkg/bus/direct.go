@@ -63,17 +63,6 @@ func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from ui
 	}
 }
 
-// DirectGetLast reads the last message of a stream, whatever its subject. An error is NotFound when there is none.
-func (c *Conn) DirectGetLast(ctx context.Context, stream string) (Message, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream, Data: []byte(`{"last_by_subj":">"}`)})
-	if err != nil {
-		return Message{}, fmt.Errorf("read the end of %s: %w", stream, err)
-	}
-	return stored(m)
-}
-
 // stored reads a message that came by direct get.
 func stored(m *nats.Msg) (Message, error) {
 	switch status := m.Header.Get("Status"); status {

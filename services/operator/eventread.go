@@ -112,7 +112,7 @@ func (r *reader) firstSince(ctx context.Context) (uint64, error) {
 
 // end returns the sequence of the last fact; 0 when there is none.
 func (r *reader) end(ctx context.Context) (uint64, error) {
-	m, err := r.conn.DirectGetLast(ctx, topology.Ledger)
+	m, err := r.conn.DirectGetLast(ctx, topology.Ledger, ledger.Prefix+">")
 	if fault.Is(err, fault.NotFound) {
 		return 0, nil
 	}
