@@ -29,7 +29,7 @@ awk -F '\t' '
     named["self"] = "self-replacement"
     printf "%-17s   %-28s   %s\n", "", "SIGKILL", "power cut"
     printf "%-17s   %s   %s\n", "change", "  kills     old     new   bad", "  kills     old     new   bad"
-    count = split("install upgrade configure undo remove self all", kinds, " ")
+    count = split("install upgrade configure repair undo remove self all", kinds, " ")
     for (k = 1; k <= count; k++)
       printf "%-17s   %s   %s\n", (kinds[k] in named ? named[kinds[k]] : kinds[k]), cells("SIGKILL", kinds[k]), cells("power cut", kinds[k])
   }' "$GARRISON_CRASH_TOTALS"

@@ -3,7 +3,9 @@ package executor_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +92,35 @@ func TestANewExecutorTakesOverWhileAgentsRunOn(t *testing.T) {
 	for _, bad := range b.settled(task, succeeded, "") {
 		t.Error(bad)
 	}
+}
+
+func TestADamagedProgramOfTheExecutorIsRepairedByATaskForTheSameVersion(t *testing.T) {
+	b := newBox(t)
+	b.start()
+	agent := b.install()
+	m := b.brings(trait{Version: "2.0.0"})
+	b.replace(b.want(m), succeeded, "", "2.0.0", "2.0.0")
+	b.found("good")
+	dir := b.root.Image(m.GetBlob().GetDigest())
+	file := filepath.Join(dir, "bin", "trait.json")
+	was, err := os.ReadFile(file)
+	if err == nil {
+		err = errors.Join(os.Chmod(file, 0o644), os.WriteFile(file, append(was, '\n'), 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.found("bad")
+	b.replace(b.want(m), succeeded, "", "2.0.0", "2.0.0")
+	b.found("good")
+	b.untouched(agent)
+	if now, err := os.ReadFile(file); string(now) != string(was) {
+		t.Errorf("the file holds %q, %v; want %q", now, err, was)
+	}
+	bustest.Eventually(t, "the damaged copy is gone", func() bool {
+		left, _ := filepath.Glob(dir + "?*")
+		return len(left) == 0
+	})
 }
 
 func TestAnAgentThatEndsAfterTheReplacementIsBuriedAndStartedAgain(t *testing.T) {
