@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,4 +79,37 @@ func TestAnAgentOutlivesItsExecutor(t *testing.T) {
 	if err != nil || after != before {
 		t.Errorf("the agent's process is %s after the executor's restart (%v), want %s", after, err, before)
 	}
+}
+
+// The program of an agent that is gone from the disk comes back by itself, from the catalog's
+// content, and what runs is started anew from it.
+func TestAnImageThatIsDamagedOnAServerIsRepaired(t *testing.T) {
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.ok("install", "beacon@1.0.0", "--on", "all")
+	w.converges("1.0.0")
+	s := w.servers[0]
+	before, err := s.Get(t.Context(), "/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(s.Root, "agents", "beacon", "current", "beacon")
+	dir, err := filepath.EvalSymlinks(filepath.Dir(program))
+	if err == nil {
+		err = errors.Join(os.Chmod(dir, 0o755), os.Remove(program))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the program is there again", func() error {
+		_, err := os.Stat(program)
+		return err
+	})
+	w.converges("1.0.0")
+	w.eventually("another process runs", func() error {
+		if after, err := s.Get(t.Context(), "/pid"); err != nil || after == before {
+			return fmt.Errorf("the process is %s, was %s: %v", after, before, err)
+		}
+		return nil
+	})
+	w.holds()
 }

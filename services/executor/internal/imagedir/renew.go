@@ -60,6 +60,9 @@ func (s *Images) Renew(digest []byte) error {
 // step, the first takes the place of the second, which is moved aside and swept later.
 func exchange(fresh, place string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.ENOENT) { // killed below, or somebody deleted the damaged one
+		return os.Rename(fresh, place)
+	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
 		aside := fresh + "-old"
 		if err := errors.Join(RemoveTree(aside), os.Rename(place, aside)); err != nil {
