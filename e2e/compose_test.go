@@ -16,7 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/e2e/invariant"
 	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
 // compose is the containers of docker-compose.yml, under a project name of their own.
@@ -36,18 +42,18 @@ func startCompose(t *testing.T) *compose {
 	}
 	c.command = append(c.command, "-p", fmt.Sprintf("garrison-test-%d", os.Getpid()), "-f", filepath.Join(root(t), "docker-compose.yml"))
 	t.Cleanup(func() {
+		if c.url != "" {
+			c.verify()
+		}
 		if t.Failed() {
 			t.Log(c.run("logs", "--tail", "40"))
 		}
 		c.must("down", "-v", "--remove-orphans", "-t", "5")
 	})
 	c.must("up", "-d")
-	// The context is in a volume; a container that has it can be read although it has ended.
-	keys := strings.TrimSpace(c.must("ps", "-q", "keys"))
 	file := filepath.Join(c.dir, "operator.json")
-	if out, err := exec.Command("docker", "cp", keys+":/data/operator.json", file).CombinedOutput(); err != nil {
-		t.Fatalf("read the context: %v: %s", err, out)
-	}
+	c.copyOut("/data/operator.json", file)
+	c.copyOut("/data/trust/services/"+topology.UserProvision+".creds", c.provisionFile())
 	c.reachFromHere(file)
 	c.eventually("three servers are online", func() error {
 		out, err := c.cli("server", "list", "-o", "json")
@@ -57,6 +63,39 @@ func startCompose(t *testing.T) *compose {
 		return nil
 	})
 	return c
+}
+
+func (c *compose) provisionFile() string {
+	return filepath.Join(c.dir, topology.UserProvision+".creds")
+}
+
+// copyOut copies a file out of the volume of keys. A container that has the volume can be
+// read although it has ended.
+func (c *compose) copyOut(from, to string) {
+	c.t.Helper()
+	keys := strings.TrimSpace(c.must("ps", "-a", "-q", "keys"))
+	if out, err := exec.Command("docker", "cp", keys+":"+from, to).CombinedOutput(); err != nil {
+		c.t.Fatalf("read %s: %v: %s", from, err, out)
+	}
+}
+
+// verify waits until nothing is under way and checks every invariant.
+func (c *compose) verify() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := bus.Dial(bus.Options{
+		URL: c.url, Name: topology.UserProvision, Log: zerolog.Nop(), Persist: true,
+		Credentials: trust.ReadCredentials(c.provisionFile()),
+	})
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	defer conn.Close()
+	for _, err := range invariant.Await(ctx, conn, nil) {
+		c.t.Error(err)
+	}
 }
 
 // reachFromHere writes the address into the context at which this machine reaches the bus.

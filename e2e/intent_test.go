@@ -22,7 +22,7 @@ func (w *world) publish(json, verb string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.intents = append(w.intents, id)
+	w.Acknowledged(id)
 	return id
 }
 
@@ -58,7 +58,7 @@ func TestTheSameIntentPublishedTwiceIsDecidedOnce(t *testing.T) {
 	w := newWorld(t, fleet.Options{}, "alpha")
 	conn := w.operator()
 	id := ident.New()
-	w.intents = append(w.intents, id)
+	w.Acknowledged(id)
 	for _, messageID := range []string{"first", "second"} { // so that only the registry can tell that it is the same
 		_, err := conn.PublishDurable(within(t, 20*time.Second), bus.Durable{
 			Subject: topology.IntentSubject(topology.VerbInstall, conn.Name(), id), ID: messageID, Type: "application/json",

@@ -28,13 +28,6 @@ func (w *World) verify(ctx context.Context) (facts int, wrong []string) {
 	for _, err := range invariant.Check(all, acknowledged) {
 		wrong = append(wrong, err.Error())
 	}
-	ids := map[string]uint64{}
-	for _, f := range all {
-		if before := ids[f.ID]; before != 0 {
-			wrong = append(wrong, fmt.Sprintf("facts %d and %d have the id %s", before, f.Sequence, f.ID))
-		}
-		ids[f.ID] = f.Sequence
-	}
 	return len(all), append(append(wrong, w.verifyViews(ctx)...), w.verifyProcesses()...)
 }
 

@@ -9,4 +9,5 @@
 //  2. Close ends every process that was started, and every agent that those started,
 //     by its id, and says which it had to kill.
 //  3. No port is fixed.
+//  4. Close checks every invariant over the ledger, so no scenario can leave that out.
 package fleet

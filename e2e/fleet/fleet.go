@@ -35,6 +35,9 @@ type Fleet struct {
 	Services  map[string]*Process // the services, when they run apart
 	replicas  []*Process
 	servers   []*Server
+
+	wasReady     bool     // every service answered once
+	acknowledged []string // intents
 }
 
 // New makes a fleet's directory. Nothing runs until Start.
@@ -90,7 +93,9 @@ func (f *Fleet) Start(ctx context.Context) error {
 			}
 		}
 	}
-	return f.WaitReady(ctx)
+	err := f.WaitReady(ctx)
+	f.wasReady = f.wasReady || err == nil
+	return err
 }
 
 // StartBus starts garrisond and waits until its bus listens.
@@ -235,10 +240,11 @@ func (f *Fleet) View(ctx context.Context, service string, at uint64, file string
 	return string(out), nil
 }
 
-// Close stops everything, in order: executors with their agents, services, bus. It
-// kills what is left, and says so in its error.
+// Close verifies what must hold at the end of every scenario (see Verify) and stops
+// everything, in order: executors with their agents, services, bus. It kills what is
+// left, and says so in its error.
 func (f *Fleet) Close() error {
-	var errs []error
+	errs := []error{f.verifyAtEnd()}
 	for _, s := range f.servers {
 		errs = append(errs, s.Executor.Stop())
 	}

@@ -18,13 +18,14 @@ import (
 // more. acknowledged are the ids of the intents whose publishers were told that they are stored.
 func Check(facts []ledger.Fact, acknowledged []string) []error {
 	c := &checker{
+		ids:     map[string]uint64{},
 		decided: map[string]int{}, open: map[string]string{}, tasks: map[string]*task{},
 		generations: map[string]bool{}, instances: map[string]map[string]bool{}, dead: map[string]bool{},
 	}
 	for _, f := range facts {
 		c.fold(f)
 	}
-	for _, id := range acknowledged {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(acknowledged))) {
 		if n := c.decided[id]; n != 1 {
 			c.breaks(ledger.Fact{}, "intent %s was acknowledged and decided %d times", id, n)
 		}
@@ -44,6 +45,7 @@ type task struct {
 }
 
 type checker struct {
+	ids         map[string]uint64          // the sequence of each fact, by its id
 	decided     map[string]int             // how often an intent was decided
 	open        map[string]string          // the task between assigned and its end, by server and agent
 	tasks       map[string]*task           // by id
@@ -61,6 +63,10 @@ func (c *checker) fold(f ledger.Fact) {
 	if f.Actor == "" || f.Source != f.Noun.Writer() {
 		c.breaks(f, "a fact about a %s, written by %q for actor %q", f.Noun, f.Source, f.Actor)
 	}
+	if before := c.ids[f.ID]; before != 0 {
+		c.breaks(f, "its id %s is that of fact %d", f.ID, before)
+	}
+	c.ids[f.ID] = f.Sequence
 	switch b := f.Body.(type) {
 	case *intentv1.Accepted, *intentv1.Refused:
 		if c.decided[f.Key]++; c.decided[f.Key] > 1 {

@@ -1,0 +1,65 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/e2e/invariant"
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// verifyWithin bounds how long it may take until nothing is under way any more.
+const verifyWithin = time.Minute
+
+// Acknowledged notes an intent whose publisher was told that it is stored.
+func (f *Fleet) Acknowledged(id string) { f.acknowledged = append(f.acknowledged, id) }
+
+// Verify waits until nothing is under way and returns an error for every invariant that
+// does not hold over the ledger then, among them that each acknowledged intent is decided
+// exactly once. What a scenario left dead or paused of the control plane is revived first.
+func (f *Fleet) Verify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
+	defer cancel()
+	if err := f.revive(ctx); err != nil {
+		return err
+	}
+	user := topology.UserProvision
+	c, err := bus.Dial(bus.Options{
+		URL: f.URL(), Name: user, Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
+		Credentials: trust.ReadCredentials(f.path("data", "trust", "services", user+".creds")),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return errors.Join(invariant.Await(ctx, c, f.acknowledged)...)
+}
+
+func (f *Fleet) revive(ctx context.Context) error {
+	if err := f.Garrisond.Revive(); err != nil {
+		return err
+	}
+	for _, p := range f.Services {
+		if err := p.Revive(); err != nil {
+			return err
+		}
+	}
+	return f.WaitReady(ctx)
+}
+
+// verifyAtEnd is the last step of every fleet whose services were ready once.
+func (f *Fleet) verifyAtEnd() error {
+	if !f.wasReady {
+		return nil
+	}
+	if err := f.Verify(context.Background()); err != nil {
+		return fmt.Errorf("at the end of the scenario: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package invariant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// Await reads the streams of a bus until every check holds, and returns what does not hold
+// when ctx is done. An intent counts as acknowledged when its publisher was told so, or
+// when it is stored in INTENTS: its publisher may have been told. The connection is that
+// of the user who provisions the bus, since operators cannot read intents.
+func Await(ctx context.Context, core *bus.Conn, told []string) []error {
+	r := reader{core: core}
+	for {
+		err := r.read(ctx)
+		if err != nil && ctx.Err() == nil {
+			return []error{err}
+		}
+		broken := Check(r.facts, append(r.intents, told...))
+		if err == nil && len(broken) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return append(broken, fmt.Errorf("check the ledger up to fact %d: %w", len(r.facts), errors.Join(err, ctx.Err())))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// reader holds what was read of the streams so far.
+type reader struct {
+	core    *bus.Conn
+	facts   []ledger.Fact
+	intents []string // ids
+	asked   uint64   // the last sequence of INTENTS that was read
+}
+
+func (r *reader) read(ctx context.Context) error {
+	// Intents first: what is decided about them is then in the ledger, or is awaited.
+	err := r.follow(ctx, topology.Intents, r.asked, func(m bus.Message) error {
+		r.asked = m.Sequence
+		if at, err := topology.ParseIntentSubject(m.Subject); err == nil { // any other is a dead letter
+			r.intents = append(r.intents, at.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.follow(ctx, topology.Ledger, uint64(len(r.facts)), func(m bus.Message) error {
+		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
+		r.facts = append(r.facts, f)
+		return err
+	})
+}
+
+var errEnd = errors.New("the end of the stream")
+
+// follow hands what is behind a sequence in a stream to f, up to the stream's present end.
+func (r *reader) follow(ctx context.Context, stream string, behind uint64, f func(bus.Message) error) error {
+	end, err := r.core.Stream(ctx, stream)
+	if err != nil || end.LastSequence <= behind {
+		return err
+	}
+	err = r.core.Replay(ctx, stream, behind+1, func(msgs []bus.Message) error {
+		for _, m := range msgs {
+			if err := f(m); err != nil {
+				return err
+			}
+			if m.Sequence >= end.LastSequence {
+				return errEnd
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errEnd) {
+		return nil
+	}
+	return errors.Join(err, ctx.Err())
+}
