@@ -84,8 +84,19 @@ func service(t testing.TB, f *fakes, c *bus.Conn, d protoreflect.ServiceDescript
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle(t, f, s, "About", func(*apiv1.AboutRequest) (*apiv1.AboutResponse, error) {
-		return &apiv1.AboutResponse{Service: c.Name(), Version: version, Position: 42, Misfits: 0, StartedAt: ago(time.Hour)}, nil
+	process := func(id string) *apiv1.AboutResponse {
+		return &apiv1.AboutResponse{Service: c.Name(), Version: version, Position: 42, StartedAt: ago(time.Hour), ProcessId: id}
+	}
+	handle(t, f, s, "About", func(*apiv1.AboutRequest) (*apiv1.AboutResponse, error) { return process("p1"), nil })
+	if c.Name() == ledger.Catalog {
+		return s // it is older, and cannot count its processes
+	}
+	handle(t, f, s, "ListProcesses", func(*apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
+		all := []*apiv1.AboutResponse{process("p1")}
+		if c.Name() == ledger.Registry {
+			all = append(all, process("p2"))
+		}
+		return &apiv1.ListProcessesResponse{Processes: all}, nil
 	})
 	return s
 }

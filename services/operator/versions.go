@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -18,24 +18,34 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
-// versionRow is one version of one kind of code, and how much of it there is.
+// The kinds of code.
+const (
+	kindClient   = "client"
+	kindService  = "service"
+	kindExecutor = "executor"
+	kindAgent    = "agent"
+)
+
+// versionRow is one process of a service, or one version of other code and how much of it there is.
 type versionRow struct {
 	Kind     string `json:"kind"` // client, service, executor or agent
 	Name     string `json:"name"`
-	Version  string `json:"version"`
+	Version  string `json:"version"`          // what runs
+	Wanted   string `json:"wanted,omitempty"` // what is wanted there; empty where nothing is
 	Count    int    `json:"count"`
+	Since    string `json:"since,omitempty"` // since when the longest of them is so
 	Position uint64 `json:"position,omitempty"`
 	Misfits  uint64 `json:"misfits,omitempty"`
 	Started  string `json:"startedAt,omitempty"`
+	Process  string `json:"process,omitempty"`
 	Trouble  string `json:"trouble,omitempty"`
-
-	silent bool // it does not answer, so its version is not known
+	since    time.Time
 }
 
 type versionList struct {
-	Versions  []versionRow `json:"versions"`
-	Different bool         `json:"different"`
-	Misfits   []string     `json:"misfits,omitempty"` // which services miss which facts
+	Versions    []versionRow `json:"versions"`
+	Different   bool         `json:"different"`
+	Differences []string     `json:"differences,omitempty"`
 }
 
 var versionListing = listing[versionRow]{
@@ -44,12 +54,22 @@ var versionListing = listing[versionRow]{
 		{title: "KIND", value: func(_ view, r versionRow) string { return r.Kind }},
 		{title: "NAME", value: func(_ view, r versionRow) string { return r.Name }},
 		{title: "VERSION", value: func(_ view, r versionRow) string { return r.Version }},
+		{title: "WANTED", value: func(_ view, r versionRow) string { return r.Wanted }},
 		{title: "COUNT", value: func(_ view, r versionRow) string { return fmt.Sprint(r.Count) }},
+		{title: "SINCE", value: versionSince},
 		{title: "POSITION", value: func(_ view, r versionRow) string { return count(r.Position) }},
 		{title: "MISFITS", value: func(_ view, r versionRow) string { return count(r.Misfits) }},
 		{title: "REASON", value: func(_ view, r versionRow) string { return r.Trouble }},
 		{title: "STARTED", wide: true, value: func(_ view, r versionRow) string { return r.Started }},
+		{title: "PROCESS", wide: true, value: func(_ view, r versionRow) string { return r.Process }},
 	},
+}
+
+func versionSince(v view, r versionRow) string {
+	if r.since.IsZero() || v.wide {
+		return r.Since
+	}
+	return span(v.at.Sub(r.since))
 }
 
 func (s *session) versionsCommand() *cobra.Command {
@@ -62,74 +82,72 @@ func (s *session) versionsCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&client, "client", false, "only this binary")
-	c.Flags().BoolVar(&server, "server", false, "only services and executors")
+	c.Flags().BoolVar(&server, "server", false, "only services, each process of them, and executors")
 	c.Flags().BoolVar(&agents, "agents", false, "only agents")
 	c.Flags().BoolVar(&check, "check", false,
-		"exit with 3 when versions differ within Garrison or within an agent, or a service has misfits")
+		"exit with 3 when services or this client differ, a service has misfits, or a server runs something else than is wanted there")
 	return c
 }
 
 func (s *session) versions(ctx context.Context, client, server, agents, check bool) error {
 	whole := versionList{Versions: []versionRow{}}
-	add := func(rows ...versionRow) { whole.Versions = append(whole.Versions, rows...) }
 	var trouble error
+	add := func(err error, rows ...versionRow) {
+		whole.Versions, trouble = append(whole.Versions, rows...), firstError(trouble, err)
+	}
 	if client {
-		add(versionRow{Kind: "client", Name: "garrison", Version: version.Version, Count: 1})
+		add(nil, versionRow{Kind: kindClient, Name: "garrison", Version: version.Version, Count: 1})
 	}
 	if server {
 		for _, name := range topology.Services {
-			row, err := s.serviceVersion(ctx, name)
-			trouble = firstError(trouble, err)
-			add(row)
+			rows, err := s.processVersions(ctx, name)
+			add(err, rows...)
 		}
-		rows, err := s.executorVersions(ctx)
-		trouble = firstError(trouble, err)
-		add(rows...)
 	}
-	if agents {
-		rows, err := s.agentVersions(ctx)
-		trouble = firstError(trouble, err)
-		add(rows...)
+	if server || agents {
+		rows, err := s.fleetVersions(ctx)
+		add(err, slices.DeleteFunc(rows, func(r versionRow) bool {
+			return r.Kind == kindExecutor && !server || r.Kind == kindAgent && !agents
+		})...)
 	}
 	if codeOf(trouble) == exitUsage || codeOf(trouble) == exitDenied || s.conn == nil && trouble != nil {
 		return trouble // there is no bus to ask
 	}
-	whole.Different = differ(whole.Versions)
-	for _, r := range whole.Versions {
-		if r.Misfits > 0 {
-			whole.Misfits = append(whole.Misfits, r.Name+": "+r.Trouble)
-		}
-	}
+	whole.Differences = versionDifferences(whole.Versions)
+	whole.Different = len(whole.Differences) > 0
 	if err := show(s, versionListing, whole, whole.Versions); err != nil {
 		return firstError(trouble, err)
 	}
-	if trouble != nil || !check {
+	if trouble != nil || !check || !whole.Different {
 		return trouble
 	}
-	for _, m := range whole.Misfits {
-		s.say("%s", m)
+	for _, d := range whole.Differences {
+		s.say("differs: %s", d)
 	}
-	if whole.Different {
-		s.say("versions differ")
-	}
-	if whole.Different || len(whole.Misfits) > 0 {
-		return ended(exitDifferent)
-	}
-	return nil
+	return ended(exitDifferent)
 }
 
-// serviceVersion asks a service about itself. One that does not answer has a row that says so.
-func (s *session) serviceVersion(ctx context.Context, name string) (versionRow, error) {
-	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
-	r, err := callOn[*apiv1.AboutResponse](ctx, s, name, about, &apiv1.AboutRequest{})
-	if err != nil {
-		return versionRow{Kind: "service", Name: name, Trouble: "does not answer", silent: true}, err
+// processVersions asks every process of a service about itself. A service that does not answer has a row that says so.
+func (s *session) processVersions(ctx context.Context, name string) ([]versionRow, error) {
+	methods := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods()
+	r, err := callOn[*apiv1.ListProcessesResponse](ctx, s, name, methods.ByName("ListProcesses"), &apiv1.ListProcessesRequest{})
+	all, trouble := r.GetProcesses(), ""
+	if len(all) == 0 { // nothing answers, or a version that cannot count its processes
+		one, e := callOn[*apiv1.AboutResponse](ctx, s, name, methods.ByName("About"), &apiv1.AboutRequest{})
+		if e != nil {
+			return []versionRow{{Kind: kindService, Name: name, Trouble: "does not answer"}}, firstError(err, e)
+		}
+		all, trouble = []*apiv1.AboutResponse{one}, "one process; this version cannot count them"
 	}
-	return versionRow{
-		Kind: "service", Name: name, Version: r.GetVersion(), Count: 1,
-		Position: r.GetPosition(), Misfits: r.GetMisfits(), Started: r.GetStartedAt().AsTime().UTC().Format(time.RFC3339),
-		Trouble: misfitting(r),
-	}, nil
+	var out []versionRow
+	for _, p := range all {
+		out = append(out, versionRow{
+			Kind: kindService, Name: name, Version: p.GetVersion(), Count: 1, Position: p.GetPosition(), Misfits: p.GetMisfits(),
+			Started: p.GetStartedAt().AsTime().UTC().Format(time.RFC3339), Process: p.GetProcessId(),
+			Trouble: cmp.Or(misfitting(p), trouble),
+		})
+	}
+	return out, nil
 }
 
 // misfitting names the facts that a service cannot read, and those that did not fit its view.
@@ -148,54 +166,45 @@ func misfitting(r *apiv1.AboutResponse) string {
 	return strings.Join(out, "; ")
 }
 
-func (s *session) executorVersions(ctx context.Context) ([]versionRow, error) {
-	r, err := collect(ctx, pageFlags{}, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
+// fleetVersions counts what runs on servers and what is wanted there: executors and agents.
+func (s *session) fleetVersions(ctx context.Context) ([]versionRow, error) {
+	kinds, err := collect(ctx, pageFlags{}, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
+		return call[*registryv1.ListAgentsResponse](ctx, s, "ListAgents", &registryv1.ListAgentsRequest{Page: p})
+	})
+	if err != nil {
+		return nil, err
+	}
+	servers, err := collect(ctx, pageFlags{}, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
 		return call[*registryv1.ListServersResponse](ctx, s, "ListServers", &registryv1.ListServersRequest{Page: p})
 	})
-	counts := map[[2]string]int{}
-	for _, found := range r.GetServers() {
-		if v := found.GetSysinfo().GetExecutorVersion(); v != "" {
-			counts[[2]string{"executor", v}]++
-		}
+	if err != nil {
+		return nil, err
 	}
-	return versionRows("executor", counts), err
+	instances, err := s.listInstances(ctx, &registryv1.ListInstancesRequest{})
+	return fleetRows(kinds.GetAgents(), servers.GetServers(), instances), err
 }
 
-func (s *session) agentVersions(ctx context.Context) ([]versionRow, error) {
-	rows, err := s.listInstances(ctx, &registryv1.ListInstancesRequest{})
-	counts := map[[2]string]int{}
-	for _, r := range rows {
-		counts[[2]string{r.GetInstance().GetAgent(), has(r.GetInstance()).GetVersion()}]++
+// fleetRows counts the instances of executors and agents by what runs and what is wanted, and the executors that no
+// instance manages by what their servers say.
+func fleetRows(agents []*agentv1.Agent, servers []server, instances []instance) []versionRow {
+	self := map[string]bool{}
+	for _, a := range agents {
+		self[a.GetName()] = a.GetKind() == agentv1.Kind_KIND_SELF
 	}
-	return versionRows("agent", counts), err
-}
-
-func versionRows(kind string, counts map[[2]string]int) []versionRow {
-	keys := slices.SortedFunc(maps.Keys(counts), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
-	})
-	var out []versionRow
-	for _, k := range keys {
-		out = append(out, versionRow{Kind: kind, Name: k[0], Version: k[1], Count: counts[k]})
+	managed := map[string]bool{}
+	t := versionTally{}
+	for _, r := range instances {
+		i := r.GetInstance()
+		row := versionRow{Kind: kindAgent, Name: i.GetAgent(), Version: i.GetObserved().GetVersion(), Wanted: i.GetWanted().GetVersion()}
+		if self[i.GetAgent()] {
+			row.Kind, managed[i.GetServerId()] = kindExecutor, true
+		}
+		t.add(row, i.GetSince().AsTime())
 	}
-	return out
-}
-
-// differ reports whether Garrison's own code has more than one version, or any agent has.
-func differ(rows []versionRow) bool {
-	first := map[string]string{}
-	for _, r := range rows {
-		of := "garrison"
-		if r.Kind == "agent" {
-			of = "agent " + r.Name
+	for _, found := range servers {
+		if v := found.GetSysinfo().GetExecutorVersion(); v != "" && !managed[found.GetId()] {
+			t.add(versionRow{Kind: kindExecutor, Name: kindExecutor, Version: v}, time.Time{})
 		}
-		if r.silent {
-			continue
-		}
-		if have, ok := first[of]; ok && have != r.Version {
-			return true
-		}
-		first[of] = r.Version
 	}
-	return false
+	return t.rows()
 }
