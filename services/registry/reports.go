@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -100,10 +101,12 @@ func (r *Registry) seeSysinfo(ctx context.Context, m bus.Message) (recorded bool
 }
 
 // reported makes a fact that a report led to. Its id is computed from the report, so
-// that a repeat within the ledger's window is the same fact.
+// that a repeat within the ledger's window is the same fact, and one of a journal that
+// counts anew, or again from where it was set back to, is another.
 func (r *Registry) reported(report *reportv1.Report, noun ledger.Noun, key string, body proto.Message) ledger.Fact {
 	f := r.noticed(noun, key, body, ledger.CausedByReport(report.ServerId, report.Sequence))
-	f.ID = ident.From("report", f.Cause, report.BootId, string(noun), key)
+	at := report.GetAt().AsTime().Format(time.RFC3339Nano)
+	f.ID = ident.From("report", f.Cause, report.JournalId, at, report.BootId, string(noun), key)
 	return f
 }
 
@@ -170,22 +173,27 @@ func bodyOf(report *reportv1.Report) string {
 // series is the reports of one kind from one server.
 type series struct{ server, kind string }
 
-// place is which report of its series one is: by the server's own number, and by its
-// place in the stream.
-type place struct{ number, stored uint64 }
+// place is which report of its series one is: by the number in the server's journal, and
+// by its place in the stream.
+type place struct {
+	journal        string
+	number, stored uint64
+}
 
 // newest says whether no later report of the kind was seen from the server. A report
 // that was put back must not overrule the ones behind it. It is the older one by both
 // numbers: by one alone, the server's disk or the stream was set back, and what is said
-// since then counts. Equal numbers are a retry of the same report.
+// since then counts. Equal numbers are a retry of the same report. Numbers of different
+// journals have no order, so there the place in the stream decides.
 func (r *Registry) newest(report *reportv1.Report, kind string, stored uint64) bool {
 	key := series{report.ServerId, kind}
 	r.reportsMu.Lock()
 	defer r.reportsMu.Unlock()
-	if last := r.reports[key]; report.Sequence < last.number && stored < last.stored {
+	last := r.reports[key]
+	if stored < last.stored && (report.JournalId != last.journal || report.Sequence < last.number) {
 		return false
 	}
-	r.reports[key] = place{report.Sequence, stored}
+	r.reports[key] = place{report.JournalId, report.Sequence, stored}
 	return true
 }
 
