@@ -83,6 +83,20 @@ func (k signingKey) user(name, public string, tags []string, expires time.Time) 
 	return token, nil
 }
 
+// CheckUserKey reports why a seed is not the private half of a user's public key, or nil.
+func CheckUserKey(public string, seed []byte) error {
+	pair, err := nkeys.FromSeed(seed)
+	if err != nil {
+		return fmt.Errorf("read the seed: %w", err)
+	}
+	defer pair.Wipe()
+	own, err := pair.PublicKey()
+	if err == nil && (own != public || !nkeys.IsValidPublicUserKey(own)) {
+		err = fault.New(fault.Invalid, "the seed is of the key %s, not of %s", own, public)
+	}
+	return err
+}
+
 // NewUserKey makes a key pair for a user.
 func NewUserKey() (public string, seed []byte, err error) {
 	pair, err := nkeys.CreateUser()

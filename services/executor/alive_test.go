@@ -61,6 +61,9 @@ func TestAKilledExecutorIsNotHealthy(t *testing.T) {
 			if err := is.Fresh(time.Now()); (err == nil) != c.well || err != nil && !strings.Contains(err.Error(), "is gone") {
 				t.Errorf("its health is %v", err)
 			}
+			if now := is.AsOf(time.Now()); now.Connected != c.well || (now.State == executor.StateGone) == c.well {
+				t.Errorf("it says %s, connected %v", now.State, now.Connected)
+			}
 			var text bytes.Buffer
 			if err := is.Print(&text, time.Now()); err != nil || strings.Contains(text.String(), "not running") == c.well {
 				t.Errorf("it prints %v:\n%s", err, text.String())

@@ -59,6 +59,9 @@ type cleaner struct {
 	x       *Executor
 	who     identity.Identity
 	outcome *reportv1.CleanUpOutcome
+
+	inventory fate.Inventory
+	doubt     string
 }
 
 func (c *cleaner) clean(ctx context.Context) error {
@@ -73,6 +76,9 @@ func (c *cleaner) clean(ctx context.Context) error {
 	if left.runs {
 		return c.refuse("EXECUTOR_RUNS", "an executor runs in %s: as long as it does, the clean-up is its own", c.x.root)
 	}
+	if c.inventory = fate.InventoryTrusted; left.lost { // what only runs beside a sound one has a code of its own
+		c.inventory, c.doubt = left.inventory, left.doubt
+	}
 	if err := c.decide(false); err != nil {
 		return err
 	}
@@ -84,7 +90,7 @@ func (c *cleaner) clean(ctx context.Context) error {
 		c.note(items)
 		return err
 	}
-	j, err := c.x.openJournal()
+	j, err := c.x.openJournal(c.who.ServerID)
 	if err != nil {
 		return err
 	}
@@ -134,7 +140,7 @@ func (c *cleaner) decide(agents bool) error {
 	if fault.Is(err, fault.NotFound) && notThere(c.x.root.Journal()) {
 		return c.nothingHere()
 	}
-	f := fate.Facts{Identity: err == nil, Life: serverv1.Life_LIFE_DEAD, Login: fate.LoginIn, Reachable: true, Instances: agents}
+	f := fate.Facts{Identity: err == nil, Life: serverv1.Life_LIFE_DEAD, Login: fate.LoginIn, Reachable: true, Instances: agents, Inventory: c.inventory}
 	if err == nil {
 		c.who, f.Ownership, f.Proof = who, who.Owner(), proofOf(c.document(0), who)
 	}
@@ -166,6 +172,8 @@ func (c *cleaner) why(v fate.Verdict) string {
 		return "the tombstone was not signed by the registry to which this server belongs"
 	case "OTHER_TOMBSTONE":
 		return fmt.Sprintf("the tombstone is of server %q in site %q, and this is %q in %q", c.Tombstone.GetServerId(), c.Tombstone.GetCell(), c.who.ServerID, c.who.Cell)
+	case fate.CodeInventoryUntrusted, fate.CodeNoInventory:
+		return v.Why() + ": " + c.doubt
 	case "NOT_PROVEN":
 		return "the identity here is older than tombstones, and has no key to check one with"
 	}

@@ -31,8 +31,8 @@ func (c *cleaner) removeAgents(ctx context.Context, j *journal.Journal) error {
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	config.Left = func(instances, changes int) {
-		if changes == 0 { // what is left was tried, and nothing is under way
+	config.Left = func(r engine.Remains) {
+		if r.Changes == 0 { // what is left was tried, and nothing is under way
 			cancel(errSettled)
 		}
 	}

@@ -80,12 +80,17 @@ const maxNamed = 10
 
 // onlyKnown refuses when something runs below the root that is not known.
 func (c *cleaner) onlyKnown(k known) error {
-	images, agents := resolved(c.x.root.Images()), resolved(c.x.root.Agents())
-	found, err := kin.Below(images, agents)
-	if err != nil {
+	words, err := c.x.strangers(k)
+	if err != nil || len(words) == 0 {
 		return err
 	}
-	var words []string
+	return c.refuse("PROCESSES_STAY", "processes run below %s that the journal does not know: %s", c.x.root, strings.Join(words, ", "))
+}
+
+// strangers names the processes below the root that no engine ends.
+func (x *Executor) strangers(k known) (words []string, err error) {
+	images, agents := resolved(x.root.Images()), resolved(x.root.Agents())
+	found, err := kin.Below(images, agents)
 	for _, p := range found {
 		if !k.ends(p, images, agents) {
 			words = append(words, fmt.Sprintf("%d at %s", p.PID, p.Path()))
@@ -94,10 +99,7 @@ func (c *cleaner) onlyKnown(k known) error {
 	if n := len(words); n > maxNamed {
 		words = append(words[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
 	}
-	if len(words) == 0 {
-		return nil
-	}
-	return c.refuse("PROCESSES_STAY", "processes run below %s that the journal does not know: %s", c.x.root, strings.Join(words, ", "))
+	return words, err
 }
 
 // resolved is a directory as the kernel names it, which may be gone itself.

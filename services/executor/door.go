@@ -42,8 +42,8 @@ func (d *door) News() <-chan struct{} { return d.journal.Outbox() }
 
 // Beat returns what a beat says.
 func (d *door) Beat() (p link.Pulse, err error) {
-	is := d.stands().verdict
-	p.State, p.Code, p.Reason = beatStates[is.Fate], is.Code, is.Why()
+	is := d.stands()
+	p.State, p.Code, p.Reason = beatStates[is.verdict.Fate], is.verdict.Code, is.why()
 	return p, d.journal.Read(func(tx *journal.Tx) error {
 		p.Place, p.Outbox = tx.Place(), tx.OutboxLength()
 		return nil

@@ -3,9 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -112,8 +110,12 @@ func (x *Executor) Run(ctx context.Context) error {
 	if err := x.begin(ctx, cancel); err != nil {
 		return err
 	}
+	var wait time.Duration
 	for {
 		err := x.work(ctx)
+		if x.anew(ctx, err, &wait) {
+			continue
+		}
 		again, err := x.follow(ctx, err)
 		if !again {
 			return x.self.ended(ctx, err)
@@ -123,7 +125,7 @@ func (x *Executor) Run(ctx context.Context) error {
 
 // work is an executor's life until it ends, or another program is to take its place.
 func (x *Executor) work(ctx context.Context) error {
-	who, err := x.who()
+	who, err := x.whole()
 	for err != nil {
 		if fault.Is(err, fault.NotFound) && notThere(x.root.Journal()) {
 			return x.nobodyHere(err)
@@ -131,10 +133,10 @@ func (x *Executor) work(ctx context.Context) error {
 		if err := x.unidentified(ctx, err); err != nil || ctx.Err() != nil {
 			return err
 		}
-		who, err = x.who()
+		who, err = x.whole()
 	}
 	x.manager.expect(startWithin) // it may have watched while there was no identity
-	j, err := x.openJournal()
+	j, err := x.openJournal(who.ServerID)
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func (x *Executor) work(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := x.noteServer(j, who.ServerID); err != nil {
+	if err := errors.Join(x.noteServer(j, who.ServerID), x.noteProgram(j)); err != nil {
 		return err
 	}
 	return x.run(ctx, who, j, conn)
@@ -175,11 +177,29 @@ func (x *Executor) noteServer(j *journal.Journal, id string) error {
 	return j.Update(func(tx *journal.Tx) error { return tx.SetNote(noteServer, id) })
 }
 
+// noteProgram has the journal know which format this program uses, when it is an image's.
+func (x *Executor) noteProgram(j *journal.Journal) error {
+	target, program := linkedProgram(x.root)
+	if x.self == nil || x.jury != nil || target == "" || !x.self.Runs(program) {
+		return nil
+	}
+	return j.Update(func(tx *journal.Tx) error { return tx.SetKnows(target) })
+}
+
 func (x *Executor) who() (identity.Identity, error) {
 	if a := x.cfg.Anonymous; a != nil {
 		return identity.Identity{ServerID: a.Server, Cell: a.Cell}, nil
 	}
 	return identity.Read(x.root)
+}
+
+// whole gives the identity when the key can be read as well, without which no bus lets it in.
+func (x *Executor) whole() (identity.Identity, error) {
+	who, err := x.who()
+	if err == nil && x.cfg.Anonymous == nil {
+		err = identity.CheckKey(x.root)
+	}
+	return who, err
 }
 
 // dial connects, in the background when it is to persist: the executor works with the bus away.
@@ -208,9 +228,12 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 		Version: version.Version, Root: x.root, Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval,
 		Read: g.heard, Log: log,
 	})
-	c.Fetcher, c.Progress, c.Believe, c.Left = l, l.Progress, g.believe, g.left
+	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, g.believe, g.left, g.doubted
 	c.NotTaken, c.ReadAgain = g.notTaken, l.ReadAgain
 	e := engine.New(c)
+	if _, err := e.Doubt(); err != nil { // before anything is believed
+		return err
+	}
 	d.engine = e
 	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor runs")
 	s := &teller{root: x.root, engine: e, standing: g.look, who: who, every: x.cfg.BeatInterval, note: x.self.Why, log: log}
@@ -223,8 +246,8 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 	}
 	parts = append(parts, x.manager.watched(e.Ready(), livesBy(e, j))...)
 	err = lifecycle.Run(ctx, parts...)
-	if x.jury != nil || givesPlace(err) {
-		return err // it runs on, as another program
+	if x.jury != nil || givesPlace(err) || errors.Is(err, journal.ErrDamaged) {
+		return err // it runs on, as another program or with another journal
 	}
 	if errors.Is(err, errUninstall) {
 		return x.uninstall(ctx, uninstaller{who: who, tombstone: g.tombstone, journal: j, link: l, teller: s})
@@ -235,14 +258,6 @@ func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Jo
 
 // checkEvery is how often the agents' health is looked at.
 const checkEvery = 15 * time.Second
-
-// openJournal opens the journal, and makes its directory when it is not there.
-func (x *Executor) openJournal() (*journal.Journal, error) {
-	if err := os.MkdirAll(x.root.Home(), 0o700); err != nil {
-		return nil, fmt.Errorf("make %s: %w", x.root.Home(), err)
-	}
-	return journal.Open(x.root.Journal())
-}
 
 // engineConfig gives what an engine needs wherever it runs: whether or not it is known
 // which server this is, the same is kept and the same program does the work. conn is nil

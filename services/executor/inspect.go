@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/fate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -99,7 +100,8 @@ func (x *Executor) inspect(ctx context.Context) (*Inspection, error) {
 			i.judge.believe(d)
 		}
 	}
-	i.judge.left(len(i.left.agents), len(i.left.changes))
+	i.judge.left(engine.Remains{Instances: len(i.left.agents), Changes: len(i.left.changes)})
+	i.judge.facts.Inventory, i.judge.doubt = i.left.inventory, i.left.doubt
 	i.verdict = i.judge.decide()
 	i.facts = i.judge.facts
 	return i, nil
@@ -108,16 +110,27 @@ func (x *Executor) inspect(ctx context.Context) (*Inspection, error) {
 // remains is what an executor has still to do, by agent.
 type remains struct {
 	agents, changes []string
-	runs            bool // an executor has the journal
+	runs            bool           // an executor has the journal
+	inventory       fate.Inventory // what this is worth
+	doubt           string         // why it is worth no more
+	lost            bool           // there is a journal, and it may have forgotten agents
 }
 
 // leftHere gives the agents, those of which files are left too, and the open changes: from
 // the journal, or, when an executor has that, as its status tells.
 func (x *Executor) leftHere() (r remains, err error) {
 	if notThere(x.root.Journal()) {
-		return r, nil
+		r.inventory, r.doubt, err = x.compare(known{}, "the journal is not there")
+		return r, err
 	}
-	err = journal.Look(x.root.Journal(), func(tx *journal.Tx) error {
+	k, lost := known{}, ""
+	err = journal.Look(x.root.Journal(), func(tx *journal.Tx) (err error) {
+		if lost, err = lostOf(tx, x.root); err != nil {
+			return err
+		}
+		if k, err = knownTo(tx); err != nil {
+			return err
+		}
 		all, err := tx.Instances()
 		if err != nil {
 			return err
@@ -138,11 +151,21 @@ func (x *Executor) leftHere() (r remains, err error) {
 		}
 		return err
 	})
-	if !fault.Is(err, fault.Conflict) {
+	switch {
+	case errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrOlder):
+		return remains{lost: true, inventory: fate.InventoryUntrusted, doubt: err.Error() + "; a start of the executor builds it again"}, nil
+	case err == nil:
+		r.inventory, r.doubt, err = x.compare(k, lost)
+		r.lost = lost != ""
+		return r, err
+	case !fault.Is(err, fault.Conflict):
 		return r, err
 	}
-	r.runs = true
+	r.runs, r.inventory = true, fate.InventoryTrusted
 	s, err := ReadStatus(string(x.root))
+	if s.Code == fate.CodeNoInventory || s.Code == fate.CodeInventoryUntrusted {
+		r.inventory, r.doubt = fate.InventoryUntrusted, s.Reason
+	}
 	for _, a := range s.Agents {
 		r.agents = append(r.agents, a.Agent)
 		if a.Step != "" {
@@ -166,11 +189,11 @@ func (x *Executor) uninstallHere(ctx context.Context) error {
 	}
 	if i.verdict.Fate != fate.Uninstall {
 		return fault.Refuse(fault.Denied, &apiv1.Refusal{
-			Component: "executor", Code: "NOT_UNINSTALLED", Message: fmt.Sprintf("the decision is %s: %s %s", i.verdict.Fate, i.verdict.Code, i.verdict.Why()),
+			Component: "executor", Code: codeOf(i.verdict), Message: fmt.Sprintf("the decision is %s: %s %s", i.verdict.Fate, i.verdict.Code, i.why()),
 			Try: "executor uninstall --dry-run --root " + string(x.root),
 		})
 	}
-	j, err := journal.Open(x.root.Journal())
+	j, err := journal.OpenWhole(x.root.Journal())
 	if err != nil {
 		return err
 	}
@@ -190,6 +213,22 @@ func (x *Executor) uninstallHere(ctx context.Context) error {
 	return nil
 }
 
+// codeOf names a refusal to uninstall: an inventory that proves nothing has codes of its own.
+func codeOf(v fate.Verdict) string {
+	if v.Code == fate.CodeNoInventory || v.Code == fate.CodeInventoryUntrusted {
+		return v.Code
+	}
+	return "NOT_UNINSTALLED"
+}
+
+// why returns the reason of the verdict, with what it leaves out.
+func (i *Inspection) why() string {
+	if codeOf(i.verdict) == i.verdict.Code && i.left.doubt != "" {
+		return i.verdict.Why() + ": " + i.left.doubt
+	}
+	return i.verdict.Why()
+}
+
 // print writes the decision for a person.
 func (i *Inspection) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -198,7 +237,7 @@ func (i *Inspection) print(out io.Writer) error {
 	if i.marked != "" {
 		decision = "uninstall, begun for server " + i.marked
 	} else if i.verdict.Code != "" {
-		decision += ", " + i.verdict.Code + ": " + i.verdict.Why()
+		decision += ", " + i.verdict.Code + ": " + i.why()
 	}
 	say("DECISION", decision)
 	say("root", i.root)
@@ -210,6 +249,7 @@ func (i *Inspection) print(out io.Writer) error {
 	say("tombstone", i.facts.Proof)
 	say("login", i.facts.Login)
 	say("bus can be reached", yes(i.facts.Reachable))
+	say("inventory", i.left.inventory)
 	say("agents left", listWord(i.left.agents))
 	say("changes under way", listWord(i.left.changes))
 	fmt.Fprintln(w, "\nPATH\tWHEN THE EXECUTOR REMOVES ITSELF")

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/fate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
@@ -39,6 +41,8 @@ type judge struct {
 
 	mu        sync.Mutex
 	facts     fate.Facts
+	doubt     string     // why the inventory is not trusted
+	beside    string     // what runs or lies here when all that a dead server's inventory knew is gone
 	read      fate.Login // whether a connection finds what servers need
 	tombstone *serverv1.Tombstone
 	verdict   fate.Verdict
@@ -55,7 +59,8 @@ func (x *Executor) newJudge(who identity.Identity, access func() bus.Access, log
 	}
 	return &judge{
 		who: who, access: access, jwt: jwt, log: log, stir: make(chan struct{}, 1), since: time.Now(), read: fate.LoginIn,
-		facts: fate.Facts{Identity: true, Ownership: who.Owner(), Instances: true}, // until it is told that none is left
+		// Until it is told that no agent is left, or that the inventory is not trusted, which it is before anything else.
+		facts: fate.Facts{Identity: true, Ownership: who.Owner(), Instances: true, Inventory: fate.InventoryTrusted},
 	}
 }
 
@@ -91,10 +96,26 @@ func proofOf(d *desiredv1.Document, who identity.Identity) fate.Proof {
 }
 
 // left hears what is left of the agents of a dead server.
-func (g *judge) left(instances, changes int) {
+func (g *judge) left(r engine.Remains) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.facts.Instances, g.facts.Duties = instances > 0, changes > 0
+	g.facts.Instances, g.facts.Duties, g.beside = r.Instances > 0, r.Changes > 0, r.Beside
+	g.wake()
+}
+
+// doubted hears what keeps the inventory from being trusted, or that nothing does any more.
+func (g *judge) doubted(d engine.Doubt) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.doubt = d.Why
+	switch {
+	case d.Why == "":
+		g.facts.Inventory = fate.InventoryTrusted
+	case d.Empty:
+		g.facts.Inventory = fate.InventoryNone
+	default:
+		g.facts.Inventory = fate.InventoryUntrusted
+	}
 	g.wake()
 }
 
@@ -156,7 +177,11 @@ func (g *judge) decide() fate.Verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.facts.Login, g.facts.Reachable = loginOf(a, jwt, g.read, time.Now()), a.Login == bus.LoginIn
-	v := fate.Decide(g.facts)
+	now := g.facts
+	if g.beside != "" && now.Inventory == fate.InventoryTrusted {
+		now.Inventory = fate.InventoryUntrusted
+	}
+	v := fate.Decide(now)
 	if v != g.verdict {
 		g.verdict, g.since = v, time.Now()
 		line := g.log.Warn()
@@ -213,11 +238,24 @@ type standing struct {
 	verdict fate.Verdict
 	since   time.Time
 	access  bus.Access
+	detail  string // what the verdict's words leave out
+}
+
+// why returns the words for the verdict, with what they leave out.
+func (s standing) why() string {
+	if s.detail == "" {
+		return s.verdict.Why()
+	}
+	return s.verdict.Why() + ": " + s.detail
 }
 
 func (g *judge) look() standing {
 	a := g.access()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return standing{g.verdict, g.since, a}
+	s := standing{verdict: g.verdict, since: g.since, access: a}
+	if g.verdict.Code == fate.CodeInventoryUntrusted || g.verdict.Code == fate.CodeNoInventory {
+		s.detail = cmp.Or(g.doubt, g.beside)
+	}
+	return s
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/fate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 )
@@ -60,7 +61,7 @@ func TestManyReportsAtOnceGiveOneDecision(t *testing.T) {
 	case <-time.After(2 * judgeEvery):
 	}
 	for range 50 {
-		all.Go(func() { g.left(0, 0) })
+		all.Go(func() { g.left(engine.Remains{}) })
 	}
 	all.Wait()
 	if err := <-ends; !errors.Is(err, errUninstall) {

@@ -10,6 +10,7 @@ import (
 
 // Print writes the status for a person.
 func (s Status) Print(out io.Writer, now time.Time) error {
+	s = s.AsOf(now)
 	if s.State == StateJoined {
 		_, err := fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  joined; it has not run yet\n", s.ServerID, s.Cell)
 		return err
@@ -17,9 +18,6 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 	state, bus := s.State, "away"
 	if s.Connected {
 		bus = "connected"
-	}
-	if s.lives() && (now.Sub(s.At) > freshFor || s.gone()) {
-		state, bus = "not running", "away"
 	}
 	fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  %s, version %s, said %s ago\n", s.ServerID, s.Cell, state, s.Version, now.Sub(s.At).Round(time.Second))
 	if s.State == StateDecommissioned {

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -27,10 +26,7 @@ func Rehearse(ctx context.Context, cfg Config, copied string) (Rehearsal, error)
 	if x.root, err = layout.New(cfg.Root); err != nil {
 		return r, err
 	}
-	if _, err := os.Stat(copied); err != nil { // opening it would make an empty one, which passes
-		return r, fmt.Errorf("the copy of the journal: %w", err)
-	}
-	j, err := journal.Open(copied)
+	j, err := journal.OpenWhole(copied) // an empty one would pass
 	if err != nil {
 		return r, err
 	}

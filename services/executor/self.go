@@ -79,7 +79,7 @@ func (x *Executor) begin(ctx context.Context, cancel func()) error {
 	target, program := linkedProgram(x.root)
 	become, why := decide(circumstances{
 		Linked: target, There: executable(program), Runs: target != "" && x.self.Runs(program),
-		Started: os.Getenv(bootstrapVariable) != "", Count: readStarts(x.root)[target],
+		Started: os.Getenv(bootstrapVariable) != "", Count: readStarts(x.root)[target], Unfit: journal.Fits(x.root.Journal()) != nil,
 		Before: func() string { return programBefore(x.root) },
 	})
 	if become != "" {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -23,6 +24,7 @@ type circumstances struct {
 	Runs    bool          // this process runs it already
 	Started bool          // another executor became this process
 	Count   int           // how often it was started since it last stayed up
+	Unfit   bool          // a newer program wrote the journal, and this one must not use it
 	Before  func() string // gives the program of the version before, if that may be started; otherwise ""
 }
 
@@ -45,16 +47,21 @@ func decide(c circumstances) (become, why string) {
 	if c.Started {
 		return "", why
 	}
-	return c.Before(), why
+	if become = c.Before(); become == "" && c.Unfit && c.There {
+		return c.Linked, why // nobody else here may use the journal, so it is tried for ever
+	}
+	return become, why
 }
 
 // programBefore gives the program of the version before, as the link would say it, while
-// its files are kept and it was not started too often itself. Who has the journal is
-// another executor, beside which this one ends anyway.
+// its files are kept, it may use the journal, and it was not started too often itself. Who
+// has the journal is another executor, beside which this one ends anyway.
 func programBefore(root layout.Root) string {
 	var program string
 	err := journal.Look(root.Journal(), func(tx *journal.Tx) (err error) {
-		program, err = engine.SelfBefore(root, tx)
+		if program, err = engine.SelfBefore(root, tx); program != "" && !tx.Knows(root.ProgramLink(program)) {
+			program = ""
+		}
 		return err
 	})
 	if err != nil || program == "" || !executable(program) {
@@ -66,19 +73,44 @@ func programBefore(root layout.Root) string {
 	return ""
 }
 
-// readStarts gives how often programs were started, each as the link says it. A file that
-// cannot be read counts as none: what stands in it is worth less than a start.
+// startsFormat numbers the counts. What is from before there were numbers is a plain map.
+var startsFormat = format.Spec{Kind: "count of starts", Now: 1, Floor: 1}
+
+// starts counts the starts of programs, each named as the link says it.
+type starts struct {
+	format.Stamp
+	Starts map[string]int `json:"starts"`
+}
+
+// readStarts returns how often programs were started. A file that cannot be read counts as
+// none: what is in it is worth less than a start.
 func readStarts(root layout.Root) map[string]int {
-	counts := map[string]int{}
-	data, err := os.ReadFile(root.Starts())
-	if err != nil || json.Unmarshal(data, &counts) != nil {
-		return map[string]int{}
-	}
+	counts, _ := startsOf(root) // as above
 	return counts
 }
 
+// startsOf returns the same, and why the file must not be written.
+func startsOf(root layout.Root) (map[string]int, error) {
+	data, err := os.ReadFile(root.Starts())
+	if err != nil {
+		return map[string]int{}, nil
+	}
+	var s starts
+	if json.Unmarshal(data, &s) == nil && s.Format > 0 {
+		if err := startsFormat.Check(root.Starts(), s.Stamp); err != nil || s.Starts == nil {
+			return map[string]int{}, err
+		}
+		return s.Starts, nil
+	}
+	counts := map[string]int{}
+	if json.Unmarshal(data, &counts) != nil {
+		return map[string]int{}, nil
+	}
+	return counts, nil
+}
+
 func writeStarts(root layout.Root, counts map[string]int) error {
-	data, err := json.Marshal(counts)
+	data, err := json.Marshal(starts{startsFormat.Stamp(), counts})
 	if err != nil {
 		return err
 	}
@@ -87,16 +119,19 @@ func writeStarts(root layout.Root, counts map[string]int) error {
 
 // countStart counts one more, before it happens.
 func countStart(root layout.Root, program string) error {
-	counts := readStarts(root)
+	counts, err := startsOf(root)
+	if err != nil {
+		return err
+	}
 	counts[program]++
 	return writeStarts(root, counts)
 }
 
 // forgetStarts forgets how often one program was started, and not the others'.
 func forgetStarts(root layout.Root, program string) error {
-	counts := readStarts(root)
-	if counts[program] == 0 {
-		return nil
+	counts, err := startsOf(root)
+	if err != nil || counts[program] == 0 {
+		return err
 	}
 	delete(counts, program)
 	return writeStarts(root, counts)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/fate"
@@ -30,11 +32,16 @@ const (
 	StateResting        = "resting"      // the server is dead, and this executor is not to remove itself
 	StateUninstalling   = "uninstalling" // it waits to have said so
 	StateStopped        = "stopped"
+	StateGone           = "not running" // nobody told it to stop
 	StateDecommissioned = "decommissioned"
 )
 
+// statusFormat numbers the status. One from before there were numbers is read.
+var statusFormat = format.Spec{Kind: "status", Now: 1, Floor: 1}
+
 // Status is what the executor tells about itself, in a file.
 type Status struct {
+	format.Stamp
 	ServerID string    `json:"server_id"`
 	Cell     string    `json:"cell"`
 	State    string    `json:"state"`
@@ -86,7 +93,22 @@ func ReadStatus(root string) (Status, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("read status: %w", err)
 	}
-	return s, nil
+	return s, statusFormat.Check(r.Status(), s.Stamp)
+}
+
+// AsOf returns what the status says at a time: one of an executor that is gone, or told
+// nothing for long, says nothing any more of the bus and of its agents.
+func (s Status) AsOf(now time.Time) Status {
+	if !s.lives() || now.Sub(s.At) <= freshFor && !s.gone() {
+		return s
+	}
+	s.Reason = fmt.Sprintf("it ended without a word; it last said that it is %s", s.State)
+	s.State, s.Code, s.Since, s.Connected, s.NextTry = StateGone, "", s.At, false, time.Time{}
+	s.Agents = slices.Clone(s.Agents)
+	for i := range s.Agents {
+		s.Agents[i].Health, s.Agents[i].Pid, s.Agents[i].StartedAt = "unknown", 0, time.Time{}
+	}
+	return s
 }
 
 // neverRan gives the status of a server without one.
@@ -132,6 +154,7 @@ func modified(path string) time.Time {
 }
 
 func writeStatus(root layout.Root, s Status) error {
+	s.Stamp = statusFormat.Stamp()
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -229,7 +252,7 @@ var states = map[fate.Fate]string{
 
 // stand writes how the executor itself is.
 func (s *Status) stand(is standing) {
-	s.State, s.Code, s.Reason = states[is.verdict.Fate], is.verdict.Code, is.verdict.Why()
+	s.State, s.Code, s.Reason = states[is.verdict.Fate], is.verdict.Code, is.why()
 	s.Connected = is.access.Login == bus.LoginIn
 	if s.Code != "" {
 		s.Since = is.since

@@ -23,7 +23,7 @@ import (
 // once the identity can be read, as after a new join with the same key, or with ctx.
 func (x *Executor) unidentified(ctx context.Context, why error) error {
 	x.cfg.Log.Error().Err(why).Msg("the identity cannot be read; agents are kept, nothing else is done")
-	j, err := x.openJournal()
+	j, err := x.openJournal("")
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (w *waiter) run(ctx context.Context) error {
 	tick := time.NewTicker(identityEvery)
 	defer tick.Stop()
 	for {
-		if _, err := w.x.who(); err == nil {
+		if _, err := w.x.whole(); err == nil {
 			return nil
 		}
 		select {

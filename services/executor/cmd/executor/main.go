@@ -258,7 +258,7 @@ func (f *flags) status(out io.Writer) error {
 	if f.output == "json" {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		return e.Encode(s)
+		return e.Encode(s.AsOf(time.Now()))
 	}
 	return s.Print(out, time.Now())
 }

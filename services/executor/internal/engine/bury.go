@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +68,13 @@ func unlessDead(ctx context.Context, err error) error {
 	return err
 }
 
+// Remains is what is left of the agents of a dead server.
+type Remains struct {
+	Instances int    // with what is still to be deleted of them
+	Changes   int    // under way
+	Beside    string // what is here and the inventory does not explain; looked for when the rest is gone
+}
+
 // bury makes sure that no instance is left, and deletes what only agents needed. It is
 // called again after each change, and says each time what is left.
 func (e *Engine) bury(ctx context.Context) error {
@@ -83,7 +91,7 @@ func (e *Engine) bury(ctx context.Context) error {
 		return err
 	}
 	if len(e.busy) > 0 || len(open) > 0 {
-		e.cfg.Left(len(instances), max(len(open), len(e.busy)))
+		e.cfg.Left(Remains{Instances: len(instances), Changes: max(len(open), len(e.busy))})
 		return nil
 	}
 	trash, err := e.emptyTrash()
@@ -99,7 +107,14 @@ func (e *Engine) bury(ctx context.Context) error {
 			return err
 		}
 	}
+	var beside []trace
 	if len(instances) == 0 {
+		if beside, err = e.beside(); err != nil {
+			return err
+		}
+		beside = slices.DeleteFunc(beside, func(t trace) bool { return t.Trace == serverv1.Trace_TRACE_LINK }) // it does not run
+	}
+	if len(instances) == 0 && len(beside) == 0 {
 		for _, dir := range []string{e.cfg.Root.Cache(), e.cfg.Root.Images(), e.cfg.Root.Agents()} {
 			err = errors.Join(err, removeIfOurs(dir))
 		}
@@ -107,7 +122,7 @@ func (e *Engine) bury(ctx context.Context) error {
 			e.cfg.Log.Warn().Err(err).Msg("not everything was removed")
 		}
 	}
-	e.cfg.Left(len(instances)+trash, len(e.busy))
+	e.cfg.Left(Remains{Instances: len(instances) + trash, Changes: len(e.busy), Beside: wordsFor(beside)})
 	return nil
 }
 

@@ -193,7 +193,13 @@ func (c *change) step(ctx context.Context, h hook) error {
 
 // save writes the record as it is.
 func (c *change) save() error {
-	if err := c.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.PutChange(c.rec) }); err != nil {
+	err := c.cfg.Journal.Update(func(tx *journal.Tx) error {
+		if c.rec.Step == taskv1.Step_STEP_SWITCH { // a journal that does not know of it is an older one
+			return errors.Join(tx.Advance(), tx.PutChange(c.rec))
+		}
+		return tx.PutChange(c.rec)
+	})
+	if err != nil {
 		return fmt.Errorf("%w: %w", errJournal, err)
 	}
 	return nil

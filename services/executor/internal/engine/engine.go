@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
@@ -55,7 +57,8 @@ type Config struct {
 	Believe    func(*desiredv1.Document) bool // says whether a document that is not older may be followed; nil means yes
 	NotTaken   func(lineage.Verdict)          // told why documents are not taken, and with Same that they are; may be nil
 	ReadAgain  func()                         // has the document read again; may be nil
-	Left       func(instances, changes int)   // told what is left of the agents while the server is dead; may be nil
+	Left       func(Remains)                  // told what is left of the agents while the server is dead; may be nil
+	Doubted    func(Doubt)                    // told what keeps the inventory from being trusted, when that changes; may be nil
 	Log        zerolog.Logger
 	FailPoint  func(point string) // for tests: told between the steps of a change
 }
@@ -65,6 +68,7 @@ type Engine struct {
 	cfg     Config
 	images  *imagedir.Images
 	sockets *sockets.Set
+	records inventory.Keeper
 
 	offers   chan *desiredv1.Document // the newest document that was not taken yet
 	ended    chan changeEnd           // changes that have ended
@@ -88,6 +92,7 @@ type Engine struct {
 	settled map[string]time.Time     // when an agent's last change ended
 	repairs map[string]repairs       // of damaged files, by agent
 	said    *reportv1.AgentsReport   // what was last said to be there
+	doubt   Doubt
 
 	endings endings
 
@@ -132,11 +137,14 @@ func New(cfg Config) *Engine {
 		cfg.ReadAgain = func() {}
 	}
 	if cfg.Left == nil {
-		cfg.Left = func(int, int) {}
+		cfg.Left = func(Remains) {}
+	}
+	if cfg.Doubted == nil {
+		cfg.Doubted = func(Doubt) {}
 	}
 	cfg.LookEvery, cfg.LookRest = cmp.Or(cfg.LookEvery, lookEvery), cmp.Or(cfg.LookRest, lookRest)
 	e := &Engine{
-		cfg: cfg, images: imagedir.New(cfg.Root),
+		cfg: cfg, images: imagedir.New(cfg.Root), records: inventory.Keeper{Root: cfg.Root, Server: cfg.ServerID, Journal: cfg.Journal},
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel), stirred: make(chan struct{}, 1), checked: make(chan struct{}), machines: make(chan machine), turns: make(chan struct{}),
 		ready: make(chan struct{}), gives: make(chan error, 1),
 		units: map[string]map[string]supervise.Unit{}, sick: map[string]string{},
@@ -183,16 +191,20 @@ func (e *Engine) Offer(d *desiredv1.Document) {
 
 // Run recovers and then converges until ctx is done, which is no error, or another process
 // is to take this one's place: then it gives a *HandOver or a *Replace. Once the server is
-// dead and its agents are gone it only watches.
-func (e *Engine) Run(ctx context.Context) error {
+// dead and its agents are gone it only watches. An error is journal.ErrDamaged when the
+// journal cannot be used any more: then every agent runs on.
+func (e *Engine) Run(ctx context.Context) (err error) {
 	for _, dir := range []string{e.cfg.Root.Agents(), e.cfg.Root.Images(), e.cfg.Root.Cache()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
-	defer e.leave()
+	defer func() { e.leave(errors.Is(err, journal.ErrDamaged)) }()
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // first: whatever is under way, the next start goes on with it
+	defer stop()                         // first: whatever is under way, the next start goes on with it
+	if _, err := e.Doubt(); err != nil { // also where nobody asked before
+		return err
+	}
 	if err := e.recover(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -207,11 +219,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	return e.loop(ctx)
 }
 
+// hereEvery is how often it is looked whether the journal is still there.
+const hereEvery = time.Second
+
 func (e *Engine) loop(ctx context.Context) error {
 	check := time.NewTicker(e.cfg.CheckEvery)
 	defer check.Stop()
 	info := time.NewTicker(e.cfg.LookEvery)
 	defer info.Stop()
+	here := time.NewTicker(hereEvery)
+	defer here.Stop()
 	looks, stop := context.WithCancel(ctx)
 	defer stop() // nobody waits for what is being looked at when this process gives its place
 	e.lookAtMachine(looks)
@@ -227,7 +244,9 @@ func (e *Engine) loop(ctx context.Context) error {
 		case c := <-e.ended:
 			if err = c.err; err == nil {
 				delete(e.busy, c.agent)
-				err = e.converge(ctx)
+				if _, err = e.Doubt(); err == nil {
+					err = e.converge(ctx)
+				}
 			}
 			if len(e.busy) == 0 { // once for all that ended together
 				e.lookAtMachine(looks)
@@ -239,12 +258,17 @@ func (e *Engine) loop(ctx context.Context) error {
 			}
 		case <-check.C:
 			e.checkHealth(looks)
-			if _, err = e.emptyTrash(); err == nil {
+			if _, err = e.Doubt(); err == nil {
+				_, err = e.emptyTrash()
+			}
+			if err == nil {
 				err = e.converge(ctx)
 			}
 		case <-e.checked:
 			e.checking = false
 			err = e.sayAgents("", false)
+		case <-here.C:
+			err = e.cfg.Journal.Here()
 		case <-info.C:
 			e.lookAtMachine(looks)
 		case m := <-e.machines:
@@ -294,14 +318,15 @@ func (e *Engine) stir() {
 	}
 }
 
-// leave ends the watching of agents, and the agents themselves if it was asked for.
-func (e *Engine) leave() {
+// leave ends the watching of agents, and the agents themselves if it was asked for and no
+// other engine follows in this process.
+func (e *Engine) leave(follows bool) {
 	e.changes.Wait()
 	var all sync.WaitGroup
 	for _, u := range e.allUnits() {
 		all.Go(func() {
 			u.Leave()
-			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil {
+			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil || follows {
 				return
 			}
 			if err := u.Stop(); err != nil {

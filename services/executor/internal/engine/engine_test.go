@@ -169,7 +169,7 @@ func TestARemovalTakesAwayEverythingAndSaysSo(t *testing.T) {
 		}
 	}
 	slices.Sort(paths)
-	if len(paths) != 5 || !slices.Contains(paths, "agents/cur") {
+	if len(paths) != 6 || !slices.Contains(paths, "agents/cur") || !slices.Contains(paths, "agents/ins") {
 		t.Errorf("the receipt names %v", paths)
 	}
 }

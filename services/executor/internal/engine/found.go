@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -69,10 +71,7 @@ func (e *Engine) foundWith(whole wholeFunc) (*reportv1.AgentsReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	traces = slices.DeleteFunc(traces, func(t trace) bool {
-		return before.explains(t) || after.explains(t) || e.settledSince(t.name, began)
-	})
-	r := listed(traces)
+	r := listed(e.unexplained(before, after, began, traces))
 	e.noteBeside(agents, r.Agents)
 	if agents, err = e.addTrash(agents); err != nil {
 		return nil, err
@@ -82,6 +81,14 @@ func (e *Engine) foundWith(whole wholeFunc) (*reportv1.AgentsReport, error) {
 	return r, nil
 }
 
+// unexplained returns the traces, looked for since a time, that the inventory explains
+// neither as it was then nor as it is now.
+func (e *Engine) unexplained(before, after inventoryNow, began time.Time, traces []trace) []trace {
+	return slices.DeleteFunc(traces, func(t trace) bool {
+		return before.explains(t) || after.explains(t) || e.settledSince(t.name, began)
+	})
+}
+
 // settledSince says whether a change of an agent ended after a time.
 func (e *Engine) settledSince(agent string, began time.Time) bool {
 	e.mu.Lock()
@@ -89,14 +96,15 @@ func (e *Engine) settledSince(agent string, began time.Time) bool {
 	return e.settled[agent].After(began)
 }
 
-// inventory is what the journal says that is there, or comes and goes.
-type inventory struct {
+// inventoryNow is what the journal says that is there, or comes and goes.
+type inventoryNow struct {
 	instances []*journal.Instance
 	open      map[string]bool // agents that are being changed
+	going     []string        // those of them that are being removed
 }
 
-func (e *Engine) inventory() (inventory, error) {
-	in := inventory{open: map[string]bool{}}
+func (e *Engine) inventory() (inventoryNow, error) {
+	in := inventoryNow{open: map[string]bool{}}
 	err := e.cfg.Journal.Read(func(tx *journal.Tx) (err error) {
 		if in.instances, err = tx.Instances(); err != nil {
 			return err
@@ -104,10 +112,23 @@ func (e *Engine) inventory() (inventory, error) {
 		changes, err := tx.Changes()
 		for _, c := range changes {
 			in.open[c.Agent] = true
+			if c.Verb == taskv1.Verb_VERB_REMOVE {
+				in.going = append(in.going, c.Agent)
+			}
 		}
 		return err
 	})
 	return in, err
+}
+
+// strictly leaves out the removals that are open: what they take away is in the inventory,
+// or is not explained.
+func (in inventoryNow) strictly() inventoryNow {
+	in.open = maps.Clone(in.open)
+	for _, agent := range in.going {
+		delete(in.open, agent)
+	}
+	return in
 }
 
 // wholeFunc says whether an image is whole.

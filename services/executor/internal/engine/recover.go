@@ -53,6 +53,9 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := errors.Join(e.sweepAllConfigs(), e.applyKeep(nil), e.sweepFresh()); err != nil {
 		e.cfg.Log.Warn().Err(err).Msg("configurations and kept versions not swept")
 	}
+	if err := e.keepRecords(); err != nil {
+		e.cfg.Log.Warn().Err(err).Msg("records beside agents not written")
+	}
 	_, err = e.emptyTrash()
 	return err
 }

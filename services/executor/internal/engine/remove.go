@@ -19,8 +19,8 @@ const (
 	CodeFilesLeft = "FILES_LEFT"
 )
 
-// known says whether the removal is about the instance in the inventory. Anything else
-// is left alone: the instance that was meant is gone already.
+// known says whether the removal is about the instance in the inventory. Anything else is
+// left alone: the instance that was meant is gone already, or checkForgotten refuses.
 func (c *change) known() bool {
 	return c.rec.From != nil && c.rec.From.ID == c.rec.InstanceID && ident.CheckName("agent", c.rec.Agent) == nil
 }
@@ -30,14 +30,17 @@ func (c *change) checkRemoval(context.Context) error {
 	if err := c.checkKnown(); err != nil {
 		return err
 	}
-	if !c.known() || len(c.rec.Removed) > 0 {
+	if !c.known() {
+		return c.checkForgotten()
+	}
+	if len(c.rec.Removed) > 0 {
 		return nil
 	}
 	root, agent := c.cfg.Root, c.rec.Agent
 	if err := mounts.Check(root.Agent(agent)); err != nil {
 		return err
 	}
-	paths := []string{root.Current(agent), root.Config(agent)}
+	paths := []string{root.Current(agent), root.Config(agent), root.Installed(agent)}
 	rendered, _ := os.ReadDir(root.Configs(agent)) // what cannot be listed is removed, or said to stay, with its directory
 	for _, d := range rendered {
 		paths = append(paths, root.Rendered(agent, d.Name()))

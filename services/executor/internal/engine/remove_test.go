@@ -169,10 +169,10 @@ func TestADeadServerIsNotDoneWhileFilesOfAnAgentAreLeft(t *testing.T) {
 		return true
 	}), func(c *Config) {
 		c.CheckEvery = 20 * time.Millisecond
-		c.Left = func(instances, changes int) {
+		c.Left = func(r Remains) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, instances+changes)
+			told = append(told, r.Instances+r.Changes)
 		}
 	})
 	r.stateful("cn-agent")

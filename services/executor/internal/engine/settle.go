@@ -45,6 +45,9 @@ func (c *change) settle(ctx context.Context) error {
 	}
 	c.settled[c.rec.Agent] = time.Now()
 	c.mu.Unlock()
+	if err := c.settleRecord(); err != nil {
+		c.log.Error().Err(err).Msg("record beside the agent not written")
+	}
 	if err := c.end(); err != nil {
 		return err
 	}

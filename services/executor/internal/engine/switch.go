@@ -27,6 +27,9 @@ func (c *change) swap(ctx context.Context) error {
 	if err := c.makeDirs(); err != nil {
 		return err
 	}
+	if err := c.keepRecord(func() error { return c.records.Begins(c.rec) }); err != nil {
+		return err
+	}
 	if isSelf(c.rec.To) {
 		return c.handOver()
 	}
@@ -118,13 +121,32 @@ func (c *change) startNew(ctx context.Context) error {
 	}
 	u.SetEnv(spec.Env)
 	c.unit = u
-	if _, err := u.Start(); errors.Is(err, syscall.ENOSPC) || fault.RefusalOf(err) != nil {
+	adopted, err := u.Start()
+	if adopted && err == nil && c.notify != nil {
+		err = c.takeReady(u)
+	}
+	if errors.Is(err, syscall.ENOSPC) || fault.RefusalOf(err) != nil {
 		return err // not the version's fault, or said already
 	} else if err != nil {
 		return refuse("NOT_STARTED", "%v", err)
 	}
 	c.cfg.FailPoint("new started")
 	return nil
+}
+
+// takeReady has a process that ran already, of which the inventory did not know, count as
+// ready if it is known that it was. It said READY=1 long ago and says it no more, so one
+// of which that is not known is started anew.
+func (c *change) takeReady(u supervise.Unit) error {
+	if u.Ready() != nil {
+		c.closeNotify()
+		return c.save()
+	}
+	if err := u.Stop(); err != nil {
+		return err
+	}
+	_, err := u.Start()
+	return err
 }
 
 // openNotify listens for READY=1 when the side's probe is that. The journal knows of the
@@ -187,6 +209,11 @@ func (c *change) proveSide(ctx context.Context, s side, u supervise.Unit) error 
 		p.Soak = max(p.Soak, heeds)
 	}
 	err = probe.Prove(ctx, c.patient(p, s), u.Exited())
+	if err == nil && c.notify != nil {
+		if err := u.SetReady(); err != nil { // it is started anew should the journal be lost
+			c.log.Warn().Err(err).Msg("readiness not written")
+		}
+	}
 	if now := u.Status(); err != nil && ctx.Err() == nil && now.Pid == 0 && now.LastEnd != "" {
 		return refuse(probe.CodeExited, "%s ended before it was proven: %s", s.agent, now.LastEnd)
 	}
@@ -216,13 +243,18 @@ func (c *change) commit(context.Context) error {
 		}
 	}
 	c.cfg.FailPoint("old gone")
+	now := &journal.Instance{
+		Agent: c.rec.Agent, ID: c.rec.InstanceID, Generation: c.rec.Generation, Tier: c.rec.Tier,
+		Image: c.rec.To, Labels: c.rec.Labels, InstalledAt: time.Now(),
+		Metadata: c.rec.Metadata, ConfigurationDigest: c.rec.ConfigurationDigest, Rendered: c.rec.Rendered,
+	}
+	if err := c.keepRecord(func() error { return c.records.Installed(now) }); err != nil {
+		return err
+	}
+	c.cfg.FailPoint("recorded")
 	c.rec.Committed = true
 	err := c.cfg.Journal.Update(func(tx *journal.Tx) error {
-		return errors.Join(tx.PutChange(c.rec), tx.Replace(c.rec.Agent, c.oldImage(), c.rec.To, time.Now()), tx.PutInstance(&journal.Instance{
-			Agent: c.rec.Agent, ID: c.rec.InstanceID, Generation: c.rec.Generation, Tier: c.rec.Tier,
-			Image: c.rec.To, Labels: c.rec.Labels, InstalledAt: time.Now(),
-			Metadata: c.rec.Metadata, ConfigurationDigest: c.rec.ConfigurationDigest, Rendered: c.rec.Rendered,
-		}))
+		return errors.Join(tx.PutChange(c.rec), tx.Replace(c.rec.Agent, c.oldImage(), c.rec.To, now.InstalledAt), tx.PutInstance(now))
 	})
 	if err != nil {
 		c.rec.Committed = false

@@ -69,7 +69,7 @@ func newTrace(name string, kind serverv1.Trace, path, reason string) trace {
 func printable(s string) string { return strings.ToValidUTF8(s, "?") }
 
 // explains says whether the inventory knows what left a trace.
-func (in inventory) explains(t trace) bool {
+func (in inventoryNow) explains(t trace) bool {
 	if in.open[t.name] {
 		return true
 	}
@@ -144,17 +144,25 @@ func (e *Engine) ref(m imagedir.Mark, digest []byte) *imagev1.Ref {
 // processes looks for processes that run from an image of ours, and gives one trace for
 // each image. A script's process executes its interpreter: it is only known when it is
 // recorded that it was started as an agent.
-func (e *Engine) processes(recorded map[int]bool) (out []trace) {
+func (e *Engine) processes(recorded map[int]bool) []trace {
+	return e.processesBy(func(pid int) []byte {
+		digest := e.executes(pid)
+		if digest == nil && recorded[pid] {
+			digest = e.imageOf(pid)
+		}
+		return digest
+	})
+}
+
+// processesBy looks for processes for which imageOf returns the digest of an image of ours.
+func (e *Engine) processesBy(imageOf func(pid int) []byte) (out []trace) {
 	entries, _ := os.ReadDir("/proc")
 	for _, d := range entries {
 		pid, err := strconv.Atoi(d.Name())
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		digest := e.executes(pid)
-		if digest == nil && recorded[pid] {
-			digest = e.imageOf(pid)
-		}
+		digest := imageOf(pid)
 		if digest == nil {
 			continue
 		}

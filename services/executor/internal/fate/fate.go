@@ -8,8 +8,10 @@
 //     manual, which the registry told once at the join, and a tombstone that the
 //     registry signed for this very server. The document alone, a missing identity, a
 //     login that is refused and any mixture of these never lead there.
-//  2. A test goes through every combination of facts.
-//  3. The table and the picture in ../../UNINSTALL.md are made from Decide by a test.
+//  2. While the inventory is not trusted, nothing proves that the agents are gone, and
+//     nothing leads there either.
+//  3. A test goes through every combination of facts.
+//  4. The table and the picture in ../../UNINSTALL.md are made from Decide by a test.
 package fate
 
 import (
@@ -105,6 +107,30 @@ var disbelieved = map[Proof]string{ProofForged: "BAD_TOMBSTONE", ProofOther: "OT
 // awayCodes says why the executor works without the bus.
 var awayCodes = map[Login]string{LoginAway: "BUS_AWAY", LoginStarting: "BUS_STARTING", LoginNotProvisioned: "NOT_PROVISIONED"}
 
+// Inventory is what the executor's own record of its agents is worth.
+type Inventory uint8
+
+// The inventories.
+const (
+	InventoryNone      Inventory = iota // the journal is gone, and nothing could be built again
+	InventoryUntrusted                  // the journal was lost, and not everything here is explained again; or something runs beside it
+	InventoryTrusted                    // it says what is here
+)
+
+var inventories = [...]string{"none", "untrusted", "trusted"}
+
+// String returns the inventory in a word.
+func (i Inventory) String() string { return inventories[i] }
+
+// distrusted names the code of each inventory of which nothing can be concluded.
+var distrusted = map[Inventory]string{InventoryNone: CodeNoInventory, InventoryUntrusted: CodeInventoryUntrusted}
+
+// The codes of an inventory of which nothing can be concluded.
+const (
+	CodeNoInventory        = "NO_INVENTORY"
+	CodeInventoryUntrusted = "INVENTORY_UNTRUSTED"
+)
+
 // Facts is everything that the decision is made from. The zero value knows nothing.
 type Facts struct {
 	Identity  bool               // the identity file can be read
@@ -116,6 +142,7 @@ type Facts struct {
 	Reachable bool               // there is a connection now
 	Instances bool               // agents are left in the inventory
 	Duties    bool               // changes are open
+	Inventory Inventory          // what these two are worth
 }
 
 // Verdict is what is decided.
@@ -132,12 +159,14 @@ func Decide(f Facts) Verdict {
 		return Verdict{Quarantine, "IDENTITY_UNREADABLE"}
 	case !knownLife(f.Life):
 		return Verdict{Quarantine, "EXECUTOR_TOO_OLD"}
-	case !Believed(f):
+	case dead && disbelieved[f.Proof] != "":
 		return Verdict{Quarantine, disbelieved[f.Proof]}
 	case loginCodes[f.Login] != "":
 		return Verdict{Quarantine, loginCodes[f.Login]}
 	case historyCodes[f.History] != "":
 		return Verdict{Quarantine, historyCodes[f.History]}
+	case distrusted[f.Inventory] != "":
+		return Verdict{Quarantine, distrusted[f.Inventory]}
 	case !dead:
 		return Verdict{Work, awayCodes[f.Login]}
 	case f.Instances || f.Duties:
@@ -163,10 +192,12 @@ func decideDead(f Facts) Verdict {
 
 // Believed says whether a document may be followed that gives these facts: one that says
 // that the server is dead, with a wrong tombstone or without the one that the registry signs
-// for such an identity, may not, and removes nothing at all. Nor may one with a life that
-// this version does not know: it does not count as alive.
+// for such an identity, may not, and removes nothing at all. Neither may any other while the
+// inventory is not trusted: nobody could tell that everything is gone. Nor may one with a life
+// that this version does not know: it does not count as alive.
 func Believed(f Facts) bool {
-	return knownLife(f.Life) && (f.Life != serverv1.Life_LIFE_DEAD || disbelieved[f.Proof] == "")
+	dead := f.Life == serverv1.Life_LIFE_DEAD
+	return knownLife(f.Life) && (!dead || disbelieved[f.Proof] == "" && distrusted[f.Inventory] == "")
 }
 
 // knownLife reports whether this version knows what a life means.

@@ -16,12 +16,12 @@ func every(f func(Facts)) (n int) {
 		for life := range int32(len(serverv1.Life_name) + 1) { // and one that only a newer version knows
 			for proof := range Proof(len(proofs)) {
 				for login := range Login(len(logins)) {
-					for rest := range 16 * len(histories) {
+					for rest := range 16 * len(histories) * len(inventories) {
 						bits := rest % 16
 						f(Facts{
 							Ownership: serverv1.Ownership(ownership), Life: serverv1.Life(life), Proof: proof, Login: login,
 							Identity: bits&1 != 0, Reachable: bits&2 != 0, Instances: bits&4 != 0, Duties: bits&8 != 0,
-							History: History(rest / 16),
+							History: History(rest / 16 % len(histories)), Inventory: Inventory(rest / 16 / len(histories)),
 						})
 						n++
 					}
@@ -35,7 +35,7 @@ func every(f func(Facts)) (n int) {
 func TestOfAllCombinationsOneUninstalls(t *testing.T) {
 	want := Facts{
 		Identity: true, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Life: serverv1.Life_LIFE_DEAD,
-		Proof: ProofGood, Login: LoginIn, Reachable: true,
+		Proof: ProofGood, Login: LoginIn, Reachable: true, Inventory: InventoryTrusted,
 	}
 	found := 0
 	n := every(func(f Facts) {
@@ -47,8 +47,8 @@ func TestOfAllCombinationsOneUninstalls(t *testing.T) {
 			t.Errorf("it uninstalls with %+v", f)
 		}
 	})
-	if found != 1 || n != 3*6*6*11*3*16 {
-		t.Errorf("%d of %d combinations uninstall; want one of 57,024", found, n)
+	if found != 1 || n != 3*6*6*11*3*3*16 {
+		t.Errorf("%d of %d combinations uninstall; want one of 171,072", found, n)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestOneFactAloneIsNotEnough(t *testing.T) {
 		granted, proven bool
 		want            Fate
 	}{{false, false, Rest}, {true, false, Rest}, {false, true, Rest}, {true, true, Uninstall}} {
-		f := Facts{Identity: true, Life: serverv1.Life_LIFE_DEAD, Login: LoginIn, Reachable: true}
+		f := Facts{Identity: true, Life: serverv1.Life_LIFE_DEAD, Login: LoginIn, Reachable: true, Inventory: InventoryTrusted}
 		if c.granted {
 			f.Ownership = serverv1.Ownership_OWNERSHIP_MANUAL
 		}
@@ -87,7 +87,9 @@ func TestWhatHoldsForEveryCombination(t *testing.T) {
 		case (f.Instances || f.Duties) && (v.Fate == Rest || v.Fate == Uninstall):
 			t.Errorf("duties are left: %v with %+v", v, f)
 		case !Believed(f) && v.Fate != Quarantine:
-			t.Errorf("a wrong tombstone: %v with %+v", v, f)
+			t.Errorf("a wrong tombstone, or no inventory: %v with %+v", v, f)
+		case f.Inventory != InventoryTrusted && v.Fate != Quarantine:
+			t.Errorf("an inventory that is not trusted: %v with %+v", v, f)
 		case v.Code == "" && v.Fate != Work && v.Fate != Uninstall:
 			t.Errorf("%v with %+v does not say why", v, f)
 		}
@@ -100,8 +102,13 @@ func TestADeathIsBelievedWithItsProofOrWhereThereIsNoneToHave(t *testing.T) {
 	for proof, want := range map[Proof]bool{
 		ProofNone: true, ProofUnchecked: true, ProofForged: false, ProofOther: false, ProofMissing: false, ProofGood: true,
 	} {
-		if got := Believed(Facts{Life: serverv1.Life_LIFE_DEAD, Proof: proof}); got != want {
+		if got := Believed(Facts{Life: serverv1.Life_LIFE_DEAD, Proof: proof, Inventory: InventoryTrusted}); got != want {
 			t.Errorf("with a proof that is %v: believed %v", proof, got)
+		}
+		for _, i := range []Inventory{InventoryNone, InventoryUntrusted} {
+			if Believed(Facts{Life: serverv1.Life_LIFE_DEAD, Proof: proof, Inventory: i}) {
+				t.Errorf("with a proof that is %v and an inventory that is %v: believed", proof, i)
+			}
 		}
 		if !Believed(Facts{Life: serverv1.Life_LIFE_DYING, Proof: proof}) {
 			t.Errorf("not dead, with a proof that is %v: not believed", proof)

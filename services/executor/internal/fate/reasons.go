@@ -6,6 +6,8 @@ var reasons = map[string]string{
 	"BAD_TOMBSTONE":       "the document says that the server is dead, with a tombstone that the registry did not sign; it is not followed",
 	"OTHER_TOMBSTONE":     "the document says that the server is dead, with the tombstone of another server; it is not followed",
 	"NO_TOMBSTONE":        "the document says that the server is dead, without the tombstone that the registry signs for it; it is not followed",
+	"NO_INVENTORY":        "the executor's journal is gone, and agents are here of which nobody knows; nothing counts as removed",
+	"INVENTORY_UNTRUSTED": "the inventory does not explain everything that is here; nothing counts as removed",
 	"EXECUTOR_TOO_OLD":    "the document says something of this server's life that this version does not know; it is not followed",
 	"LEDGER_BEHIND":       "the ledger lost documents that this server applied, as by a restored backup; older ones are not followed",
 	"PLACE_UNPROVEN":      "whether the ledger holds the document that was applied last is not known yet; the newer one waits",

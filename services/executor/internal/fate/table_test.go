@@ -10,12 +10,13 @@ import (
 )
 
 // row is one line of the table: of its columns, an empty one may be anything.
-type row struct{ identity, ownership, life, proof, login, left, verdict string }
+type row struct{ identity, ownership, life, proof, login, inventory, left, verdict string }
 
 // table gives the decision as a page shows it: the first line that fits holds. It is
 // made by asking Decide, one fact changed at a time.
 func table() string {
-	healthy := Facts{Identity: true, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Life: serverv1.Life_LIFE_DEAD, Proof: ProofGood, Login: LoginIn, Reachable: true}
+	healthy := Facts{Identity: true, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Life: serverv1.Life_LIFE_DEAD, Proof: ProofGood, Login: LoginIn,
+		Reachable: true, Inventory: InventoryTrusted}
 	var rows []row
 	add := func(r row, change func(*Facts)) {
 		f := healthy
@@ -35,6 +36,9 @@ func table() string {
 	for h := HistoryLost; h <= HistoryUnproven; h++ {
 		add(row{life: "history " + h.String()}, func(f *Facts) { f.History = h })
 	}
+	for i := InventoryNone; i < InventoryTrusted; i++ {
+		add(row{inventory: i.String()}, func(f *Facts) { f.Inventory = i })
+	}
 	for l := LoginPending; l <= LoginNotProvisioned; l++ {
 		add(row{life: "not dead", login: l.String()}, func(f *Facts) { f.Life, f.Login = serverv1.Life_LIFE_ALIVE, l })
 	}
@@ -45,15 +49,15 @@ func table() string {
 	add(row{ownership: "provisioned", life: "dead", proof: "good"}, func(f *Facts) { f.Ownership = serverv1.Ownership_OWNERSHIP_PROVISIONED })
 	add(row{ownership: "unknown", life: "dead", proof: "good"}, func(f *Facts) { f.Ownership = serverv1.Ownership_OWNERSHIP_UNSPECIFIED })
 	add(row{ownership: "manual", life: "dead", proof: "good", login: "not in, or away again"}, func(f *Facts) { f.Reachable = false })
-	add(row{"read", "manual", "dead", "good", "in", "nothing", ""}, func(*Facts) {})
+	add(row{"read", "manual", "dead", "good", "in", "trusted", "nothing", ""}, func(*Facts) {})
 	return draw(rows)
 }
 
 func draw(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| identity | ownership | life | tombstone | login | left here | decision |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| identity | ownership | life | tombstone | login | inventory | left here | decision |\n|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		for _, cell := range []string{r.identity, r.ownership, r.life, r.proof, r.login, r.left, r.verdict} {
+		for _, cell := range []string{r.identity, r.ownership, r.life, r.proof, r.login, r.inventory, r.left, r.verdict} {
 			b.WriteString("| " + cmp.Or(cell, "–") + " ")
 		}
 		b.WriteString("|\n")
@@ -111,6 +115,9 @@ func neighbours(f Facts) (out []Facts) {
 	}
 	for p := range Proof(len(proofs)) {
 		with(func(g *Facts) { g.Proof = p })
+	}
+	for i := range Inventory(len(inventories)) {
+		with(func(g *Facts) { g.Inventory = i })
 	}
 	for l := range serverv1.Life_name {
 		with(func(g *Facts) { g.Life = serverv1.Life(l) })

@@ -20,14 +20,22 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
+// Format numbers the identity, and KeyFormat the key. Those from before there were numbers are read.
+var (
+	Format    = format.Spec{Kind: "identity", Now: 1, Floor: 1}
+	KeyFormat = format.Spec{Kind: "key", Now: 1, Floor: 1}
+)
+
 // Identity says which server this is and where its bus is.
 type Identity struct {
+	format.Stamp
 	ServerID  string `json:"server_id"`
 	Cell      string `json:"cell"`
 	URL       string `json:"url"`
@@ -88,7 +96,7 @@ func Read(root layout.Root) (Identity, error) {
 	if err := json.Unmarshal(data, &i); err != nil {
 		return i, fmt.Errorf("%w: %s: %w", ErrDamaged, root.Identity(), err)
 	}
-	if err := i.check(); err != nil {
+	if err := errors.Join(Format.Check(root.Identity(), i.Stamp), i.check()); err != nil {
 		return i, fmt.Errorf("%w: %s: %w", ErrDamaged, root.Identity(), err)
 	}
 	return i, nil
@@ -111,6 +119,7 @@ func (i Identity) Write(root layout.Root) error {
 	if err := i.check(); err != nil {
 		return err
 	}
+	i.Stamp = Format.Stamp()
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {
 		return err
@@ -120,6 +129,7 @@ func (i Identity) Write(root layout.Root) error {
 
 // Key is the executor's own key.
 type Key struct {
+	format.Stamp
 	Public string `json:"public"`
 	Seed   string `json:"seed"`
 }
@@ -137,7 +147,7 @@ func OpenKey(root layout.Root) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("make a key: %w", err)
 	}
-	k = Key{Public: public, Seed: string(seed)}
+	k = Key{Stamp: KeyFormat.Stamp(), Public: public, Seed: string(seed)}
 	data, err := json.Marshal(k)
 	if err != nil {
 		return Key{}, err
@@ -154,7 +164,19 @@ func readKey(root layout.Root) (Key, error) {
 	if err := json.Unmarshal(data, &k); err != nil || k.Seed == "" {
 		return k, fmt.Errorf("key %s is damaged: %w", root.Key(), errors.Join(err, fs.ErrInvalid))
 	}
-	return k, nil
+	return k, KeyFormat.Check(root.Key(), k.Stamp)
+}
+
+// CheckKey reports why the key kept under root is none, with ErrDamaged.
+func CheckKey(root layout.Root) error {
+	k, err := readKey(root)
+	if err == nil {
+		err = trust.CheckUserKey(k.Public, []byte(k.Seed))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
 }
 
 // PublicKey gives the public half of the key kept under root. An error is fs.ErrNotExist when there is none.

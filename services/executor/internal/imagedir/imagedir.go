@@ -19,6 +19,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
@@ -31,8 +32,12 @@ type Images struct {
 	last lately
 }
 
+// Format numbers the marks. Those from before there were numbers are read.
+var Format = format.Spec{Kind: "mark of an image", Now: 1, Floor: 1}
+
 // Mark seals an image.
 type Mark struct {
+	format.Stamp
 	ImageID string `json:"image_id"`
 	Agent   string `json:"agent"`
 	Version string `json:"version"`
@@ -58,7 +63,7 @@ func markIn(dir string, digest []byte) (Mark, error) {
 	if err := json.Unmarshal(data, &m); err != nil || m.Digest != hex.EncodeToString(digest) {
 		return m, fault.New(fault.Internal, "the mark of image %x is damaged", digest)
 	}
-	return m, nil
+	return m, Format.Check(filepath.Join(dir, unpack.Reserved), m.Stamp)
 }
 
 // Verify compares the cached chunks, put together, with the blob's digest.
@@ -121,7 +126,7 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 	if err != nil {
 		return err
 	}
-	mark, err := json.Marshal(Mark{ImageID: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Digest: hex.EncodeToString(b.GetDigest()), Tree: tree})
+	mark, err := json.Marshal(Mark{Stamp: Format.Stamp(), ImageID: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Digest: hex.EncodeToString(b.GetDigest()), Tree: tree})
 	if err != nil {
 		return err
 	}

@@ -33,47 +33,44 @@ type Contents struct {
 	Outbox    int    `json:"outbox"`
 }
 
-// Examine reads every record that the journal has, and checks the file itself.
-func (j *Journal) Examine() (c Contents, err error) {
-	err = j.db.View(func(tx *bbolt.Tx) error {
-		var first error
-		for err := range tx.Check() { // to its end, which is when it has let the file go
-			if first == nil {
-				first = err
-			}
-		}
-		return first
-	})
-	if err != nil {
-		return c, fmt.Errorf("check journal: %w", err)
-	}
+// Examine counts every record that the journal has. It reads all of them.
+func (j *Journal) Examine() (Contents, error) { return j.contents() }
+
+// contents reads every record. An error is ErrDamaged when one cannot be read.
+func (j *Journal) contents() (c Contents, err error) {
 	err = j.Read(func(tx *Tx) error {
-		instances, err := tx.Instances()
-		if err != nil {
-			return err
+		if c, err = tx.contents(); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		changes, err := tx.Changes()
-		if err != nil {
-			return err
-		}
-		ended, err := list[Ended](tx.tx.Bucket(bucketEnded))
-		if err != nil {
-			return err
-		}
-		for _, e := range ended {
-			if _, err := e.ReadOutcome(); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.Kept(); err != nil {
-			return err
-		}
-		if _, err := tx.Trash(); err != nil {
-			return err
-		}
-		waiting, err := tx.reports()
-		c = Contents{Applied: tx.Applied(), Instances: len(instances), Changes: len(changes), Ended: len(ended), Outbox: len(waiting)}
-		return err
+		return nil
 	})
 	return c, err
+}
+
+func (t *Tx) contents() (c Contents, err error) {
+	instances, err := t.Instances()
+	if err != nil {
+		return c, err
+	}
+	changes, err := t.Changes()
+	if err != nil {
+		return c, err
+	}
+	ended, err := list[Ended](t.tx.Bucket(bucketEnded))
+	if err != nil {
+		return c, err
+	}
+	for _, e := range ended {
+		if _, err := e.ReadOutcome(); err != nil {
+			return c, err
+		}
+	}
+	if _, err := t.Kept(); err != nil {
+		return c, err
+	}
+	if _, err := t.Trash(); err != nil {
+		return c, err
+	}
+	waiting, err := t.reports()
+	return Contents{Applied: t.Applied(), Instances: len(instances), Changes: len(changes), Ended: len(ended), Outbox: len(waiting)}, err
 }

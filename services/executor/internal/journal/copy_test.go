@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -74,13 +75,8 @@ func TestARecordThatCannotBeReadIsNoticed(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			c, err := journal.Open(copied)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = c.Close() }()
-			if got, err := c.Examine(); err == nil {
-				t.Errorf("it was read: %+v", got)
+			if _, err := journal.OpenWhole(copied); !errors.Is(err, journal.ErrDamaged) {
+				t.Errorf("it was opened: %v", err)
 			}
 		})
 	}

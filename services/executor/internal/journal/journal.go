@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
-	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/sum"
 )
 
 // MaxEnded is how many ended tasks are remembered.
@@ -37,67 +38,48 @@ var (
 
 // Journal is open on the disk. One process has it at a time.
 type Journal struct {
-	db   *bbolt.DB
-	news chan struct{}
+	db     *bbolt.DB
+	path   string
+	file   *os.File // the database's own
+	news   chan struct{}
+	id     string
+	origin Origin
+	marked bool // its mark is kept
+
+	writing sync.Mutex // instead of the database's own, which damage leaves locked
+	broken  atomic.Bool
 }
 
-// Open opens the journal at path and makes it if it is not there. An error is Conflict
-// when another executor has it.
-func Open(path string) (*Journal, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, NoFreelistSync: true, NoSync: noSync})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fault.New(fault.Conflict, "journal %s is in use: another executor runs here", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open journal %s: %w", path, err)
-	}
-	reserve(path)
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, b := range buckets {
-			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), db.Close())
-	}
-	return &Journal{db: db, news: make(chan struct{}, 1)}, nil
-}
+// ID names the journal. It is made at random with it, and two journals never share it.
+func (j *Journal) ID() string { return j.id }
 
-// Look looks at the journal at path and changes nothing. An error is Conflict when an
-// executor has it.
-func Look(path string, f func(*Tx) error) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, ReadOnly: true})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return fault.New(fault.Conflict, "journal %s is in use: an executor runs here", path)
-	}
-	if err != nil {
-		return fmt.Errorf("look at journal %s: %w", path, err)
-	}
-	return errors.Join((&Journal{db: db}).Read(f), db.Close())
-}
-
-// Close closes the journal.
-func (j *Journal) Close() error { return j.db.Close() }
+// Origin reports how the journal was found when it was opened.
+func (j *Journal) Origin() Origin { return j.origin }
 
 // Outbox is told when a report was added to the outbox.
 func (j *Journal) Outbox() <-chan struct{} { return j.news }
 
 // Update changes the journal, all or nothing, and returns when it is on the disk.
 func (j *Journal) Update(f func(*Tx) error) error {
-	var said bool
-	err := j.db.Update(func(tx *bbolt.Tx) error {
-		t := &Tx{tx: tx}
-		err := f(t)
-		said = t.said
-		return err
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	var t *Tx
+	err := j.guarded(func() error {
+		return j.db.Update(func(tx *bbolt.Tx) error {
+			t = &Tx{tx: tx}
+			if err := j.has(tx); err != nil {
+				return err
+			}
+			return f(t)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	if said {
+	if t.counted {
+		j.mark(t.count)
+	}
+	if t.said {
 		select {
 		case j.news <- struct{}{}:
 		default:
@@ -108,7 +90,15 @@ func (j *Journal) Update(f func(*Tx) error) error {
 
 // Read looks at one state of the journal.
 func (j *Journal) Read(f func(*Tx) error) error {
-	if err := j.db.View(func(tx *bbolt.Tx) error { return f(&Tx{tx: tx}) }); err != nil {
+	err := j.guarded(func() error {
+		return j.db.View(func(tx *bbolt.Tx) error {
+			if err := j.has(tx); err != nil {
+				return err
+			}
+			return f(&Tx{tx: tx})
+		})
+	})
+	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
 	return nil
@@ -116,8 +106,23 @@ func (j *Journal) Read(f func(*Tx) error) error {
 
 // Tx is one state of the journal, within Update or Read.
 type Tx struct {
-	tx   *bbolt.Tx
-	said bool
+	tx      *bbolt.Tx
+	said    bool
+	counted bool // the mark is to be written
+	count   uint64
+}
+
+// ID names the journal; empty before it was opened by a program that names journals.
+func (t *Tx) ID() string { return t.Note(noteID) }
+
+// Count is how often the inventory was changed, or a change began to touch an agent. It
+// only ever grows, so a journal with a smaller one is older.
+func (t *Tx) Count() uint64 { return t.number(keyCount) }
+
+// Advance increases Count, for what must not be forgotten unnoticed.
+func (t *Tx) Advance() error {
+	t.counted, t.count = true, t.Count()+1
+	return t.setNumber(keyCount, t.count)
 }
 
 // Applied is the generation of the newest document that was taken.
@@ -128,6 +133,9 @@ func (t *Tx) SetApplied(generation uint64) error { return t.setNumber(keyApplied
 
 // Note reads a small value that was kept under a name, or gives "".
 func (t *Tx) Note(name string) string {
+	if t.tx.Bucket(bucketMeta) == nil { // looked at only, and new
+		return ""
+	}
 	return string(t.tx.Bucket(bucketMeta).Get([]byte("note." + name)))
 }
 
@@ -158,11 +166,13 @@ func (t *Tx) Instance(agent string) (*Instance, error) {
 }
 
 // PutInstance writes a line of the inventory.
-func (t *Tx) PutInstance(i *Instance) error { return put(t.tx.Bucket(bucketInstances), i.Agent, i) }
+func (t *Tx) PutInstance(i *Instance) error {
+	return errors.Join(t.Advance(), put(t.tx.Bucket(bucketInstances), i.Agent, i))
+}
 
 // DropInstance deletes a line of the inventory.
 func (t *Tx) DropInstance(agent string) error {
-	return t.tx.Bucket(bucketInstances).Delete([]byte(agent))
+	return errors.Join(t.Advance(), t.tx.Bucket(bucketInstances).Delete([]byte(agent)))
 }
 
 // Changes gives the open changes, in the order in which they began.
@@ -208,6 +218,9 @@ func get[T any](b *bbolt.Bucket, key string) (*T, error) {
 	if data == nil {
 		return nil, nil
 	}
+	if err := sum.Check(key, data); err != nil {
+		return nil, err
+	}
 	v := new(T)
 	if err := json.Unmarshal(data, v); err != nil {
 		return nil, fmt.Errorf("record %s: %w", key, err)
@@ -220,7 +233,7 @@ func put(b *bbolt.Bucket, key string, v any) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", key, err)
 	}
-	return b.Put([]byte(key), data)
+	return b.Put([]byte(key), sum.Add(key, data))
 }
 
 func list[T any](b *bbolt.Bucket) ([]*T, error) {

@@ -63,14 +63,15 @@ func (c *Change) judge() judgement {
 	return j
 }
 
-// Touches says whether something on the server may differ once a step has begun: from the
-// switch on.
+// Touches reports whether something on the server may differ once a step has begun: from the
+// switch on, and in any step that this version does not know.
 func Touches(s taskv1.Step) bool {
 	switch s {
-	case taskv1.Step_STEP_SWITCH, taskv1.Step_STEP_PROVE, taskv1.Step_STEP_COMMIT, taskv1.Step_STEP_UNDO:
-		return true
+	case taskv1.Step_STEP_UNSPECIFIED, taskv1.Step_STEP_CHECK, taskv1.Step_STEP_RESERVE, taskv1.Step_STEP_FETCH, taskv1.Step_STEP_VERIFY,
+		taskv1.Step_STEP_STAGE, taskv1.Step_STEP_REHEARSE, taskv1.Step_STEP_SWEEP:
+		return false
 	}
-	return false
+	return true
 }
 
 // Touched says whether an interrupted change had begun to touch the agent itself.

@@ -40,7 +40,7 @@ func Kind(r *reportv1.Report) string {
 // Say gives a report its sequence and puts it into the outbox. A full list that nobody
 // asked for takes the place of an earlier one that still waits: the newer says all.
 func (t *Tx) Say(r *reportv1.Report) error {
-	r.Sequence = t.number(keySequence) + 1
+	r.Sequence, r.JournalId = t.number(keySequence)+1, t.ID()
 	if err := t.setNumber(keySequence, r.Sequence); err != nil {
 		return err
 	}
@@ -112,6 +112,9 @@ func isRunning(r *reportv1.Report) bool {
 
 func (t *Tx) reports() ([]*reportv1.Report, error) {
 	var out []*reportv1.Report
+	if t.tx.Bucket(bucketOutbox) == nil { // looked at only, and new
+		return nil, nil
+	}
 	err := t.tx.Bucket(bucketOutbox).ForEach(func(_, v []byte) error {
 		r := &reportv1.Report{}
 		out = append(out, r)

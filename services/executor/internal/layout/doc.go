@@ -1,11 +1,14 @@
 // Package layout knows where everything is under an executor's root directory, and how
 // a small file is written there.
 //
-//	executor/            key, identity, journal.db, status.json, starts.json, at its end tombstone.json
+//	executor/            key, identity, journal.db, journal.mark, status.json, starts.json, at its end tombstone.json
+//	executor/journal.db.damaged-TIME  journals that could not be used any more, the newest three
 //	executor/program     a link to the executor's own program, when an image brought one
 //	cache/DIGEST/N       chunks that were fetched and verified, while a change needs them
 //	images/DIGEST/       one unpacked image, sealed
 //	agents/AGENT/current a link to the image that is current
+//	agents/AGENT/instance.json  what the journal says of it, for when the journal is lost
+//	agents/AGENT/change.json    the change that switches it, until that has ended
 //	agents/AGENT/config  a link to its configuration
 //	agents/AGENT/configs/DIGEST/  what was rendered, sealed
 //	agents/AGENT/state/  what the agent keeps across versions

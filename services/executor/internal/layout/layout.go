@@ -45,6 +45,9 @@ func (r Root) ImageKeys() string { return r.Path("executor", "image-keys") }
 // Journal is the executor's memory.
 func (r Root) Journal() string { return r.Path("executor", "journal.db") }
 
+// JournalMark says how far the journal had come.
+func (r Root) JournalMark() string { return r.Path("executor", "journal.mark") }
+
 // Status is what the running executor tells about itself.
 func (r Root) Status() string { return r.Path("executor", "status.json") }
 
@@ -74,7 +77,7 @@ func (r Root) Tombstone() string { return r.Path("executor", "tombstone.json") }
 // Own gives every file that may be in the executor's own directory, in the order in which
 // an uninstall removes them: who it is goes last. The tombstone is not among them.
 func (r Root) Own() []string {
-	return []string{r.Program(), r.Starts(), r.Status(), r.Journal(), r.ImageKeys(), r.Identity(), r.Key()}
+	return []string{r.Program(), r.Starts(), r.Status(), r.Journal(), r.JournalMark(), r.ImageKeys(), r.Identity(), r.Key()}
 }
 
 // Cache is the directory of all caches.
@@ -133,6 +136,12 @@ func (r Root) GoneImage(digest []byte) string {
 
 // Current is the link to an agent's image.
 func (r Root) Current(agent string) string { return r.Path("agents", agent, "current") }
+
+// Installed is what the journal says of an agent, kept beside it.
+func (r Root) Installed(agent string) string { return r.Path("agents", agent, "instance.json") }
+
+// Changing is the change that switches an agent, until it has ended.
+func (r Root) Changing(agent string) string { return r.Path("agents", agent, "change.json") }
 
 // Config is the link to an agent's rendered configuration.
 func (r Root) Config(agent string) string { return r.Path("agents", agent, "config") }

@@ -2,6 +2,8 @@ package link
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -247,7 +249,7 @@ func (l *Link) publishWaiting(ctx context.Context) error {
 func (l *Link) publishOne(ctx context.Context, r Report) error {
 	_, err := l.cfg.Conn.PublishDurable(ctx, bus.Durable{
 		Subject: topology.ReportSubject(l.cfg.Address, r.Kind),
-		ID:      l.cfg.Address.Server + "-" + strconv.FormatUint(r.Sequence, 10),
+		ID:      reportID(l.cfg.Address.Server, r),
 		Data:    r.Data,
 	})
 	if fault.Is(err, fault.Invalid) {
@@ -258,6 +260,13 @@ func (l *Link) publishOne(ctx context.Context, r Report) error {
 		l.sent.add(r, time.Now())
 	}
 	return err
+}
+
+// reportID names a report by what it says: a journal that was lost or set back counts from
+// an earlier number again, and the bus must not take what it says then for a repeat.
+func reportID(server string, r Report) string {
+	digest := sha256.Sum256(r.Data)
+	return server + "-" + strconv.FormatUint(r.Sequence, 10) + "-" + hex.EncodeToString(digest[:12])
 }
 
 // Flush gives the reports that wait a last chance.

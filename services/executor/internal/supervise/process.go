@@ -54,6 +54,7 @@ const DefaultStopTimeout = 10 * time.Second
 // process is a running process: our child, or one that an earlier executor started.
 type process struct {
 	record
+	ready    atomic.Bool   // it was proven after it said READY=1
 	stopping atomic.Bool   // stop ends what left its group
 	exited   chan struct{} // closed when it ended
 	how      string        // how it ended, in a few words; read it after exited
@@ -144,6 +145,7 @@ func (p *process) reap(cmd *exec.Cmd) {
 
 func adopt(r record) *process {
 	p := &process{record: r, exited: make(chan struct{})}
+	p.ready.Store(r.Ready)
 	go p.watch()
 	return p
 }

@@ -11,18 +11,24 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
+// Format numbers the records. Those from before there were numbers are read.
+var Format = format.Spec{Kind: "process record", Now: 1, Floor: 1}
+
 // record is what a slot's file says about its process.
 type record struct {
+	format.Stamp
 	Token     string    `json:"token"` // carried by the process; written before it is started
 	Boot      string    `json:"boot"`
 	Pid       int       `json:"pid"` // 0: about to be started
 	Start     uint64    `json:"start"`
 	StartedAt time.Time `json:"started_at"`
-	Left      []string  `json:"left,omitempty"` // the tokens of earlier starts of which something did not end
+	Ready     bool      `json:"ready,omitempty"` // it was proven after it said READY=1
+	Left      []string  `json:"left,omitempty"`  // the tokens of earlier starts of which something did not end
 }
 
 // maxLeft is how many starts are known of which something is left.
@@ -49,7 +55,7 @@ func readRecord(path string) (record, bool, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, false, fmt.Errorf("read process record %s: %w", path, err)
 	}
-	return r, true, nil
+	return r, true, Format.Check(path, r.Stamp)
 }
 
 // recordBytes is the size of every record: one block, so that a record can be written again
@@ -59,6 +65,7 @@ const recordBytes = 4 << 10
 // write replaces the record, whole or not at all. On a full disk it overwrites the record
 // that is there, which takes one write of one block: an agent that ends is started again.
 func (r record) write(path string) error {
+	r.Stamp = Format.Stamp()
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -76,6 +76,9 @@ type Unit interface {
 	// Ready is closed when the process that runs now said READY=1; nil when a supervisor is not told.
 	Ready() <-chan struct{}
 
+	// SetReady keeps that the process that runs now was ready, for executors after this one.
+	SetReady() error
+
 	// Status gives how it is now.
 	Status() Status
 

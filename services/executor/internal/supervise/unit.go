@@ -123,8 +123,37 @@ func (u *unit) Exited() <-chan struct{} {
 	return u.proc.exited
 }
 
-// Ready is nil: READY=1 goes to the NOTIFY_SOCKET that the process was given.
-func (u *unit) Ready() <-chan struct{} { return nil }
+// Ready is closed when the record says that the process that runs now was ready, and nil
+// otherwise: READY=1 goes to the NOTIFY_SOCKET that the process was given.
+func (u *unit) Ready() <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.proc == nil || !u.alive() || !u.proc.ready.Load() {
+		return nil
+	}
+	said := make(chan struct{})
+	close(said)
+	return said
+}
+
+// SetReady keeps in the record that the process that runs now was ready.
+func (u *unit) SetReady() error {
+	u.changing.Lock()
+	defer u.changing.Unlock()
+	u.mu.Lock()
+	p := u.proc
+	u.mu.Unlock()
+	if p == nil || p.ready.Load() {
+		return nil
+	}
+	r := p.record
+	r.Ready = true
+	if err := r.write(u.spec.Record); err != nil {
+		return err
+	}
+	p.ready.Store(true)
+	return nil
+}
 
 // Signal sends a signal to the process.
 func (u *unit) Signal(s syscall.Signal) error {

@@ -230,6 +230,9 @@ func (u *unit) Ready() <-chan struct{} {
 	return nil
 }
 
+// SetReady has nothing to do: systemd remembers READY=1.
+func (u *unit) SetReady() error { return nil }
+
 // SetEnv replaces the environment of the next start of ours; systemd's starts have the one before.
 func (u *unit) SetEnv(env []string) {
 	u.changing.Lock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
@@ -44,9 +45,10 @@ func Inventory(root layout.Root, installed ...string) ([]Item, error) {
 	home := l.entries(root.Home())
 	for _, name := range home {
 		path := filepath.Join(root.Home(), name)
-		if !own[path] && !isTemporary(name) && path != root.Tombstone() {
+		ours := isTemporary(name) || journal.IsAside(name)
+		if !own[path] && !ours && path != root.Tombstone() {
 			l.leave(path, notOurs)
-		} else if isTemporary(name) {
+		} else if ours {
 			l.take(path)
 		}
 	}

@@ -12,14 +12,19 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
+// Format numbers the mark. One from before there were numbers is read.
+var Format = format.Spec{Kind: "mark of an uninstall", Now: 1, Floor: 1}
+
 // Mark says that the decision to uninstall was made, and holds what it was made from, as
 // the identity goes. It is written here, before anything is removed, and read at each start.
 type Mark struct {
+	format.Stamp
 	PublicKey    string          `json:"public_key,omitempty"` // the executor's own; a mark of an earlier version has none
 	Ownership    string          `json:"ownership"`
 	TombstoneKey string          `json:"tombstone_key"`
@@ -32,7 +37,7 @@ func NewMark(who identity.Identity, t *serverv1.Tombstone) (Mark, error) {
 	if err != nil {
 		return Mark{}, err
 	}
-	m := Mark{PublicKey: who.PublicKey, Ownership: who.Ownership, TombstoneKey: who.TombstoneKey, Tombstone: data}
+	m := Mark{Stamp: Format.Stamp(), PublicKey: who.PublicKey, Ownership: who.Ownership, TombstoneKey: who.TombstoneKey, Tombstone: data}
 	dead, err := m.check()
 	if err != nil {
 		return m, err
@@ -100,6 +105,9 @@ func Marked(root layout.Root) (server string, err error) {
 	var m Mark
 	if err == nil {
 		err = json.Unmarshal(data, &m)
+	}
+	if err == nil {
+		err = Format.Check(root.Tombstone(), m.Stamp)
 	}
 	var dead *serverv1.Tombstone
 	if err == nil {

@@ -611,7 +611,7 @@ type Report struct {
 	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
 	// The boot of the machine.
 	BootId string `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// Counts the server's reports, for ever, so that a repeat is known at any time.
+	// Counts the reports of one journal, for ever, so that a repeat is known at any time.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When it was made, by the server's clock.
 	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
@@ -623,7 +623,10 @@ type Report struct {
 	//	*Report_Agents
 	//	*Report_Sysinfo
 	//	*Report_Receipt
-	Body          isReport_Body `protobuf_oneof:"body"`
+	Body isReport_Body `protobuf_oneof:"body"`
+	// The journal in which the server keeps its reports, made at random with it: another journal counts from the beginning.
+	// Empty from an executor of before there were such names.
+	JournalId     string `protobuf:"bytes,12,opt,name=journal_id,json=journalId,proto3" json:"journal_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -727,6 +730,13 @@ func (x *Report) GetReceipt() *ReceiptReport {
 		}
 	}
 	return nil
+}
+
+func (x *Report) GetJournalId() string {
+	if x != nil {
+		return x.JournalId
+	}
+	return ""
 }
 
 type isReport_Body interface {
@@ -958,7 +968,7 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\aremoved\x18\x04 \x01(\rR\aremoved\x12\x12\n" +
 	"\x04left\x18\x05 \x01(\rR\x04left\x122\n" +
 	"\arefusal\x18\x06 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x12\x17\n" +
-	"\adry_run\x18\a \x01(\bR\x06dryRun\"\xfe\x02\n" +
+	"\adry_run\x18\a \x01(\bR\x06dryRun\"\x9d\x03\n" +
 	"\x06Report\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1a\n" +
@@ -967,7 +977,9 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\x04task\x18\x05 \x01(\v2\x1e.garrison.report.v1.TaskReportH\x00R\x04task\x12:\n" +
 	"\x06agents\x18\x06 \x01(\v2 .garrison.report.v1.AgentsReportH\x00R\x06agents\x12=\n" +
 	"\asysinfo\x18\a \x01(\v2!.garrison.report.v1.SysinfoReportH\x00R\asysinfo\x12=\n" +
-	"\areceipt\x18\b \x01(\v2!.garrison.report.v1.ReceiptReportH\x00R\areceiptB\x06\n" +
+	"\areceipt\x18\b \x01(\v2!.garrison.report.v1.ReceiptReportH\x00R\areceipt\x12\x1d\n" +
+	"\n" +
+	"journal_id\x18\f \x01(\tR\tjournalIdB\x06\n" +
 	"\x04body\"\xa9\x03\n" +
 	"\x04Beat\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +

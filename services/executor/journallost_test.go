@@ -1,0 +1,396 @@
+package executor_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// A journal that was lost must not let an executor tell or do what is not true. Each state
+// of a server's life meets each way in which a journal is lost.
+
+// losses are the ways. early is a copy of the journal from before the agent was installed.
+var losses = map[string]func(t *testing.T, root layout.Root, early map[string][]byte){
+	"deleted": func(t *testing.T, root layout.Root, _ map[string][]byte) { remove(t, root.Journal()) },
+	"deleted with its mark": func(t *testing.T, root layout.Root, _ map[string][]byte) {
+		remove(t, root.Journal())
+		remove(t, root.JournalMark())
+	},
+	"emptied": func(t *testing.T, root layout.Root, _ map[string][]byte) { put(t, root.Journal(), nil) },
+	"cut": func(t *testing.T, root layout.Root, _ map[string][]byte) {
+		put(t, root.Journal(), contents(t, root.Journal())[:9000])
+	},
+	"flipped": func(t *testing.T, root layout.Root, _ map[string][]byte) {
+		data := contents(t, root.Journal())
+		for at := 2 * os.Getpagesize(); at < len(data); at += 37 {
+			data[at] ^= 0x10
+		}
+		put(t, root.Journal(), data)
+	},
+	"a flipped record": func(t *testing.T, root layout.Root, _ map[string][]byte) {
+		data := contents(t, root.Journal())
+		put(t, root.Journal(), bytes.ReplaceAll(data, []byte(`"agent":"gz-tools"`), []byte(`"agent":"gz-toolt"`)))
+	},
+	"garbage": func(t *testing.T, root layout.Root, _ map[string][]byte) {
+		put(t, root.Journal(), bytes.Repeat([]byte("garbage "), 4096))
+	},
+	"set back": func(t *testing.T, root layout.Root, early map[string][]byte) {
+		put(t, root.Journal(), early[root.Journal()])
+	},
+	"set back with its mark": func(t *testing.T, root layout.Root, early map[string][]byte) {
+		put(t, root.Journal(), early[root.Journal()])
+		put(t, root.JournalMark(), early[root.JournalMark()])
+	},
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contents(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// life is a state of a server's life: how it is brought about, and what must come of it.
+type life struct {
+	before func(l *lost) // with an executor that runs, and then does not
+	after  func(l *lost) // with one that runs again
+}
+
+// lost is a server whose journal is lost.
+type lost struct {
+	*host
+	agent int    // its process, before
+	task  string // which the document asks for
+	ended chan error
+	stops func()
+	reads *bus.Conn
+}
+
+// install waits until the agent runs and its change has ended.
+func (l *lost) install() (pid int) {
+	l.t.Helper()
+	pid = l.daemon()
+	l.eventually("its change has ended", func() bool {
+		_, err := os.Lstat(l.root.Changing("gz-tools"))
+		s, e := executor.ReadStatus(string(l.root))
+		return err != nil && e == nil && s.Outbox == 0 && l.host.agent().Step == ""
+	})
+	return pid
+}
+
+func (l *lost) stopAll() { l.stops() }
+
+var lives = map[string]life{
+	"just enrolled": {func(*lost) {}, func(l *lost) {
+		l.state(executor.StateRunning, "")
+		l.daemonOf("1.0.0")
+	}},
+	"agents run": {func(l *lost) { l.agent = l.install() }, func(l *lost) {
+		l.keeps()
+		l.daemonOf("2.0.0") // and it is worked with
+	}},
+	"a change before its switch": {changeAt("begin stage"), (*lost).changes},
+	"a change in its switch":     {changeAt("linked"), (*lost).changes},
+	"a change being proven":      {changeAt("begin prove"), (*lost).changes},
+	"a change being committed":   {changeAt("recorded"), (*lost).changes},
+	"a change that is committed": {changeAt("begin sweep"), (*lost).changes},
+	"a removal waits": {func(l *lost) { l.agent = l.install() }, func(l *lost) {
+		l.removes(serverv1.Life_LIFE_ALIVE)
+	}},
+	"dying": {func(l *lost) { l.agent = l.install() }, func(l *lost) {
+		l.removes(serverv1.Life_LIFE_DYING)
+	}},
+	"dead, made by a person": {func(l *lost) { l.agent = l.install() }, func(l *lost) {
+		l.dead(l.proof(l.who.ServerID))
+		ends(l.t, l.ended)
+		l.noAgent()
+	}},
+	"dead, made by a provisioner": {func(l *lost) {
+		l.stopAll()
+		l.who.Ownership = identity.Provisioned
+		l.keep()
+		l.start()
+		l.agent = l.install()
+	}, func(l *lost) {
+		l.dead(l.proof(l.who.ServerID))
+		l.state(executor.StateResting, "PROVISIONED")
+		l.noAgent()
+	}},
+}
+
+// changeAt stops the executor at a point of an upgrade.
+func changeAt(point string) func(*lost) { return func(l *lost) { l.interrupt(point) } }
+
+func (l *lost) interrupt(point string) {
+	l.agent = l.install()
+	l.stopAll()
+	var once sync.Once
+	begun := make(chan struct{})
+	c := l.config()
+	c.FailPoint = func(p string) {
+		if p == point {
+			once.Do(func() { <-begun; go l.stops(); time.Sleep(50 * time.Millisecond) })
+		}
+	}
+	l.ended, l.stops = l.run(c)
+	l.upgrade("2.0.0", &imagev1.Run{Command: "run"})
+	close(begun)
+	ends(l.t, l.ended)
+}
+
+// keeps asserts that the agent of before runs on.
+func (l *lost) keeps() {
+	l.t.Helper()
+	l.eventually("the agent is known", func() bool { return l.pid() > 0 })
+	if now := l.pid(); now != l.agent {
+		l.t.Errorf("the agent was process %d and is %d", l.agent, now)
+	}
+}
+
+// changes asserts that the change ends with one version, which runs alone.
+func (l *lost) changes() {
+	l.t.Helper()
+	l.eventually("the change has ended", func() bool { return l.agentIs("2.0.0") })
+	if n := len(l.processes()); n != 1 {
+		l.t.Errorf("%d processes of the agent run, want one", n)
+	}
+}
+
+func (l *lost) agentIs(version string) bool {
+	a := l.host.agent()
+	return a.Version == version && a.Pid > 0 && a.Step == ""
+}
+
+// removes asks for the removal of the agent. It succeeds when the agent is gone.
+func (l *lost) removes(of serverv1.Life) {
+	l.t.Helper()
+	l.askRemoval(of)
+	l.eventually("the removal has ended", func() bool { return l.ends(l.task) != nil })
+	if r := l.ends(l.task); r.GetState() != taskv1.State_STATE_SUCCEEDED {
+		l.t.Errorf("the removal ended with %v", r)
+	}
+	l.noAgent()
+}
+
+func (l *lost) askRemoval(of serverv1.Life) {
+	l.t.Helper()
+	l.task = ident.New()
+	l.document(&desiredv1.Document{Life: of, Removals: []*desiredv1.Removal{{Agent: "gz-tools", InstanceId: "i", TaskId: l.task}}})
+}
+
+func (l *lost) noAgent() {
+	l.t.Helper()
+	if pids := l.processes(); len(pids) > 0 {
+		l.t.Errorf("processes %v of the agent run", pids)
+	}
+	if _, err := os.Lstat(l.root.Current("gz-tools")); err == nil {
+		l.t.Error("its link is there")
+	}
+}
+
+// processes returns those of the agent, found without the executor.
+func (h *host) processes() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if pid, err := strconv.Atoi(e.Name()); err == nil && strings.Contains(string(line), string(h.root.Images())) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// reported returns the reports of a kind that the bus has stored.
+func (h *lost) reported(kind string) (out []*reportv1.Report) {
+	h.t.Helper()
+	msgs, err := h.reads.DirectGetFrom(context.Background(), topology.Reports, topology.ReportSubject(h.who.Address(), kind), 1, 256)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, m := range msgs {
+		r := &reportv1.Report{}
+		if err := bus.Unmarshal(m, r); err != nil {
+			h.t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// ends returns the report of a task's end, or nil.
+func (h *lost) ends(task string) *reportv1.TaskReport {
+	for _, r := range h.reported(topology.ReportTask) {
+		if t := r.GetTask(); t.GetTaskId() == task && t.GetState() != taskv1.State_STATE_RUNNING {
+			return t
+		}
+	}
+	return nil
+}
+
+// enrolled returns a server that ran once, and its journal as it was then.
+func enrolled(t *testing.T, g *bustest.Guarded) (*lost, map[string][]byte) {
+	t.Helper()
+	h := newHost(t, g, filepath.Join(t.TempDir(), "root"), identity.Manual)
+	t.Cleanup(func() {
+		for _, pid := range h.processes() {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+		_ = imagedir.RemoveTree(h.root.Images())
+	})
+	l := &lost{host: h, reads: g.Service(t, topology.UserProvision)}
+	l.start()
+	l.reportsArrive("")
+	l.stopAll()
+	early := map[string][]byte{}
+	for _, path := range []string{h.root.Journal(), h.root.JournalMark()} {
+		early[path] = contents(t, path)
+	}
+	return l, early
+}
+
+func (l *lost) start() { l.ended, l.stops = l.run(l.config()) }
+
+// reportsArrive waits for a list of agents that another journal than before says.
+func (l *lost) reportsArrive(not string) (journal string) {
+	l.t.Helper()
+	l.eventually("a report arrives", func() bool {
+		for _, r := range l.reported(topology.ReportAgents) {
+			if r.GetJournalId() != not {
+				journal = r.GetJournalId()
+			}
+		}
+		return journal != ""
+	})
+	return journal
+}
+
+func TestALostJournalMakesNothingUntrue(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	for state, is := range lives {
+		for how, lose := range losses {
+			t.Run(state+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				l, early := enrolled(t, g)
+				l.start()
+				is.before(l)
+				l.stopAll()
+				was := l.reportsArrive("")
+				lose(t, l.root, early)
+				l.start()
+				if state != "just enrolled" || !strings.HasPrefix(how, "set back") && how != "a flipped record" {
+					l.reportsArrive(was)
+				}
+				is.after(l)
+			})
+		}
+	}
+}
+
+// What an executor of before there were records left cannot be built again: the agent is
+// kept, nothing counts as removed, and nothing is uninstalled, until it is all explained.
+func TestWhatCannotBeBuiltAgainIsNotTrusted(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	for how, lose := range losses {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			l, early := enrolled(t, g)
+			l.start()
+			pid := l.install()
+			l.stopAll()
+			lose(t, l.root, early)
+			remove(t, l.root.Installed("gz-tools"))
+			if strings.HasPrefix(how, "set back with") {
+				remove(t, l.root.Journal()) // nothing tells that one apart
+			}
+			l.askRemoval(serverv1.Life_LIFE_DYING)
+			l.start()
+			s := l.state(executor.StateQuarantined, "NO_INVENTORY")
+			if s.Fresh(time.Now()) == nil || !strings.Contains(s.Reason, "agents/gz-tools/current") {
+				t.Errorf("its health is %v, and it says %s", s.Fresh(time.Now()), s.Reason)
+			}
+			l.eventually("the removal has ended", func() bool { return l.ends(l.task) != nil })
+			if r := l.ends(l.task); r.GetState() != taskv1.State_STATE_FAILED || r.GetOutcome().GetCode() != "INVENTORY_UNTRUSTED" {
+				t.Errorf("the removal ended with %v", r)
+			}
+			l.dead(l.proof(l.who.ServerID))
+			time.Sleep(300 * time.Millisecond)
+			l.state(executor.StateQuarantined, "NO_INVENTORY")
+			l.stopAll()
+			var out bytes.Buffer
+			if err := executor.Uninstall(t.Context(), l.config(), false, &out); err == nil || !strings.Contains(err.Error(), "NO_INVENTORY") {
+				t.Errorf("the uninstall ends with %v", err)
+			}
+			if got := l.processes(); len(got) != 1 || got[0] != pid {
+				t.Errorf("processes %v run, want %d", got, pid)
+			}
+			l.start()
+			if now := l.install(); now != pid { // an install takes the agent in
+				t.Errorf("the agent was %d and is %d", pid, now)
+			}
+			l.state(executor.StateRunning, "")
+		})
+	}
+}
+
+// Damage that is met while running is no end, and no agent's end.
+func TestAJournalThatIsDamagedWhileRunningIsBuiltAgain(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	for _, how := range []string{"deleted", "emptied", "cut"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			l, early := enrolled(t, g)
+			c := l.config()
+			c.StopAgents = true
+			l.ended, l.stops = l.run(c)
+			l.agent = l.install()
+			was := l.reportsArrive("")
+			losses[how](t, l.root, early)
+			l.reportsArrive(was)
+			l.keeps()
+			select {
+			case err := <-l.ended:
+				t.Errorf("it ended with %v", err)
+			default:
+			}
+		})
+	}
+}
