@@ -147,7 +147,8 @@ func (h *host) daemonOf(version string) (pid int) {
 	h.eventually(version+" of the agent runs", func() bool {
 		a := h.agent()
 		pid = int(a.Pid)
-		return pid > 0 && a.Version == version
+		_, err := os.Lstat(h.root.Changing(a.Agent)) // until the change has ended
+		return pid > 0 && a.Version == version && err != nil
 	})
 	return pid
 }
