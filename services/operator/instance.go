@@ -34,6 +34,7 @@ var instanceListing = listing[instance]{
 		{title: "NEXT", value: instanceNext},
 		{title: "REASON", value: func(_ view, r instance) string { return r.GetInstance().GetReason() }},
 		{title: "PRESENCE", wide: true, value: func(_ view, r instance) string { return word(r.GetPresence()) }},
+		{title: "CONFIRMED", wide: true, value: func(_ view, r instance) string { return stamp(r.GetInstance().GetConfirmedAt()) }},
 		{title: "GENERATION", wide: true, value: func(_ view, r instance) string { return count(r.GetInstance().GetGeneration()) }},
 		{title: "ID", wide: true, value: func(_ view, r instance) string { return r.GetInstance().GetId() }},
 		{title: "SERVER-ID", wide: true, value: func(_ view, r instance) string { return r.GetInstance().GetServerId() }},

@@ -6,6 +6,7 @@ import (
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -97,6 +98,9 @@ func whyInstance(v view, r instance) why {
 	}
 	if h := word(i.GetHealth()); h != "" {
 		is += " " + h
+	}
+	if at := i.GetConfirmedAt(); at != nil && r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
+		is += ", " + age(v, at) + " ago"
 	}
 	return why{
 		What: "agent", Name: i.GetAgent(), Is: is, State: word(i.GetState()),

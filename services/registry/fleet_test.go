@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -77,10 +79,17 @@ func task(verb taskv1.Verb, i *instancev1.Instance) []ledger.Draft {
 	queued := &taskv1.Queued{
 		Verb: verb, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, Attempt: 1, To: i.Wanted,
 	}
-	return []ledger.Draft{
+	facts := []ledger.Draft{
 		fact(ledger.Task, id, queued), fact(ledger.Task, id, &taskv1.Assigned{}),
 		fact(ledger.Task, id, &taskv1.Started{}), fact(ledger.Task, id, &taskv1.Succeeded{}),
 	}
+	if i.Wanted == nil {
+		return facts
+	}
+	return append(facts, fact(ledger.Instance, ledger.Key(i.ServerId, i.Agent), &instancev1.Observed{
+		InstanceId: i.Id, Image: i.Wanted, Health: instancev1.Health_HEALTH_GOOD, Generation: i.Generation,
+		ConfigurationDigest: i.Configuration.GetDigest(),
+	}))
 }
 
 // installed is a site with one server on which agents are installed.
@@ -154,6 +163,7 @@ func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
+	s.untilLife(id, serverv1.Life_LIFE_DEAD)
 	if diff := cmp.Diff([]string{"invited", "enrolled", "dying", "dead"}, names(s.facts(ledger.Server, id))); diff != "" {
 		t.Error(diff)
 	}
@@ -167,7 +177,7 @@ func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
 	if !gone.GetLost() || s.get(id).Life != serverv1.Life_LIFE_DEAD {
 		t.Errorf("the last fact is %v and the server %s", facts[len(facts)-1].Body, s.get(id).Life)
 	}
-	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: id})
+	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: id, Leak: true})
 	if _, err := ask[*registryv1.GetServerResponse](s, "GetServer", &registryv1.GetServerRequest{Server: id}); codeOf(err) != "UNKNOWN_SERVER" {
 		t.Errorf("a forgotten server is found: %v", err)
 	}
@@ -192,7 +202,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 	i := s.untilState("web", instancev1.State_STATE_REMOVING)
 	s.append(removal(i)...)
 	bustest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
-	want := []string{"wanted", "unwanted", "gone"}
+	want := []string{"wanted", "observed", "unwanted", "gone"}
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(i.ServerId, "web")))); diff != "" {
 		t.Error(diff)
 	}
@@ -253,11 +263,34 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 	found(3, instancev1.Health_HEALTH_BAD)
 	found(4, instancev1.Health_HEALTH_GOOD)
 	bustest.Eventually(t, "the last report is handled", func() bool {
-		return len(s.facts(ledger.Instance, ledger.Key(id, "web"))) == 3 && s.instance("web").State == instancev1.State_STATE_CONVERGED
+		return len(s.facts(ledger.Instance, ledger.Key(id, "web"))) == 4 && s.instance("web").State == instancev1.State_STATE_CONVERGED
 	})
-	want := []string{"wanted", "observed", "observed"} // the first said nothing new, the third the same as the second
+	want := []string{"wanted", "observed", "observed", "observed"} // it was installed; the first said nothing new, the third the same as the second
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(id, "web")))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What was listed is known to hold until the last beat of a server that had nothing left to say.
+func TestAnObservationIsConfirmedByABeatWithNothingLeftToReport(t *testing.T) {
+	s, id := installed(t, "web")
+	beat := func(outbox uint32) time.Time {
+		data, err := proto.Marshal(&reportv1.Beat{ServerId: id, BootId: "boot", OutboxLength: outbox})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.r.hear(bus.Message{Subject: topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: id}), Data: data})
+		return s.instance("web").GetConfirmedAt().AsTime()
+	}
+	if c := s.instance("web").ConfirmedAt; c != nil {
+		t.Errorf("confirmed at %v, and it was never heard", c)
+	}
+	first := beat(0)
+	if waiting := beat(3); !waiting.Equal(first) {
+		t.Errorf("with reports that wait it is confirmed at %v, want %v", waiting, first)
+	}
+	if next := beat(0); !next.After(first) {
+		t.Errorf("confirmed at %v, want later than %v", next, first)
 	}
 }
 

@@ -51,12 +51,7 @@ func (r *Registry) explained(ctx context.Context, report *reportv1.Report, m bus
 	if _, later, err := r.later(ctx, m); later || err != nil {
 		return later, err // whoever handles that one decides
 	}
-	if r.follower.Position() < report.GetAgents().GetDocumentGeneration() {
-		if err := r.catchUp(ctx); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+	return false, r.seenBy(ctx, report)
 }
 
 // unexplained gives what a report says was found, and whether that differs from what is

@@ -124,6 +124,26 @@ func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotFound(t *testing.T) {
 	}
 }
 
+// A list is said once: what it shows of an instance that this replica does not know yet counts.
+func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *testing.T) {
+	s, id := installed(t, "web")
+	slow, _ := s.registry()
+	image := s.instance("web").Wanted
+	for n := range uint64(20) {
+		agent := fmt.Sprintf("agent-%d", n)
+		s.agent(agent)
+		wanted := fact(ledger.Instance, ledger.Key(id, agent), &instancev1.Wanted{InstanceId: ident.From(agent), Generation: 1, Image: image})
+		report := agentsOf(id, 5+n, &reportv1.Found{Agent: agent, InstanceId: ident.From(agent), Image: image, Generation: 1, Health: instancev1.Health_HEALTH_GOOD})
+		report.GetAgents().DocumentGeneration = s.appendUnheard(wanted)
+		if err := s.handle(slow, n+1, report); err != nil {
+			t.Fatal(err)
+		}
+		if i := s.untilState(agent, instancev1.State_STATE_CONVERGED); i.Observed.GetId() != image.Id {
+			t.Fatalf("%s is %v", agent, i)
+		}
+	}
+}
+
 func TestALyingServerDelaysNobody(t *testing.T) {
 	s := start(t)
 	id := s.server("one")

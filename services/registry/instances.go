@@ -39,6 +39,9 @@ func (r *Registry) listInstances(ctx context.Context, _ bus.Caller, q *registryv
 		}
 		return nil
 	})
+	for _, row := range resp.Instances {
+		row.Instance.ConfirmedAt = r.confirmed(row.Instance.ServerId) // not within look: a sweep locks the other way round
+	}
 	return answer(resp, err)
 }
 

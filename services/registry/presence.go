@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -94,6 +95,9 @@ func (r *Registry) hear(m bus.Message) {
 		return
 	}
 	r.heardMu.Lock()
+	if heard.SettledAt = heard.At; beat.OutboxLength > 0 {
+		heard.SettledAt = r.heard[from.Server].SettledAt
+	}
 	r.heard[from.Server] = heard
 	r.heardMu.Unlock()
 	if news {
@@ -121,6 +125,17 @@ func (r *Registry) factFor(s *serverv1.Server, heard server.Heard, w server.Watc
 	}
 	if body := server.Condition(s, heard, w.Now); body != nil {
 		return body
+	}
+	return nil
+}
+
+// confirmed returns until when what a server listed is known to have been true; nil when this
+// process never heard it say that nothing waits to be reported.
+func (r *Registry) confirmed(id string) *timestamppb.Timestamp {
+	r.heardMu.Lock()
+	defer r.heardMu.Unlock()
+	if at := r.heard[id].SettledAt; !at.IsZero() {
+		return timestamppb.New(at)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -70,7 +71,11 @@ func (r *Registry) observe(ctx context.Context, m bus.Message) (recorded bool, e
 	if report == nil || err != nil {
 		return false, err
 	}
+	if err := r.seenBy(ctx, report); err != nil {
+		return false, err
+	}
 	err = r.write(ctx, func() ([]ledger.Draft, error) {
+		recorded = false
 		var drafts []ledger.Draft
 		for _, d := range instance.Differences(r.view.InstancesOf(report.ServerId), report.GetAgents()) {
 			key := ledger.Key(d.Instance.ServerId, d.Instance.Agent)
@@ -100,13 +105,23 @@ func (r *Registry) seeSysinfo(ctx context.Context, m bus.Message) (recorded bool
 	return recorded, err
 }
 
-// reported makes a fact that a report led to. Its id is computed from the report, so
-// that a repeat within the ledger's window is the same fact, and one of a journal that
-// counts anew, or again from where it was set back to, is another.
+// seenBy waits until the view holds what the server's document was made from, as far as the
+// ledger has it: the server says a list once, so none may be compared without its instances.
+func (r *Registry) seenBy(ctx context.Context, report *reportv1.Report) error {
+	if r.follower.Position() >= report.GetAgents().GetDocumentGeneration() {
+		return nil
+	}
+	return r.catchUp(ctx)
+}
+
+// reported makes a fact that a report led to, within Read. Its id is computed from the report, its journal and the last
+// fact on its key: a repeat of the same decision is the same fact. A report of a journal that counts anew is another, and
+// so is one whose word counts again after another one overruled it.
 func (r *Registry) reported(report *reportv1.Report, noun ledger.Noun, key string, body proto.Message) ledger.Fact {
 	f := r.noticed(noun, key, body, ledger.CausedByReport(report.ServerId, report.Sequence))
+	last := strconv.FormatUint(r.view.Sequence(noun, key), 10)
 	at := report.GetAt().AsTime().Format(time.RFC3339Nano)
-	f.ID = ident.From("report", f.Cause, report.JournalId, at, report.BootId, string(noun), key)
+	f.ID = ident.From("report", f.Cause, report.JournalId, at, report.BootId, string(noun), key, last)
 	return f
 }
 

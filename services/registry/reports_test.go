@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -87,5 +88,40 @@ func TestTheLastReportIsWhatIsBelievedWhoeverIsSlow(t *testing.T) {
 	last, _ := facts[len(facts)-1].Body.(*instancev1.Observed)
 	if last.GetHealth() == instancev1.Health_HEALTH_BAD {
 		t.Errorf("the earlier report has the last word: %v", last)
+	}
+}
+
+// A report that was recorded and then overruled by an earlier one, which was slow, counts
+// again: it must not be taken for a repeat of itself.
+func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
+	s, id := installed(t, "web")
+	slow, _ := s.registry()
+	image := s.instance("web").Wanted
+	report := func(number uint64, reason string) *reportv1.Report {
+		found := &reportv1.Found{Agent: "web", Image: image, Health: instancev1.Health_HEALTH_BAD, Reason: reason}
+		return &reportv1.Report{ServerId: id, BootId: "boot", Sequence: number, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}}}
+	}
+	s.report(topology.ReportAgents, report(6, "late"))
+	bustest.Eventually(t, "the late one is recorded", func() bool { return s.instance("web").Reason == "late" })
+	slow.reportsMu.Lock()
+	clear(slow.reports) // it was the other one that handled it
+	slow.reportsMu.Unlock()
+	data, err := proto.Marshal(report(5, "early"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id}, topology.ReportAgents)
+
+	err = slow.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Delivered: 2})
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
+	last, _ := facts[len(facts)-1].Body.(*instancev1.Observed)
+	if last.GetReason() != "late" {
+		t.Errorf("the last word is %q, want the late one's", last.GetReason())
 	}
 }

@@ -137,7 +137,7 @@ type wholeFunc func(digest []byte) (imagedir.Mark, error)
 // look finds out how an agent of the inventory is. While a change is open, its
 // configuration may be the next one's.
 func (e *Engine) look(i *journal.Instance, changing bool, whole wholeFunc) *reportv1.Found {
-	f := &reportv1.Found{Agent: i.Agent, InstanceId: i.ID, Health: instancev1.Health_HEALTH_BAD}
+	f := &reportv1.Found{Agent: i.Agent, InstanceId: i.ID, Generation: i.Generation, Health: instancev1.Health_HEALTH_BAD}
 	digest := e.linked(i.Agent)
 	if digest == nil {
 		f.Health, f.Reason = instancev1.Health_HEALTH_ABSENT, "its link is not there"

@@ -295,6 +295,7 @@ func (l *Link) beatOnce() error {
 	if !l.cfg.Conn.Connected() {
 		return nil
 	}
+	l.sent.connected(time.Now())
 	p, err := l.cfg.Door.Beat()
 	if err != nil {
 		return err

@@ -22,7 +22,9 @@ type sent struct {
 	mu      sync.Mutex
 	reports []acknowledged
 	bytes   int
-	lost    bool // the bus was away since, and has perhaps forgotten them
+	lost    bool      // the bus was away since, and has perhaps forgotten them
+	up      time.Time // when the bus was last known to be there: reports age until then
+	beat    time.Time // the last beat
 }
 
 type acknowledged struct {
@@ -41,6 +43,7 @@ func (s *sent) add(r Report, now time.Time) {
 	}
 	replaced := r.Kind == topology.ReportAgents || r.Kind == topology.ReportSysinfo
 	s.drop(func(a acknowledged) bool { return now.Sub(a.at) > sentFor || replaced && a.Kind == r.Kind })
+	s.up = later(s.up, now)
 	s.reports = append(s.reports, acknowledged{r, now})
 	s.bytes += len(r.Data)
 	for len(s.reports) > sentCount || s.bytes > sentBytes {
@@ -67,11 +70,29 @@ func (s *sent) doubt() {
 	s.lost = true
 }
 
-// doubted gives what is to be said again, if the bus was away.
-func (s *sent) doubted(now time.Time) []Report {
+// connected records that a beat was sent. A bus that was killed forgot what it had
+// acknowledged shortly before its end, however long it is away then. The beat before this
+// one counts: this one may be the first after an absence, sent before doubt is called.
+func (s *sent) connected(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(func(a acknowledged) bool { return now.Sub(a.at) > sentFor })
+	if !s.lost {
+		s.up, s.beat = later(s.up, s.beat), now
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// doubted returns what is to be said again, if the bus was away.
+func (s *sent) doubted() []Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(func(a acknowledged) bool { return s.up.Sub(a.at) > sentFor })
 	if !s.lost {
 		return nil
 	}
@@ -86,7 +107,7 @@ func (s *sent) doubted(now time.Time) []Report {
 // repeat says again what the bus may have forgotten. It knows each by its id, so what it
 // did not forget is not there twice.
 func (l *Link) repeat(ctx context.Context) error {
-	for _, r := range l.sent.doubted(time.Now()) {
+	for _, r := range l.sent.doubted() {
 		if err := l.publishOne(ctx, r); err != nil {
 			l.sent.doubt()
 			return err

@@ -7,14 +7,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// Apply folds a fact into the instance's row, which may be nil, and gives the row after
-// it; nil means that the instance is gone. A fact that does not fit gives false, and the
-// row is as it was.
+// Apply folds a fact into the instance's row, which may be nil, and returns the row after
+// it; nil means that the instance is gone. It returns false, and the row as it was, when
+// the fact does not fit.
 func Apply(i *instancev1.Instance, f ledger.Fact) (*instancev1.Instance, bool) {
 	switch b := f.Body.(type) {
 	case *instancev1.Wanted:
@@ -73,8 +72,7 @@ func observe(i *instancev1.Instance, f ledger.Fact, b *instancev1.Observed) (*in
 	if i == nil || i.Id != b.InstanceId {
 		return i, false
 	}
-	see(i, f.At, b.Image, b.Health)
-	i.ObservedConfigurationDigest = b.ConfigurationDigest
+	see(i, f.At, b)
 	settle(i, f.At, b.Reason)
 	return i, true
 }
@@ -85,17 +83,16 @@ func adopt(i *instancev1.Instance, f ledger.Fact, b *instancev1.Adopted) (*insta
 	}
 	i = blank(f.Key, b.InstanceId)
 	i.Generation, i.TaskGeneration, i.Wanted, i.Begun = 1, 1, b.Image, true
-	see(i, f.At, b.Image, instancev1.Health_HEALTH_GOOD)
+	see(i, f.At, &instancev1.Observed{Image: b.Image, Health: instancev1.Health_HEALTH_GOOD, Generation: 1})
 	settle(i, f.At, "")
 	return i, true
 }
 
-// Note folds where a task is into the instance that it changes. A task of another
-// instance or generation says nothing about this one.
+// Note folds the state of a task into the instance that it changes. A task of another
+// instance or generation changes nothing.
 //
-// A task that succeeded or was undone proved what is there, so that is what is observed
-// from then on: reports only tell what differs. An undone one brought back the
-// configuration that was observed before.
+// It never touches what was observed: only a list of the server's agents says what is
+// there, whatever became of the task.
 func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	if i == nil || t.InstanceId != i.Id {
 		return
@@ -108,24 +105,20 @@ func Note(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	i.TaskId, i.TaskState = t.Id, t.State
 	switch t.State {
 	case taskv1.State_STATE_SUCCEEDED:
-		prove(i, t.To, at)
-		i.ObservedConfigurationDigest = i.Configuration.GetDigest()
 		if SameImage(i.Failed, t.To) {
 			i.Failed = nil
 		}
-	case taskv1.State_STATE_UNDONE:
-		prove(i, t.From, at)
-		noteFailed(i, t)
-	case taskv1.State_STATE_FAILED:
+	case taskv1.State_STATE_UNDONE, taskv1.State_STATE_FAILED:
 		noteFailed(i, t)
 	}
 	settle(i, at, t.Reason)
 }
 
-// noteFailed remembers the image that a task could not bring. A change of the
-// configuration alone says nothing against the image.
+// noteFailed remembers the image that a task could not bring. A change of the configuration
+// alone says nothing against the image: one whose image was placed when the task was queued,
+// and that is listed. One that was only placed was still being tried.
 func noteFailed(i *instancev1.Instance, t *taskv1.Task) {
-	if t.To != nil && !SameImage(t.From, t.To) {
+	if t.To != nil && !(SameImage(t.From, t.To) && SameImage(i.Observed, t.To)) {
 		i.Failed = t.To
 	}
 }
@@ -145,16 +138,16 @@ func before(i *instancev1.Instance, next *instancev1.Configuration) *instancev1.
 	return b
 }
 
-func prove(i *instancev1.Instance, image *imagev1.Ref, at time.Time) {
-	if image == nil {
-		see(i, at, nil, instancev1.Health_HEALTH_ABSENT)
-		return
+// see records what a list shows. An executor that does not say a generation shows the
+// present one once its task succeeded.
+func see(i *instancev1.Instance, at time.Time, b *instancev1.Observed) {
+	i.Observed, i.Health, i.ObservedAt = b.Image, b.Health, timestamppb.New(at)
+	i.ObservedConfigurationDigest, i.ObservedReason = b.ConfigurationDigest, b.Reason
+	shown := b.Generation
+	if shown == 0 && b.Image != nil && i.TaskState == taskv1.State_STATE_SUCCEEDED {
+		shown = i.Generation
 	}
-	see(i, at, image, instancev1.Health_HEALTH_GOOD)
-}
-
-func see(i *instancev1.Instance, at time.Time, image *imagev1.Ref, health instancev1.Health) {
-	i.Observed, i.Health, i.ObservedAt = image, health, timestamppb.New(at)
+	i.ObservedGeneration = max(i.ObservedGeneration, min(shown, i.Generation))
 }
 
 // settle derives the state. since moves only when the state does.

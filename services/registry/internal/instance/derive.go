@@ -2,6 +2,7 @@ package instance
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -9,35 +10,54 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// Derive gives an instance's state:
+// Derive returns an instance's state:
 //
-//	wanted | last task       | found              | state
-//	-------|-----------------|--------------------|-----------
-//	no     | ended badly     | anything           | failed
-//	no     | otherwise       | anything           | removing
-//	yes    | anything        | the wanted, good   | converged
-//	yes    | ended badly     | otherwise          | failed
-//	yes    | open or none    | otherwise          | pending
-//	yes    | succeeded       | the wanted, bad    | failed
-//	yes    | succeeded       | something else     | drifted
+//	wanted | last task       | listed                  | state
+//	-------|-----------------|-------------------------|-----------
+//	no     | ended badly     | anything                | failed
+//	no     | otherwise       | anything                | removing
+//	yes    | ended           | the wanted, good        | converged
+//	yes    | ended badly     | otherwise               | failed
+//	yes    | open or none    | the wanted, good, shown | converged
+//	yes    | open            | otherwise               | pending
+//	yes    | succeeded, none | not shown               | pending
+//	yes    | succeeded, none | the wanted, bad         | failed
+//	yes    | succeeded, none | something else          | drifted
 //
-// The wanted is the image with the configuration.
+// The wanted is the image with the configuration. Shown means that a list of the server's
+// agents showed that the present generation was brought about: the end of a task and the
+// list travel apart, and either may come first.
 func Derive(i *instancev1.Instance) instancev1.State {
-	switch found := SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest); {
-	case i.Wanted == nil && badEnd(i.TaskState):
+	found := SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest)
+	good := found && i.Health == instancev1.Health_HEALTH_GOOD
+	switch bad := badEnd(i.TaskState); {
+	case i.Wanted == nil && bad:
 		return instancev1.State_STATE_FAILED
 	case i.Wanted == nil:
 		return instancev1.State_STATE_REMOVING
-	case found && i.Health == instancev1.Health_HEALTH_GOOD:
+	case good && (shown(i) || bad || i.TaskState == taskv1.State_STATE_SUCCEEDED):
 		return instancev1.State_STATE_CONVERGED
-	case badEnd(i.TaskState):
+	case bad:
 		return instancev1.State_STATE_FAILED
-	case i.TaskState != taskv1.State_STATE_SUCCEEDED:
+	case open(i.TaskState) || !shown(i):
 		return instancev1.State_STATE_PENDING
 	case found:
 		return instancev1.State_STATE_FAILED
 	}
 	return instancev1.State_STATE_DRIFTED
+}
+
+// shown reports whether a list showed that what is wanted was brought about.
+func shown(i *instancev1.Instance) bool {
+	return i.GetObservedGeneration() >= cmp.Or(i.GetTaskGeneration(), i.GetGeneration())
+}
+
+func open(s taskv1.State) bool {
+	switch s {
+	case taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING, taskv1.State_STATE_SUPERSEDED:
+		return true
+	}
+	return false
 }
 
 func badEnd(s taskv1.State) bool {
@@ -48,7 +68,7 @@ func badEnd(s taskv1.State) bool {
 	return false
 }
 
-// SameImage says whether two references mean the same content. A digest that is not known is not compared.
+// SameImage reports whether two references mean the same content. A digest that is not known is not compared.
 func SameImage(a, b *imagev1.Ref) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -61,7 +81,7 @@ func SameImage(a, b *imagev1.Ref) bool {
 // nothing is there, and nothing is on its way.
 func Placed(i *instancev1.Instance) *imagev1.Ref {
 	switch {
-	case i.GetTaskState() != taskv1.State_STATE_SUCCEEDED && !badEnd(i.GetTaskState()):
+	case !badEnd(i.GetTaskState()) && (i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !shown(i)):
 		return i.GetWanted()
 	case i.GetObserved() != nil:
 		return i.Observed
@@ -77,7 +97,7 @@ func SameConfiguration(a, b *instancev1.Configuration) bool {
 	return bytes.Equal(a.GetDigest(), b.GetDigest()) && maps.Equal(a.GetOwn(), b.GetOwn())
 }
 
-// Removed says that the instance is not wanted, and that its removal is done and proven: it may be gone.
+// Removed reports whether the instance is not wanted and its removal succeeded, so that it may be gone.
 func Removed(i *instancev1.Instance) bool {
 	return i.Wanted == nil && i.TaskState == taskv1.State_STATE_SUCCEEDED
 }

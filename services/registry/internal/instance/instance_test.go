@@ -30,23 +30,27 @@ const (
 
 var one, two = &imagev1.Ref{Id: "one", Digest: []byte{1}}, &imagev1.Ref{Id: "two", Digest: []byte{2}}
 
-// found is one way in which an agent was found, and the states that follow: when no task
-// ended yet, when the last succeeded, and when it ended badly.
+// found is one way in which an agent was listed, and the states that follow: when no task
+// was opened yet, when one is open, when the last succeeded, and when it ended badly.
 type found struct {
-	name              string
-	observed          *imagev1.Ref
-	health            instancev1.Health
-	open, done, wrong instancev1.State
+	name                    string
+	observed                *imagev1.Ref
+	health                  instancev1.Health
+	shown                   bool // that the present generation was brought about
+	none, open, done, wrong instancev1.State
 }
 
 var truths = []found{
-	{"nothing yet", nil, 0, pending, drifted, failed},
-	{"absent", nil, absent, pending, drifted, failed},
-	{"the wanted, good", one, good, converged, converged, converged},
-	{"the wanted, bad", one, bad, pending, failed, failed},
-	{"another, good", two, good, pending, drifted, failed},
-	{"another, bad", two, bad, pending, drifted, failed},
-	{"the wanted with another content", &imagev1.Ref{Id: "one", Digest: []byte{9}}, good, pending, drifted, failed},
+	{"nothing yet", nil, 0, false, pending, pending, pending, failed},
+	{"nothing any more", nil, absent, true, drifted, pending, drifted, failed},
+	{"the wanted, good", one, good, true, converged, converged, converged, converged},
+	{"the wanted, good, before the change", one, good, false, pending, pending, converged, converged},
+	{"the wanted, bad", one, bad, true, failed, pending, failed, failed},
+	{"the wanted, bad, before the change", one, bad, false, pending, pending, pending, failed},
+	{"another, good", two, good, true, drifted, pending, drifted, failed},
+	{"another, good, before the change", two, good, false, pending, pending, pending, failed},
+	{"another, bad", two, bad, true, drifted, pending, drifted, failed},
+	{"another content", &imagev1.Ref{Id: "one", Digest: []byte{9}}, good, true, drifted, pending, drifted, failed},
 }
 
 func TestAStateFollowsFromWantedObservedAndTheLastTask(t *testing.T) {
@@ -55,12 +59,17 @@ func TestAStateFollowsFromWantedObservedAndTheLastTask(t *testing.T) {
 			last := taskv1.State(n)
 			want, unwanted := f.open, removing
 			switch last {
+			case taskv1.State_STATE_UNSPECIFIED:
+				want = f.none
 			case taskv1.State_STATE_SUCCEEDED:
 				want = f.done
 			case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED, taskv1.State_STATE_EXPIRED:
 				want, unwanted = f.wrong, failed
 			}
-			i := &instancev1.Instance{Wanted: one, Observed: f.observed, Health: f.health, TaskState: last}
+			i := &instancev1.Instance{Wanted: one, Generation: 2, Observed: f.observed, Health: f.health, TaskState: last}
+			if f.shown {
+				i.ObservedGeneration = 2
+			}
 			if have := Derive(i); have != want {
 				t.Errorf("wanted, %s, last task %s: %s; want %s", f.name, last, have, want)
 			}
@@ -115,28 +124,67 @@ func reasonOf(s taskv1.State) string {
 	return ""
 }
 
+// listed is what a list of the server's agents adds to the ledger: the image, and the
+// generation that brought it.
+func listed(generation uint64, image *imagev1.Ref) *instancev1.Observed {
+	return &instancev1.Observed{InstanceId: "i", Image: image, Health: good, Generation: generation}
+}
+
+func listedWith(generation uint64, digest byte) *instancev1.Observed {
+	o := listed(generation, one)
+	o.ConfigurationDigest = []byte{digest}
+	return o
+}
+
+func listedBad(generation uint64, image *imagev1.Ref, why string) *instancev1.Observed {
+	o := listed(generation, image)
+	o.Health, o.Reason = bad, why
+	return o
+}
+
+var (
+	gone     = &instancev1.Observed{InstanceId: "i", Health: absent}
+	unwanted = &instancev1.Unwanted{InstanceId: "i", Generation: 2}
+)
+
+// lives are the lives of an instance, and where each comes to.
+var lives = []struct {
+	name  string
+	steps []proto.Message
+	want  instancev1.State
+}{
+	{"wanted", []proto.Message{wanted(1, one)}, pending},
+	{"installed, not listed yet", []proto.Message{wanted(1, one), task(1, succeeded, nil, one)}, pending},
+	{"installed, and listed", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(1, one)}, converged},
+	{"listed before the end", []proto.Message{wanted(1, one), task(1, running, nil, one), listed(1, one)}, converged},
+	{"an old task says nothing", []proto.Message{wanted(1, one), wanted(2, two), task(1, succeeded, nil, one)}, pending},
+	{"an upgrade that was undone", []proto.Message{wanted(1, one), listed(1, one), wanted(2, two), task(2, undone, one, two)}, failed},
+	{"an upgrade, not listed yet", []proto.Message{wanted(1, one), listed(1, one), wanted(2, two), task(2, succeeded, one, two)}, pending},
+	{"the old one ends, is listed, and the new one is proven", []proto.Message{
+		wanted(1, one), listed(1, one), wanted(2, two), listedBad(1, one, "it ended"), task(2, succeeded, one, two)}, pending},
+	{"back to what runs, with another change under way", []proto.Message{wanted(1, one), listed(1, one), wanted(2, two), wanted(3, one)}, pending},
+	{"somebody deleted it", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(1, one), gone}, drifted},
+	{"it came back", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(1, one), gone, listed(1, one)}, converged},
+	{"it crashes", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listedBad(1, one, "exit 1")}, failed},
+	{"unwanted", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), unwanted}, removing},
+	{"configured", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), listedWith(1, 7)}, converged},
+	{"configured anew", []proto.Message{configured(1, 7), listedWith(1, 7), configured(2, 8)}, pending},
+	{"and that succeeded", []proto.Message{configured(1, 7), listedWith(1, 7), configured(2, 8), task(2, succeeded, one, one), listedWith(2, 8)}, converged},
+	{"and that was undone", []proto.Message{configured(1, 7), listedWith(1, 7), configured(2, 8), task(2, undone, one, one)}, failed},
+	{"listed with another configuration", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), listedWith(1, 9)}, drifted},
+	{"adopted", []proto.Message{&instancev1.Adopted{InstanceId: "i", Image: one}}, converged},
+	{"an executor that says no generation", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(0, one)}, converged},
+	{"and drifts", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(0, one), listed(0, two)}, drifted},
+}
+
+const (
+	succeeded = taskv1.State_STATE_SUCCEEDED
+	undone    = taskv1.State_STATE_UNDONE
+	running   = taskv1.State_STATE_RUNNING
+)
+
 func TestAnInstanceGoesThroughItsLife(t *testing.T) {
-	const succeeded, undone = taskv1.State_STATE_SUCCEEDED, taskv1.State_STATE_UNDONE
-	for _, c := range []struct {
-		name  string
-		steps []proto.Message
-		want  instancev1.State
-	}{
-		{"wanted", []proto.Message{wanted(1, one)}, pending},
-		{"installed", []proto.Message{wanted(1, one), task(1, succeeded, nil, one)}, converged},
-		{"an old task says nothing", []proto.Message{wanted(1, one), wanted(2, two), task(1, succeeded, nil, one)}, pending},
-		{"an upgrade that was undone", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), wanted(2, two), task(2, undone, one, two)}, failed},
-		{"somebody deleted it", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Health: absent}}, drifted},
-		{"it came back", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Health: absent}, &instancev1.Observed{InstanceId: "i", Image: one, Health: good}}, converged},
-		{"it crashes", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: bad, Reason: "exit 1"}}, failed},
-		{"unwanted", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), &instancev1.Unwanted{InstanceId: "i", Generation: 2}}, removing},
-		{"configured", []proto.Message{configured(1, 7), task(1, succeeded, nil, one)}, converged},
-		{"configured anew", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), configured(2, 8)}, pending},
-		{"and that succeeded", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), configured(2, 8), task(2, succeeded, one, one)}, converged},
-		{"and that was undone", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), configured(2, 8), task(2, undone, one, one)}, failed},
-		{"found with another configuration", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: good, ConfigurationDigest: []byte{9}}}, drifted},
-		{"adopted", []proto.Message{&instancev1.Adopted{InstanceId: "i", Image: one}}, converged},
-	} {
+	for _, c := range lives {
 		t.Run(c.name, func(t *testing.T) {
 			if have := after(t, c.steps...).State; have != c.want {
 				t.Errorf("state %s; want %s", have, c.want)
@@ -145,14 +193,25 @@ func TestAnInstanceGoesThroughItsLife(t *testing.T) {
 	}
 }
 
+// TestTheEndOfATaskNeverOverwritesWhatTheServerLists: the version before was being tried
+// when the task was queued, and is named by it; both are undone.
+func TestTheEndOfATaskNeverOverwritesWhatTheServerLists(t *testing.T) {
+	for _, end := range []taskv1.State{succeeded, undone, taskv1.State_STATE_FAILED, taskv1.State_STATE_EXPIRED, taskv1.State_STATE_CANCELLED} {
+		i := after(t, wanted(1, one), listedBad(1, one, "its files were changed"), wanted(2, two), task(2, end, two, two))
+		if i.Observed.GetId() != "one" || i.Health != bad || i.ObservedReason != "its files were changed" {
+			t.Errorf("%s: observed %v, %s; the server lists one, bad", end, i.Observed, i.Health)
+		}
+	}
+}
+
 func TestAnInstanceIsRemovedOnlyWhenItsOwnRemovalSucceeded(t *testing.T) {
-	i := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one), &instancev1.Unwanted{InstanceId: "i", Generation: 2})
+	i := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one), unwanted)
 	if Removed(i) {
 		t.Error("it counts as removed before any removal ran")
 	}
 	Note(i, task(2, taskv1.State_STATE_SUCCEEDED, one, nil), time.Unix(9, 0))
-	if !Removed(i) || i.Observed != nil {
-		t.Errorf("after its removal: removed %v, observed %v", Removed(i), i.Observed)
+	if !Removed(i) {
+		t.Error("it does not count as removed after its removal")
 	}
 }
 
@@ -177,9 +236,11 @@ func TestAFactThatDoesNotFitChangesNothing(t *testing.T) {
 }
 
 func TestOnlyDifferencesAreTold(t *testing.T) {
-	settled := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one))
+	settled := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one), listed(1, one))
 	fresh := after(t, wanted(1, one))
-	tuned := after(t, configured(1, 7), task(1, taskv1.State_STATE_SUCCEEDED, nil, one))
+	tuned := after(t, configured(1, 7), task(1, taskv1.State_STATE_SUCCEEDED, nil, one), listedWith(1, 7))
+	again := after(t, wanted(1, one), listed(1, one), wanted(2, one))
+	noted := after(t, wanted(1, one), listedBad(1, one, "exit 1"), wanted(2, two), task(2, undone, one, two))
 	broken := after(t, wanted(1, one), &instancev1.Observed{InstanceId: "i", Image: one, Health: bad, Reason: "exit 1"})
 	for _, c := range []struct {
 		name  string
@@ -197,6 +258,9 @@ func TestOnlyDifferencesAreTold(t *testing.T) {
 		{"arrived", fresh, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, good},
 		{"another image", settled, []*reportv1.Found{{Agent: "web", Image: two, Health: good}}, good},
 		{"still broken in the same way", broken, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 1"}}, 0},
+		{"still broken after a change that was undone", noted, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 1"}}, 0},
+		{"the same, brought about anew", again, []*reportv1.Found{{Agent: "web", InstanceId: "i", Generation: 2, Image: one, Health: good}}, good},
+		{"the same, of another instance", again, []*reportv1.Found{{Agent: "web", InstanceId: "j", Generation: 2, Image: one, Health: good}}, 0},
 		{"broken in another way", broken, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 2"}}, bad},
 	} {
 		t.Run(c.name, func(t *testing.T) {

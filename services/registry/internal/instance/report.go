@@ -44,6 +44,9 @@ func observation(i *instancev1.Instance, f *reportv1.Found, generation uint64) *
 	}
 	o.Image, o.Health, o.Reason = proto.CloneOf(f.Image), f.Health, f.Reason
 	o.ConfigurationDigest = f.ConfigurationDigest
+	if f.InstanceId == i.Id {
+		o.Generation = f.Generation
+	}
 	if o.Health == instancev1.Health_HEALTH_GOOD {
 		o.Reason = ""
 	}
@@ -54,6 +57,6 @@ func differs(i *instancev1.Instance, o *instancev1.Observed) bool {
 	if o.Health == instancev1.Health_HEALTH_ABSENT {
 		return i.Observed != nil // one that was never there is not news
 	}
-	return i.Health != o.Health || !SameImage(i.Observed, o.Image) || o.Reason != "" && o.Reason != i.Reason ||
-		!bytes.Equal(i.ObservedConfigurationDigest, o.ConfigurationDigest)
+	return i.Health != o.Health || !SameImage(i.Observed, o.Image) || o.Reason != i.ObservedReason ||
+		!bytes.Equal(i.ObservedConfigurationDigest, o.ConfigurationDigest) || min(o.Generation, i.Generation) > i.ObservedGeneration
 }

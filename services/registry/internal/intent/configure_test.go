@@ -133,7 +133,8 @@ func TestAnUpgradeBringsChangedMetadata(t *testing.T) {
 	}
 }
 
-// task ends the task of the present generation of an instance.
+// task ends the task of the present generation of an instance. When it succeeded, the server
+// lists what came.
 func (w *world) task(i *instancev1.Instance, end proto.Message) {
 	id := fmt.Sprintf("task-%d", w.last)
 	w.apply(ledger.Task, id, &taskv1.Queued{
@@ -143,6 +144,12 @@ func (w *world) task(i *instancev1.Instance, end proto.Message) {
 		w.apply(ledger.Task, id, &taskv1.Assigned{})
 	}
 	w.apply(ledger.Task, id, end)
+	if _, succeeded := end.(*taskv1.Succeeded); succeeded && i.Wanted != nil {
+		w.apply(ledger.Instance, ledger.Key(i.ServerId, i.Agent), &instancev1.Observed{
+			InstanceId: i.Id, Image: i.Wanted, Health: instancev1.Health_HEALTH_GOOD, Generation: i.Generation,
+			ConfigurationDigest: i.Configuration.GetDigest(),
+		})
+	}
 }
 
 func TestAConfigurationThatFailedIsTriedAgain(t *testing.T) {

@@ -22,6 +22,8 @@ type Heard struct {
 	Code     string // why it is in that state
 	Reason   string
 	Sessions Sessions // who beat as this server lately
+	// When a beat last said that nothing waits to be reported.
+	SettledAt time.Time
 }
 
 // Silence is how long nothing may be heard of a server that is online.

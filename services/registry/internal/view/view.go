@@ -20,7 +20,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 6
+const Layout = 7
 
 // Nouns is what the view hears.
 var Nouns = []ledger.Noun{

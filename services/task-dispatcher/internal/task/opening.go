@@ -57,8 +57,9 @@ func TriedAgain(how Fact, verb taskv1.Verb) bool {
 	return how == HasExpired || (how == HasFailed && verb == taskv1.Verb_VERB_REMOVE)
 }
 
-// ForInstance gives the fact that opens the task of an instance, and the task's id, in an epoch of its server's
-// history. The deadline is the caller's.
+// ForInstance returns the fact that opens the task of an instance, and the task's id, in an epoch of its server's
+// history. The deadline is the caller's. From is what is placed now, and a change under way may still be undone:
+// nothing may be decided by it later.
 func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32, epoch uint64) (id string, q *taskv1.Queued) {
 	from, configuration := From(i, i.Generation)
 	q = &taskv1.Queued{

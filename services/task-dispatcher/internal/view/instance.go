@@ -8,6 +8,7 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 
@@ -121,10 +122,15 @@ func (v *View) changeInstance(i *dispatcherv1.InstanceRecord, change func()) {
 	v.sweepImages()
 }
 
-// admitted places what a task brings about.
+// admitted places what a task brings about. What was placed when the task was queued may have
+// been undone since, so the task's own record says what it is admitted upon.
 func (v *View) admitted(i *dispatcherv1.InstanceRecord, id string, t *dispatcherv1.TaskRecord) {
 	v.changeInstance(i, func() {
 		before, configuration := task.From(i, t.Task.Generation)
+		t.Task.From = before
+		if before == nil && t.Task.To != nil {
+			t.Task.Verb = taskv1.Verb_VERB_INSTALL
+		}
 		generation := i.PlacedGeneration
 		if i.Unsettled && i.PlacedGeneration == t.Task.Generation {
 			generation = i.BeforeGeneration

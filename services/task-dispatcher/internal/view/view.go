@@ -12,7 +12,7 @@ import (
 )
 
 // Layout is the version of the tables; a snapshot of another one is not read.
-const Layout = 5
+const Layout = 6
 
 // KeepEnded is how many tasks that succeeded stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000

@@ -395,8 +395,11 @@ type Observed struct {
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The digest of the configuration that was found; empty when there is none.
 	ConfigurationDigest []byte `protobuf:"bytes,6,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// The instance's generation that the last completed change there brought about; 0 when nothing is there, or the
+	// executor does not say it.
+	Generation    uint64 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Observed) Reset() {
@@ -469,6 +472,13 @@ func (x *Observed) GetConfigurationDigest() []byte {
 		return x.ConfigurationDigest
 	}
 	return nil
+}
+
+func (x *Observed) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // Adopted: an agent that was found, and that nobody had asked for, is now an instance.
@@ -625,6 +635,13 @@ type Instance struct {
 	Configuration *Configuration `protobuf:"bytes,15,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// The digest of the configuration that was found.
 	ObservedConfigurationDigest []byte `protobuf:"bytes,16,opt,name=observed_configuration_digest,json=observedConfigurationDigest,proto3" json:"observed_configuration_digest,omitempty"`
+	// The highest generation of which a list of the server's agents showed that it was brought about there.
+	ObservedGeneration uint64 `protobuf:"varint,17,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
+	// Why the agent was not good when it was last observed to differ.
+	ObservedReason string `protobuf:"bytes,18,opt,name=observed_reason,json=observedReason,proto3" json:"observed_reason,omitempty"`
+	// Until when what was observed is known to have been true: the last beat of a server that had nothing left to report.
+	// Only in answers of the registry; unset when no such beat was heard.
+	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
 	// The image that a task last failed to bring, or undid; unset once it came. Nothing tries it again without naming it.
 	Failed *v1.Ref `protobuf:"bytes,30,opt,name=failed,proto3" json:"failed,omitempty"`
 	// What was there before the last intent changed what is wanted.
@@ -780,6 +797,27 @@ func (x *Instance) GetConfiguration() *Configuration {
 func (x *Instance) GetObservedConfigurationDigest() []byte {
 	if x != nil {
 		return x.ObservedConfigurationDigest
+	}
+	return nil
+}
+
+func (x *Instance) GetObservedGeneration() uint64 {
+	if x != nil {
+		return x.ObservedGeneration
+	}
+	return 0
+}
+
+func (x *Instance) GetObservedReason() string {
+	if x != nil {
+		return x.ObservedReason
+	}
+	return ""
+}
+
+func (x *Instance) GetConfirmedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ConfirmedAt
 	}
 	return nil
 }
@@ -1031,7 +1069,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12\x1b\n" +
 	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12.\n" +
-	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\"\x8b\x02\n" +
+	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\"\xab\x02\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1039,7 +1077,10 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x06health\x18\x03 \x01(\x0e2\x1c.garrison.instance.v1.HealthR\x06health\x12/\n" +
 	"\x13document_generation\x18\x04 \x01(\x04R\x12documentGeneration\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x121\n" +
-	"\x14configuration_digest\x18\x06 \x01(\fR\x13configurationDigest\"X\n" +
+	"\x14configuration_digest\x18\x06 \x01(\fR\x13configurationDigest\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x11 \x01(\x04R\n" +
+	"generation\"X\n" +
 	"\aAdopted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1048,7 +1089,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xc3\a\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xdc\b\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1070,7 +1111,10 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\x0e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12I\n" +
 	"\rconfiguration\x18\x0f \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12B\n" +
-	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest\x12.\n" +
+	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest\x12/\n" +
+	"\x13observed_generation\x18\x11 \x01(\x04R\x12observedGeneration\x12'\n" +
+	"\x0fobserved_reason\x18\x12 \x01(\tR\x0eobservedReason\x12=\n" +
+	"\fconfirmed_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12.\n" +
 	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x124\n" +
 	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12'\n" +
 	"\x0ftask_generation\x18( \x01(\x04R\x0etaskGeneration\x12\x14\n" +
@@ -1154,20 +1198,21 @@ var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
 	14, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
 	15, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
 	2,  // 14: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	13, // 15: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
-	9,  // 16: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	10, // 17: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
-	13, // 18: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 19: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	13, // 20: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
-	2,  // 21: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
-	15, // 22: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	9,  // 23: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	14, // 15: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
+	13, // 16: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	9,  // 17: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
+	10, // 18: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	13, // 19: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 20: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	13, // 21: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 22: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	15, // 23: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	9,  // 24: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }

@@ -252,7 +252,7 @@ type ListServersRequest struct {
 	Life v1.Life `protobuf:"varint,4,opt,name=life,proto3,enum=garrison.server.v1.Life" json:"life,omitempty"`
 	// Only servers with this presence.
 	Presence v1.Presence `protobuf:"varint,5,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
-	// Only dead servers that a person made, and that neither their executor nor an operator is known to have cleaned.
+	// Only dead servers on whose machine something of Garrison may still be.
 	Leaked bool `protobuf:"varint,6,opt,name=leaked,proto3" json:"leaked,omitempty"`
 	// Only servers with agents that no instance explains.
 	Found bool `protobuf:"varint,7,opt,name=found,proto3" json:"found,omitempty"`
@@ -773,7 +773,9 @@ func (x *ChangeServerResponse) GetServer() *v1.Server {
 type ForgetServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, a prefix that only one has, or its name.
-	Server        string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// True to forget it although something of Garrison may still be on its machine; refused with LEAKED otherwise.
+	Leak          bool `protobuf:"varint,2,opt,name=leak,proto3" json:"leak,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -815,11 +817,20 @@ func (x *ForgetServerRequest) GetServer() string {
 	return ""
 }
 
+func (x *ForgetServerRequest) GetLeak() bool {
+	if x != nil {
+		return x.Leak
+	}
+	return false
+}
+
 // ForgetServerResponse says which one it was.
 type ForgetServerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server's id.
-	ServerId      string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Why something of Garrison may still be on its machine; none when nothing is.
+	Leaks         []*v1.Duty `protobuf:"bytes,2,rep,name=leaks,proto3" json:"leaks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -859,6 +870,13 @@ func (x *ForgetServerResponse) GetServerId() string {
 		return x.ServerId
 	}
 	return ""
+}
+
+func (x *ForgetServerResponse) GetLeaks() []*v1.Duty {
+	if x != nil {
+		return x.Leaks
+	}
+	return nil
 }
 
 // RecordCleanUpRequest says how a clean-up ended.
@@ -3511,11 +3529,13 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
 	"\f_environment\"J\n" +
 	"\x14ChangeServerResponse\x122\n" +
-	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"-\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"A\n" +
 	"\x13ForgetServerRequest\x12\x16\n" +
-	"\x06server\x18\x01 \x01(\tR\x06server\"3\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
+	"\x04leak\x18\x02 \x01(\bR\x04leak\"c\n" +
 	"\x14ForgetServerResponse\x12\x1b\n" +
-	"\tserver_id\x18\x01 \x01(\tR\bserverId\"~\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12.\n" +
+	"\x05leaks\x18\x02 \x03(\v2\x18.garrison.server.v1.DutyR\x05leaks\"~\n" +
 	"\x14RecordCleanUpRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x10\n" +
 	"\x03via\x18\x02 \x01(\tR\x03via\x12<\n" +
@@ -3793,20 +3813,21 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*v1.Server)(nil),                  // 69: garrison.server.v1.Server
 	(*durationpb.Duration)(nil),        // 70: google.protobuf.Duration
 	(*timestamppb.Timestamp)(nil),      // 71: google.protobuf.Timestamp
-	(*v13.CleanUpOutcome)(nil),         // 72: garrison.report.v1.CleanUpOutcome
-	(*v14.Ref)(nil),                    // 73: garrison.image.v1.Ref
-	(*v1.DocumentPlace)(nil),           // 74: garrison.server.v1.DocumentPlace
-	(v15.State)(0),                     // 75: garrison.instance.v1.State
-	(*v15.Instance)(nil),               // 76: garrison.instance.v1.Instance
-	(*v16.Agent)(nil),                  // 77: garrison.agent.v1.Agent
-	(*v17.Application)(nil),            // 78: garrison.application.v1.Application
-	(*v18.Environment)(nil),            // 79: garrison.environment.v1.Environment
-	(*v12.Record)(nil),                 // 80: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 81: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 82: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 83: garrison.intent.v1.Plan
-	(*v12.Target)(nil),                 // 84: garrison.intent.v1.Target
-	(v12.State)(0),                     // 85: garrison.intent.v1.State
+	(*v1.Duty)(nil),                    // 72: garrison.server.v1.Duty
+	(*v13.CleanUpOutcome)(nil),         // 73: garrison.report.v1.CleanUpOutcome
+	(*v14.Ref)(nil),                    // 74: garrison.image.v1.Ref
+	(*v1.DocumentPlace)(nil),           // 75: garrison.server.v1.DocumentPlace
+	(v15.State)(0),                     // 76: garrison.instance.v1.State
+	(*v15.Instance)(nil),               // 77: garrison.instance.v1.Instance
+	(*v16.Agent)(nil),                  // 78: garrison.agent.v1.Agent
+	(*v17.Application)(nil),            // 79: garrison.application.v1.Application
+	(*v18.Environment)(nil),            // 80: garrison.environment.v1.Environment
+	(*v12.Record)(nil),                 // 81: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 82: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 83: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 84: garrison.intent.v1.Plan
+	(*v12.Target)(nil),                 // 85: garrison.intent.v1.Target
+	(v12.State)(0),                     // 86: garrison.intent.v1.State
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	63, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -3824,118 +3845,119 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	71, // 12: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
 	62, // 13: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
 	69, // 14: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	72, // 15: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	69, // 16: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	71, // 17: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	71, // 18: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
-	16, // 19: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	73, // 20: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	73, // 21: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
-	0,  // 22: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	71, // 23: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	69, // 24: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
-	18, // 25: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	65, // 26: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	68, // 27: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
-	19, // 28: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
-	16, // 29: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	69, // 30: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	74, // 31: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
-	22, // 32: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	69, // 33: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	65, // 34: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	75, // 35: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	68, // 36: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
-	76, // 37: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	67, // 38: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	26, // 39: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	65, // 40: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	77, // 41: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	77, // 42: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	77, // 43: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	77, // 44: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	77, // 45: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	65, // 46: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	78, // 47: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	78, // 48: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	78, // 49: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	78, // 50: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	78, // 51: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	65, // 52: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	79, // 53: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	79, // 54: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	79, // 55: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	79, // 56: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	79, // 57: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	70, // 58: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	80, // 59: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	65, // 60: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	81, // 61: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	82, // 62: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	83, // 63: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	84, // 64: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	65, // 65: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	85, // 66: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	71, // 67: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	80, // 68: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	80, // 69: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	3,  // 70: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	5,  // 71: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	7,  // 72: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	9,  // 73: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	11, // 74: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	13, // 75: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	15, // 76: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	20, // 77: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	23, // 78: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	25, // 79: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	28, // 80: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	30, // 81: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	32, // 82: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	34, // 83: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	36, // 84: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	38, // 85: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	42, // 86: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	40, // 87: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	48, // 88: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	44, // 89: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	46, // 90: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	50, // 91: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	54, // 92: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	52, // 93: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	56, // 94: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	58, // 95: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	4,  // 96: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	6,  // 97: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	8,  // 98: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	10, // 99: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	12, // 100: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	14, // 101: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	17, // 102: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	21, // 103: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	24, // 104: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	27, // 105: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	29, // 106: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	31, // 107: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	33, // 108: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	35, // 109: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	37, // 110: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	39, // 111: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	43, // 112: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	41, // 113: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	49, // 114: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	45, // 115: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	47, // 116: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	51, // 117: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	55, // 118: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	53, // 119: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	57, // 120: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	59, // 121: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	96, // [96:122] is the sub-list for method output_type
-	70, // [70:96] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	72, // 15: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
+	73, // 16: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	69, // 17: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	71, // 18: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	71, // 19: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	16, // 20: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
+	74, // 21: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	74, // 22: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	0,  // 23: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
+	71, // 24: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	69, // 25: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	18, // 26: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
+	65, // 27: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	68, // 28: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	19, // 29: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
+	16, // 30: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
+	69, // 31: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	75, // 32: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	22, // 33: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
+	69, // 34: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	65, // 35: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	76, // 36: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	68, // 37: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	77, // 38: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	67, // 39: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	26, // 40: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	65, // 41: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	78, // 42: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	78, // 43: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	78, // 44: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	78, // 45: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	78, // 46: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	65, // 47: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	79, // 48: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	79, // 49: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	79, // 50: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	79, // 51: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	79, // 52: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	65, // 53: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	80, // 54: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	80, // 55: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	80, // 56: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	80, // 57: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	80, // 58: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	70, // 59: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	81, // 60: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	65, // 61: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	82, // 62: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	83, // 63: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	84, // 64: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	85, // 65: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	65, // 66: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	86, // 67: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	71, // 68: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	81, // 69: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	81, // 70: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	3,  // 71: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	5,  // 72: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	7,  // 73: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	9,  // 74: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	11, // 75: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	13, // 76: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	15, // 77: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	20, // 78: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	23, // 79: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	25, // 80: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	28, // 81: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	30, // 82: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	32, // 83: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	34, // 84: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	36, // 85: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	38, // 86: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	42, // 87: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	40, // 88: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	48, // 89: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	44, // 90: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	46, // 91: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	50, // 92: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	54, // 93: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	52, // 94: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	56, // 95: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	58, // 96: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	4,  // 97: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	6,  // 98: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	8,  // 99: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	10, // 100: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	12, // 101: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	14, // 102: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	17, // 103: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	21, // 104: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	24, // 105: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	27, // 106: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	29, // 107: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	31, // 108: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	33, // 109: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	35, // 110: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	37, // 111: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	39, // 112: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	43, // 113: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	41, // 114: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	49, // 115: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	45, // 116: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	47, // 117: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	51, // 118: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	55, // 119: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	53, // 120: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	57, // 121: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	59, // 122: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	97, // [97:123] is the sub-list for method output_type
+	71, // [71:97] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }

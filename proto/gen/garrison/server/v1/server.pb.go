@@ -317,6 +317,14 @@ const (
 	DutyKind_DUTY_KIND_PRESENCE DutyKind = 2
 	// Its executor did not say yet that it removes itself.
 	DutyKind_DUTY_KIND_RECEIPT DutyKind = 3
+	// Its agents are removed, and its end is not recorded yet: it could not be signed or written.
+	DutyKind_DUTY_KIND_DEATH DutyKind = 4
+	// It is dead, and ownership is unknown: its executor does not remove itself.
+	DutyKind_DUTY_KIND_OWNERSHIP DutyKind = 5
+	// It is dead, and paths were left that are, or may be, Garrison's own.
+	DutyKind_DUTY_KIND_PATHS DutyKind = 6
+	// It is dead, and had an agent that no instance explained.
+	DutyKind_DUTY_KIND_FOUND DutyKind = 7
 )
 
 // Enum value maps for DutyKind.
@@ -326,12 +334,20 @@ var (
 		1: "DUTY_KIND_AGENT",
 		2: "DUTY_KIND_PRESENCE",
 		3: "DUTY_KIND_RECEIPT",
+		4: "DUTY_KIND_DEATH",
+		5: "DUTY_KIND_OWNERSHIP",
+		6: "DUTY_KIND_PATHS",
+		7: "DUTY_KIND_FOUND",
 	}
 	DutyKind_value = map[string]int32{
 		"DUTY_KIND_UNSPECIFIED": 0,
 		"DUTY_KIND_AGENT":       1,
 		"DUTY_KIND_PRESENCE":    2,
 		"DUTY_KIND_RECEIPT":     3,
+		"DUTY_KIND_DEATH":       4,
+		"DUTY_KIND_OWNERSHIP":   5,
+		"DUTY_KIND_PATHS":       6,
+		"DUTY_KIND_FOUND":       7,
 	}
 )
 
@@ -1441,12 +1457,14 @@ type Uninstalled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many paths were removed.
 	Removed uint32 `protobuf:"varint,1,opt,name=removed,proto3" json:"removed,omitempty"`
-	// How many were left, because somebody else put them there.
+	// How many were left.
 	Left uint32 `protobuf:"varint,2,opt,name=left,proto3" json:"left,omitempty"`
 	// How the operator reached the machine, as in "ssh root@web-1"; empty when the executor removed itself.
 	Via string `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
 	// When the operator's try ended, by the clock of the machine, or of the operator's; unset when the executor removed itself.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// How many of those that were left are, or may be, Garrison's own.
+	LeftOwn       uint32 `protobuf:"varint,5,opt,name=left_own,json=leftOwn,proto3" json:"left_own,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1507,6 +1525,13 @@ func (x *Uninstalled) GetEndedAt() *timestamppb.Timestamp {
 		return x.EndedAt
 	}
 	return nil
+}
+
+func (x *Uninstalled) GetLeftOwn() uint32 {
+	if x != nil {
+		return x.LeftOwn
+	}
+	return 0
 }
 
 // CleanUpFailed: an operator, who is the fact's actor, tried to have the machine of a dead server cleaned, and something
@@ -1759,10 +1784,9 @@ type Server struct {
 	EnrolledAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=enrolled_at,json=enrolledAt,proto3" json:"enrolled_at,omitempty"`
 	// The intent that takes it away, when there is one.
 	IntentId string `protobuf:"bytes,18,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// When its executor said that it removes itself, or an operator had its machine cleaned. A dead server that a person
-	// made and of which neither is known is leaked: something of Garrison may still be on the machine.
+	// When its executor said that it removes itself, or an operator had its machine cleaned.
 	UninstalledAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=uninstalled_at,json=uninstalledAt,proto3" json:"uninstalled_at,omitempty"`
-	// How many paths were left then, because somebody else put them there.
+	// How many paths were left then.
 	LeftPaths uint32 `protobuf:"varint,20,opt,name=left_paths,json=leftPaths,proto3" json:"left_paths,omitempty"`
 	// The agents on it that no instance explains, or the first of them; none once it is dead.
 	Found []*FoundAgent `protobuf:"bytes,21,rep,name=found,proto3" json:"found,omitempty"`
@@ -1770,7 +1794,8 @@ type Server struct {
 	FoundMore uint32 `protobuf:"varint,22,opt,name=found_more,json=foundMore,proto3" json:"found_more,omitempty"`
 	// When they last became others; unset when there was never any.
 	FoundAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=found_at,json=foundAt,proto3" json:"found_at,omitempty"`
-	// What its end still waits for. Only in answers of the registry, about a server that is dying or dead.
+	// What its end still waits for, or, of a dead server, why something of Garrison may still be on its machine: with any
+	// duty a dead server is leaked. Only in answers of the registry, about a server that is dying or dead.
 	Duties []*Duty `protobuf:"bytes,24,rep,name=duties,proto3" json:"duties,omitempty"`
 	// The proof that it is dead, once it is; unset where the registry had no key to sign one.
 	Tombstone *Tombstone `protobuf:"bytes,25,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
@@ -1785,9 +1810,15 @@ type Server struct {
 	// Set while two executors beat as this server.
 	Duplicate *ServerDuplicate `protobuf:"bytes,30,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	// The last document that the ledger confirmed to the server; unset when there was none.
-	Confirmed     *DocumentPlace `protobuf:"bytes,31,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Confirmed *DocumentPlace `protobuf:"bytes,31,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// How many of the paths that were left are, or may be, Garrison's own.
+	LeftOwn uint32 `protobuf:"varint,37,opt,name=left_own,json=leftOwn,proto3" json:"left_own,omitempty"`
+	// What no instance explained when it died, without what certainly belongs to another server or root; the first of it.
+	FoundAtDeath []*FoundAgent `protobuf:"bytes,38,rep,name=found_at_death,json=foundAtDeath,proto3" json:"found_at_death,omitempty"`
+	// How many there were beyond those.
+	FoundAtDeathMore uint32 `protobuf:"varint,39,opt,name=found_at_death_more,json=foundAtDeathMore,proto3" json:"found_at_death_more,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Server) Reset() {
@@ -2037,6 +2068,27 @@ func (x *Server) GetConfirmed() *DocumentPlace {
 	return nil
 }
 
+func (x *Server) GetLeftOwn() uint32 {
+	if x != nil {
+		return x.LeftOwn
+	}
+	return 0
+}
+
+func (x *Server) GetFoundAtDeath() []*FoundAgent {
+	if x != nil {
+		return x.FoundAtDeath
+	}
+	return nil
+}
+
+func (x *Server) GetFoundAtDeathMore() uint32 {
+	if x != nil {
+		return x.FoundAtDeathMore
+	}
+	return 0
+}
+
 // Duty is one thing that the end of a server waits for.
 type Duty struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2049,7 +2101,9 @@ type Duty struct {
 	// Since when it is waited for.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// Why it did not come about yet, when there is something to say.
-	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// True when that task ended without removing the agent: its removal must be asked for again.
+	Ended         bool `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2117,6 +2171,13 @@ func (x *Duty) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Duty) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
 }
 
 var File_garrison_server_v1_server_proto protoreflect.FileDescriptor
@@ -2208,12 +2269,13 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04Dead\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12;\n" +
-	"\ttombstone\x18\x03 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\"\x84\x01\n" +
+	"\ttombstone\x18\x03 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\"\x9f\x01\n" +
 	"\vUninstalled\x12\x18\n" +
 	"\aremoved\x18\x01 \x01(\rR\aremoved\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x10\n" +
 	"\x03via\x18\x03 \x01(\tR\x03via\x125\n" +
-	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\x9e\x01\n" +
+	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
+	"\bleft_own\x18\x05 \x01(\rR\aleftOwn\"\x9e\x01\n" +
 	"\rCleanUpFailed\x12\x10\n" +
 	"\x03via\x18\x01 \x01(\tR\x03via\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
@@ -2227,7 +2289,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"(\n" +
 	"\tForgotten\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xe1\v\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xf1\f\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2264,16 +2326,20 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x05ahead\x18\x1c \x01(\v2\x1f.garrison.server.v1.ServerAheadR\x05ahead\x12A\n" +
 	"\tcondition\x18\x1d \x01(\v2#.garrison.server.v1.ServerConditionR\tcondition\x12A\n" +
 	"\tduplicate\x18\x1e \x01(\v2#.garrison.server.v1.ServerDuplicateR\tduplicate\x12?\n" +
-	"\tconfirmed\x18\x1f \x01(\v2!.garrison.server.v1.DocumentPlaceR\tconfirmed\x1a9\n" +
+	"\tconfirmed\x18\x1f \x01(\v2!.garrison.server.v1.DocumentPlaceR\tconfirmed\x12\x19\n" +
+	"\bleft_own\x18% \x01(\rR\aleftOwn\x12D\n" +
+	"\x0efound_at_death\x18& \x03(\v2\x1e.garrison.server.v1.FoundAgentR\ffoundAtDeath\x12-\n" +
+	"\x13found_at_death_more\x18' \x01(\rR\x10foundAtDeathMore\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
 	"\x04Duty\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.garrison.server.v1.DutyKindR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason*]\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05ended\x18\x06 \x01(\bR\x05ended*]\n" +
 	"\x04Life\x12\x14\n" +
 	"\x10LIFE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLIFE_INVITED\x10\x01\x12\x0e\n" +
@@ -2301,12 +2367,16 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\rTRACE_PROCESS\x10\x02\x12\x0e\n" +
 	"\n" +
 	"TRACE_UNIT\x10\x03\x12\x12\n" +
-	"\x0eTRACE_INSTANCE\x10\x04*i\n" +
+	"\x0eTRACE_INSTANCE\x10\x04*\xc1\x01\n" +
 	"\bDutyKind\x12\x19\n" +
 	"\x15DUTY_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDUTY_KIND_AGENT\x10\x01\x12\x16\n" +
 	"\x12DUTY_KIND_PRESENCE\x10\x02\x12\x15\n" +
-	"\x11DUTY_KIND_RECEIPT\x10\x03BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
+	"\x11DUTY_KIND_RECEIPT\x10\x03\x12\x13\n" +
+	"\x0fDUTY_KIND_DEATH\x10\x04\x12\x17\n" +
+	"\x13DUTY_KIND_OWNERSHIP\x10\x05\x12\x13\n" +
+	"\x0fDUTY_KIND_PATHS\x10\x06\x12\x13\n" +
+	"\x0fDUTY_KIND_FOUND\x10\aBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
 
 var (
 	file_garrison_server_v1_server_proto_rawDescOnce sync.Once
@@ -2398,13 +2468,14 @@ var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	33, // 34: garrison.server.v1.Server.condition:type_name -> garrison.server.v1.ServerCondition
 	34, // 35: garrison.server.v1.Server.duplicate:type_name -> garrison.server.v1.ServerDuplicate
 	35, // 36: garrison.server.v1.Server.confirmed:type_name -> garrison.server.v1.DocumentPlace
-	5,  // 37: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
-	31, // 38: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	13, // 37: garrison.server.v1.Server.found_at_death:type_name -> garrison.server.v1.FoundAgent
+	5,  // 38: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
+	31, // 39: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_garrison_server_v1_server_proto_init() }

@@ -415,7 +415,8 @@ type Queued struct {
 	Generation uint64 `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Counts the tries at the same generation, from 1.
 	Attempt uint32 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The image before; unset when there was none.
+	// The image that the server's document had when the task was queued; unset when it had none. A change that was under
+	// way then may end otherwise, so a task's own record says what the document had when the task was assigned.
 	From *v1.Ref `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
 	// The image after; unset for a removal or a refresh.
 	To *v1.Ref `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
@@ -1052,7 +1053,7 @@ type Task struct {
 	Generation uint64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Counts the tries at the same generation.
 	Attempt uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The image before.
+	// The image before: as the server's document had it when the task was assigned, or, until then, queued.
 	From *v1.Ref `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
 	// The image after.
 	To *v1.Ref `protobuf:"bytes,9,opt,name=to,proto3" json:"to,omitempty"`
