@@ -65,8 +65,12 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 	})
 }
 
-// takeAway makes the agent unwanted on the server.
+// takeAway makes the agent unwanted on the server, unless others there need it.
 func (o *outcome) takeAway(s *serverv1.Server, have *instancev1.Instance) {
+	if why := o.needed(s, have); why != nil {
+		o.leaveOut(s, have.Agent, have, why)
+		return
+	}
 	o.unwant(have)
 	o.add(target{server: s, agent: have.Agent, from: have.Observed, effect: change, move: intentv1.Move_MOVE_REMOVE})
 }

@@ -18,6 +18,7 @@ const (
 	codeNotPlaced        = "NOT_PLACED"
 	codeChangedSince     = "CHANGED_SINCE"
 	codeNotUndoable      = "NOT_UNDOABLE"
+	codeNeededBy         = "NEEDED_BY"
 	codeNothingLeft      = "NOTHING_LEFT"
 	codeLeftOut          = "LEFT_OUT"
 	codePlanStale        = "PLAN_STALE"

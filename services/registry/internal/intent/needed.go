@@ -1,0 +1,32 @@
+package intent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// needed refuses the removal of an agent that others on the server need, or returns nil. One
+// that is being removed itself needs nothing any more: the task-dispatcher removes it first.
+func (o *outcome) needed(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
+	if have.Wanted == nil {
+		return nil // its removal is asked for again
+	}
+	var by []string
+	for i := range o.reader.InstancesOf(s.Id) {
+		if a, ok := o.reader.Agent(i.Agent); ok && i.Wanted != nil && slices.Contains(a.Dependencies, have.Agent) {
+			by = append(by, i.Agent)
+		}
+	}
+	if len(by) == 0 {
+		return nil
+	}
+	return &apiv1.Refusal{
+		Code: codeNeededBy, Message: fmt.Sprintf("agent %q is needed there by %s", have.Agent, strings.Join(by, ", ")),
+		Try: "garrison remove " + by[0] + " --on SELECTOR",
+	}
+}
