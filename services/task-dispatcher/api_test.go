@@ -8,6 +8,7 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -174,5 +175,28 @@ func TestTheDocumentThatIsAnsweredIsTheOneThatIsStored(t *testing.T) {
 	r, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: all[0]})
 	if err != nil || r.Document.String() != w.document(all[0]).String() || !strings.Contains(r.Document.String(), all[0]) {
 		t.Errorf("answered %v, %v; stored %v", r.GetDocument(), err, w.document(all[0]))
+	}
+}
+
+// Without the removal the server would stay dying for ever.
+func TestARemovalFromADyingServerIsNotCancelled(t *testing.T) {
+	w, d, all := queuedWorld(t)
+	server := all[0]
+	agent := w.tasks(d, server)[0].Agent
+	w.say(ledger.Server, server, &serverv1.Offline{})
+	w.say(ledger.Server, server, &serverv1.Dying{})
+	w.say(ledger.Instance, ledger.Key(server, agent), &instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: 2})
+	var removal *taskv1.Task
+	bustest.Eventually(t, "its removal is queued", func() bool {
+		for _, x := range w.tasks(d, server) {
+			if x.Verb == taskv1.Verb_VERB_REMOVE && x.State == taskv1.State_STATE_QUEUED {
+				removal = x
+			}
+		}
+		return removal != nil
+	})
+	_, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: removal.Id})
+	if r := fault.RefusalOf(err); r.GetCode() != "SERVER_DYING" || !strings.Contains(r.GetTry(), "--lost") {
+		t.Errorf("cancel: %v, want SERVER_DYING and the way out", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -46,17 +47,21 @@ func (d *Dispatcher) cancelTask(ctx context.Context, c bus.Caller, q *dispatcher
 func (d *Dispatcher) cancel(ctx context.Context, c bus.Caller, id, reason string) (sequence uint64, err error) {
 	var t *taskv1.Task
 	var claim uint64
-	taken := false
+	taken, dying := false, false
 	d.fold.Read(func() {
 		t, _, _ = d.view.Task(id)
+		s, _ := d.view.Server(t.GetServerId())
+		dying = t.GetVerb() == taskv1.Verb_VERB_REMOVE && s.GetLife() == serverv1.Life_LIFE_DYING
 		claim = d.hold()
-		if claim > 0 && t.GetState() == taskv1.State_STATE_QUEUED {
+		if claim > 0 && !dying && t.GetState() == taskv1.State_STATE_QUEUED {
 			taken = d.moving.take(id)
 		}
 	})
 	switch {
 	case t.GetState() != taskv1.State_STATE_QUEUED:
 		return 0, notQueued(t)
+	case dying:
+		return 0, serverDying(t)
 	case claim == 0:
 		return 0, cmp.Or(d.claim(ctx), fault.New(fault.Conflict, "task %s could not be moved before", id))
 	case !taken:
@@ -81,6 +86,16 @@ func (d *Dispatcher) cancelled(ctx context.Context, id string, sequence uint64) 
 		return nil, err
 	}
 	return &dispatcherv1.CancelTaskResponse{Task: t}, nil
+}
+
+// serverDying refuses to cancel a removal without which a server would stay dying for ever.
+func serverDying(t *taskv1.Task) error {
+	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+		Code: "SERVER_DYING",
+		Message: fmt.Sprintf("task %s removes agent %q from server %s, which is dying and is dead only without it",
+			t.GetId(), t.GetAgent(), ident.Short(t.GetServerId())),
+		Try: "garrison explain " + t.GetServerId() + "; when the machine is lost: garrison server decommission " + t.GetServerId() + " --lost",
+	})
 }
 
 func notQueued(t *taskv1.Task) error {
