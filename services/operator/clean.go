@@ -216,10 +216,19 @@ func cleanedText(s server) string {
 	return text
 }
 
-// serverReason says why a server is as it is. One that is leaked says why the last clean-up failed.
+// serverReason returns why a server is as it is. One that is leaked says why, and why the last
+// clean-up failed.
 func serverReason(s server) string {
-	if c := s.GetCleanUp(); leaked(s) && c.GetCode() != "" {
-		return "clean-up failed: " + c.GetCode() + ": " + c.GetReason()
+	switch c := s.GetCleanUp(); {
+	case leaked(s) && c.GetCode() != "":
+		return "clean-up failed: " + c.GetCode() + ": " + c.GetReason() + "; " + leakText(s)
+	case leaked(s):
+		return leakText(s)
+	}
+	for _, d := range s.GetDuties() {
+		if d.GetKind() == serverv1.DutyKind_DUTY_KIND_DEATH && d.GetReason() != "" {
+			return "its end is not recorded: " + d.GetReason()
+		}
 	}
 	if line := troubleLine(s); line != "" {
 		return line

@@ -12,7 +12,7 @@ import (
 // namedInNext is up to how many agents one cell names.
 const namedInNext = 3
 
-// dutyText says one thing that the end of a server waits for.
+// dutyText returns one thing that the end of a server waits for, or because of which it is leaked.
 func dutyText(s server, d *serverv1.Duty) string {
 	switch d.GetKind() {
 	case serverv1.DutyKind_DUTY_KIND_AGENT:
@@ -21,24 +21,57 @@ func dutyText(s server, d *serverv1.Duty) string {
 		return s.GetName() + " to come back"
 	case serverv1.DutyKind_DUTY_KIND_RECEIPT:
 		return "its executor to say that it removes itself"
+	case serverv1.DutyKind_DUTY_KIND_DEATH:
+		return "its end to be recorded"
+	case serverv1.DutyKind_DUTY_KIND_OWNERSHIP:
+		return "an operator to clean its machine, whose ownership is unknown"
+	case serverv1.DutyKind_DUTY_KIND_PATHS:
+		return "an operator to clean its machine, where files were left"
+	case serverv1.DutyKind_DUTY_KIND_FOUND:
+		return "an operator to clean its machine, where an unmanaged agent was found"
 	}
 	return word(d.GetKind())
 }
 
-// dutyNext says what happens next about it, or what an operator can do.
+// dutyNext returns what happens next about it, or what an operator can do.
 func dutyNext(s server, d *serverv1.Duty) string {
 	switch d.GetKind() {
 	case serverv1.DutyKind_DUTY_KIND_AGENT:
-		if d.GetTaskId() != "" {
+		switch {
+		case d.GetEnded():
+			return "garrison server decommission " + s.GetName() + " asks for it again"
+		case d.GetTaskId() != "":
 			return "garrison task show " + ident.Short(d.GetTaskId())
 		}
 		return "task"
 	case serverv1.DutyKind_DUTY_KIND_PRESENCE:
 		return "executor run there; when the machine is lost: garrison server decommission " + s.GetName() + " --lost"
 	case serverv1.DutyKind_DUTY_KIND_RECEIPT:
-		return "executor status there; when its executor is gone: garrison server clean " + s.GetName() + "; when the machine is: garrison server forget " + s.GetName()
+		return "executor status there; when its executor is gone: " + leakNext(s)
+	case serverv1.DutyKind_DUTY_KIND_DEATH:
+		return "the registry tries again every 5s"
+	case serverv1.DutyKind_DUTY_KIND_OWNERSHIP, serverv1.DutyKind_DUTY_KIND_PATHS, serverv1.DutyKind_DUTY_KIND_FOUND:
+		return leakNext(s)
 	}
 	return ""
+}
+
+// leakNext returns the ways out of a leak.
+func leakNext(s server) string {
+	return "garrison server clean " + s.GetName() + "; when the machine is gone: garrison server forget " + s.GetName() + " --leak"
+}
+
+// leakText returns why a server is leaked, in a line.
+func leakText(s server) string {
+	var why []string
+	for _, d := range s.GetDuties() {
+		if leaked(s) && d.GetKind() == serverv1.DutyKind_DUTY_KIND_RECEIPT {
+			why = append(why, "its executor never said that it removes itself")
+		} else if leaked(s) {
+			why = append(why, d.GetReason())
+		}
+	}
+	return strings.Join(why, "; ")
 }
 
 // dutyLines say what the end of a server waits for, a line each.

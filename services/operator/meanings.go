@@ -208,4 +208,18 @@ var meanings = map[string]meaning{
 	"RECEIPT_WAITS":       {"The server is dead. Its executor removes itself as soon as the bus has stored its last receipt.", "executor status there; garrison server show SERVER"},
 	"EXECUTOR_RUNS":       {"An executor runs in that root; it removes itself when it may. Stop it before executor uninstall or garrison server clean.", "executor status there; systemctl stop garrison-executor there"},
 	"NOT_UNINSTALLED":     {"The facts do not allow that the executor removes itself; executor uninstall --dry-run shows them.", "executor uninstall --dry-run there"},
+
+	// Of what goes, and must not.
+	"NEEDED_BY": {
+		"The agent cannot go: others on the same server need it. The message names them.",
+		"garrison remove of those first; both may be asked for one right after the other",
+	},
+	"LEAKED": {
+		"Something of Garrison may still be on the machine of this dead server; the message says what.",
+		"garrison server clean SERVER; when the machine is gone: garrison server forget SERVER --leak",
+	},
+	"SERVER_DYING": {
+		"A removal from a server that is dying cannot be cancelled: without it the server would never be dead.",
+		"garrison explain SERVER; when the machine is lost: garrison server decommission SERVER --lost",
+	},
 }

@@ -55,9 +55,10 @@ func platform(p *serverv1.Platform) string {
 	return p.GetOs() + "/" + p.GetArch()
 }
 
-// leaked says whether something of Garrison may be left on a dead server's machine.
+// leaked reports whether something of Garrison may be left on a dead server's machine. The
+// registry decides that: what a dead server still waits for is why.
 func leaked(s server) bool {
-	return s.GetLife() == serverv1.Life_LIFE_DEAD && s.GetOwnership() == serverv1.Ownership_OWNERSHIP_MANUAL && s.GetUninstalledAt() == nil
+	return s.GetLife() == serverv1.Life_LIFE_DEAD && len(s.GetDuties()) > 0
 }
 
 // uninstalled says when the executor said that it removes itself, or somebody had the machine cleaned, and what had to stay.
@@ -200,7 +201,8 @@ func (s *session) serverListCommand() *cobra.Command {
 	textVar(c.Flags(), &q.Environment, "env", aName("environment"), "only servers of this `ENVIRONMENT`")
 	pairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; may be said again", parseLabel)
 	wordVar(c.Flags(), &q.Life, "life", "only servers in this `LIFE`")
-	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers that a person made, whose executor never said that it removes itself, and that nobody cleaned, so that something of Garrison may be left there; never those enrolled with --provisioned, which go with their machine")
+	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers on whose machine something of Garrison may be left, and why: no word of "+
+		"the executor's end, files left, an unmanaged agent, unknown ownership; never those enrolled with --provisioned, which go with their machine")
 	c.Flags().BoolVar(&q.Found, "found", false, "only servers with agents that no instance explains; garrison explain SERVER says what and what to do")
 	wordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
 	c.Flags().BoolVar(&unknown, "unknown", false, "instead: who beats and is not under management, as one registry heard it in the last two minutes")
@@ -236,16 +238,25 @@ func (s *session) serverShowCommand() *cobra.Command {
 }
 
 func (s *session) forgetCommand() *cobra.Command {
-	return &cobra.Command{
+	q := &registryv1.ForgetServerRequest{}
+	c := &cobra.Command{
 		Use: "forget SERVER", Short: "Take a dead server, or an invitation that was not used, out of every view", Args: exactly("SERVER"),
 		RunE: func(c *cobra.Command, a []string) error {
-			r, err := call[*registryv1.ForgetServerResponse](c.Context(), s, "ForgetServer", &registryv1.ForgetServerRequest{Server: a[0]})
-			if err == nil {
-				s.say("server %s (%s) forgotten; its history stays in the ledger", a[0], r.GetServerId())
+			q.Server = a[0]
+			r, err := call[*registryv1.ForgetServerResponse](c.Context(), s, "ForgetServer", q)
+			if err != nil {
+				return err
 			}
-			return err
+			gone := &serverv1.Server{Life: serverv1.Life_LIFE_DEAD, Duties: r.GetLeaks()}
+			if leaked(gone) {
+				s.say("left on the machine of %s: %s", a[0], leakText(gone))
+			}
+			s.say("server %s (%s) forgotten; its history stays in the ledger", a[0], r.GetServerId())
+			return nil
 		},
 	}
+	c.Flags().BoolVar(&q.Leak, "leak", false, "also when something of Garrison may be left on its machine; what is left is printed")
+	return c
 }
 
 func (s *session) refreshCommand() *cobra.Command {

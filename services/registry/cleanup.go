@@ -87,7 +87,7 @@ func cleanable(s *serverv1.Server, o *reportv1.CleanUpOutcome) error {
 func cleanUpFact(q *registryv1.RecordCleanUpRequest) proto.Message {
 	o := q.Outcome
 	if o.Refusal == nil {
-		return &serverv1.Uninstalled{Removed: o.Removed, Left: o.Left, Via: q.Via, EndedAt: o.At}
+		return &serverv1.Uninstalled{Removed: o.Removed, Left: o.Left, LeftOwn: leftOwn(o.Paths), Via: q.Via, EndedAt: o.At}
 	}
 	return &serverv1.CleanUpFailed{Via: q.Via, Code: o.Refusal.Code, Reason: short(o.Refusal.Message), Removed: o.Removed, EndedAt: o.At}
 }

@@ -37,11 +37,55 @@ func (r *Registry) doDuties(ctx context.Context) error {
 func (r *Registry) duties(ctx context.Context) {
 	var servers []string
 	r.follower.Read(func() { servers = slices.Collect(r.view.ServersWithDuties()) })
+	r.keepUnrecorded(servers)
 	r.sideBySide(len(servers), func(n int) {
-		if err := r.duty(ctx, servers[n]); err != nil && ctx.Err() == nil && !fault.Is(err, fault.Conflict) {
+		err := r.duty(ctx, servers[n])
+		if ctx.Err() != nil || fault.Is(err, fault.Conflict) {
+			return
+		}
+		if r.noteUnrecorded(servers[n], err); err != nil {
 			r.Log.Warn().Err(err).Str(logs.Server, servers[n]).Msg("duty put off")
 		}
 	})
+}
+
+// noteUnrecorded keeps why what is due about a server could not be recorded; nil means that
+// it was.
+func (r *Registry) noteUnrecorded(id string, err error) {
+	r.unrecordedMu.Lock()
+	defer r.unrecordedMu.Unlock()
+	if err == nil {
+		delete(r.unrecorded, id)
+		return
+	}
+	next := duty.Unrecorded{Since: r.Now(), Reason: short(err.Error())}
+	if before, ok := r.unrecorded[id]; ok {
+		next.Since = before.Since
+	}
+	r.unrecorded[id] = next
+}
+
+// keepUnrecorded forgets the servers about which nothing is due any more, so that what is kept
+// stays bounded by the fleet.
+func (r *Registry) keepUnrecorded(due []string) {
+	r.unrecordedMu.Lock()
+	defer r.unrecordedMu.Unlock()
+	for id := range r.unrecorded {
+		if !slices.Contains(due, id) {
+			delete(r.unrecorded, id)
+		}
+	}
+}
+
+// dutiesLeft returns what the end of a server still waits for. It must run inside Read.
+func (r *Registry) dutiesLeft(s *serverv1.Server) []*serverv1.Duty {
+	r.unrecordedMu.Lock()
+	unrecorded, tried := r.unrecorded[s.Id]
+	r.unrecordedMu.Unlock()
+	if !tried {
+		return duty.Left(s, r.view.InstancesOf(s.Id), nil)
+	}
+	return duty.Left(s, r.view.InstancesOf(s.Id), &unrecorded)
 }
 
 // duty records the units that are due for one server. A Conflict is another registry's

@@ -32,7 +32,7 @@ import (
 )
 
 // signer stands in for the keys of an account: what it signs is readable.
-type signer struct{}
+type signer struct{ fails *atomic.Bool }
 
 func (signer) Server(key, id, cell string) (string, error) {
 	if key == "" || key == "not-a-key" {
@@ -47,20 +47,24 @@ func (signer) Guest(id, _ string, _ time.Time) (string, []byte, error) {
 
 func (signer) TombstoneKey() string { return "tombstone key" }
 
-func (signer) Tombstone(id, cell string, at time.Time) (*serverv1.Tombstone, error) {
+func (s signer) Tombstone(id, cell string, at time.Time) (*serverv1.Tombstone, error) {
+	if s.fails.Load() {
+		return nil, fault.New(fault.Unavailable, "the tombstone key cannot be read")
+	}
 	return &serverv1.Tombstone{ServerId: id, Cell: cell, SignedAt: timestamppb.New(at), Signature: []byte("signed")}, nil
 }
 
 // site is a bus with a registry on it, and everybody who talks to it.
 type site struct {
-	t     *testing.T
-	bus   *bustest.Bus
-	r     *Registry
-	ops   *bus.Conn
-	core  *bus.Writer   // writes the facts of the other services
-	stop  func()        // stops the first registry
-	beats time.Duration // how often servers are expected to beat
-	skew  atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
+	t        *testing.T
+	bus      *bustest.Bus
+	r        *Registry
+	ops      *bus.Conn
+	core     *bus.Writer   // writes the facts of the other services
+	stop     func()        // stops the first registry
+	beats    time.Duration // how often servers are expected to beat
+	unsigned atomic.Bool   // the tombstone key cannot be read
+	skew     atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
 }
 
 func start(t *testing.T) *site {
@@ -82,7 +86,7 @@ func startBeating(t *testing.T, every time.Duration) *site {
 func (s *site) registry() (*Registry, func()) {
 	s.t.Helper()
 	r, err := New(Config{
-		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{}, JoinURL: "nats://bus:4222",
+		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{&s.unsigned}, JoinURL: "nats://bus:4222",
 		BeatInterval: s.beats, ImageKeys: []string{"image key"}, Log: zerolog.Nop(),
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
 	})

@@ -57,5 +57,16 @@ func uninstalled(receipt *reportv1.ReceiptReport) *serverv1.Uninstalled {
 			u.Left++
 		}
 	}
+	u.LeftOwn = leftOwn(receipt.Removed)
 	return u
+}
+
+// leftOwn counts the paths that were left and that nobody else is known to have put there.
+func leftOwn(paths []*reportv1.Removed) (n uint32) {
+	for _, p := range paths {
+		if p.LeftBecause != "" && !p.Foreign {
+			n++
+		}
+	}
+	return n
 }

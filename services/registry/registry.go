@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
 	"github.com/garrison-fleet/garrison/services/registry/internal/server"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -71,6 +72,9 @@ type Registry struct {
 	reportsMu sync.Mutex
 	reports   map[series]place // the last report that was handled
 
+	unrecordedMu sync.Mutex
+	unrecorded   map[string]duty.Unrecorded // why what is due about a server could not be recorded, by its id
+
 	againMu sync.Mutex
 	again   map[string]struct{} // ids of the servers whose last report is to be looked at again
 }
@@ -96,6 +100,7 @@ func New(c Config) (*Registry, error) {
 		Config: c, view: view.New(),
 		due: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		heard: map[string]server.Heard{}, settled: map[string]time.Time{}, reports: map[series]place{}, again: map[string]struct{}{},
+		unrecorded: map[string]duty.Unrecorded{},
 	}
 	r.follower = fold.New(c.Conn, r.view, fold.Options{
 		Service: ledger.Registry, Layout: view.Layout, Store: c.Store, Nouns: view.Nouns,

@@ -7,13 +7,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/server"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -33,7 +30,7 @@ func (r *Registry) listServers(ctx context.Context, _ bus.Caller, q *registryv1.
 		}
 		resp.Servers, resp.NextCursor = page(only(r.view.Servers(filter, q.Page.GetCursor()), match), limit)
 		for _, s := range resp.Servers {
-			s.Duties = duty.Left(s, r.view.InstancesOf(s.Id))
+			s.Duties = r.dutiesLeft(s)
 		}
 		return r.checkEnvironment(q.Environment)
 	})
@@ -52,7 +49,7 @@ func (r *Registry) copyServer(ctx context.Context, reference string, to **server
 		s, err := r.find(reference)
 		if err == nil {
 			*to = proto.CloneOf(s)
-			(*to).Duties = duty.Left(s, r.view.InstancesOf(s.Id))
+			(*to).Duties = r.dutiesLeft(s)
 		}
 		return err
 	})
@@ -105,29 +102,6 @@ func (r *Registry) changed(s *serverv1.Server, q *registryv1.ChangeServerRequest
 	}
 	next.Environment = *q.Environment
 	return next, r.checkEnvironment(next.Environment)
-}
-
-// forgetServer takes a dead server, or an invitation that was not used, out of every view.
-func (r *Registry) forgetServer(ctx context.Context, c bus.Caller, q *registryv1.ForgetServerRequest) (*registryv1.ForgetServerResponse, error) {
-	resp := &registryv1.ForgetServerResponse{}
-	err := r.write(ctx, func() ([]ledger.Draft, error) {
-		s, err := r.find(q.Server)
-		if resp.ServerId != "" && fault.Is(err, fault.NotFound) {
-			return nil, nil // another registry was told the same
-		}
-		if err != nil {
-			return nil, err
-		}
-		if server.Managed(s) {
-			return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-				Code: "NOT_DEAD", Message: "server " + s.Name + " (" + s.Id + ") is under management",
-				Try: "garrison server decommission " + s.Id,
-			})
-		}
-		resp.ServerId = s.Id
-		return []ledger.Draft{r.guarded(r.asked(c, ledger.Server, s.Id, &serverv1.Forgotten{}))}, nil
-	})
-	return answer(resp, err)
 }
 
 // answer gives a response or an error, never both.

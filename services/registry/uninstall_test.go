@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -82,6 +83,7 @@ func TestADeathCarriesItsProofInTheSameFact(t *testing.T) {
 	empty, lost := s.server("empty"), s.server("lost")
 	s.accepted(topology.VerbDecommission, decommission("empty", false))
 	s.accepted(topology.VerbDecommission, decommission("lost", true))
+	s.untilLife(empty, serverv1.Life_LIFE_DEAD)
 	for _, id := range []string{id, empty, lost} {
 		facts := s.facts(ledger.Server, id)
 		for _, f := range facts[:len(facts)-1] {
@@ -102,7 +104,7 @@ func (s *site) sayReceipt(server, agent string, sequence uint64) {
 	data, err := proto.Marshal(&reportv1.Report{
 		ServerId: server, BootId: "boot", Sequence: sequence,
 		Body: &reportv1.Report_Receipt{Receipt: &reportv1.ReceiptReport{Agent: agent, Removed: []*reportv1.Removed{
-			{Path: "executor"}, {Path: "cache"}, {Path: "notes.txt", LeftBecause: "not Garrison's"},
+			{Path: "executor"}, {Path: "cache"}, {Path: "notes.txt", LeftBecause: "not Garrison's", Foreign: true},
 		}}},
 	})
 	if err != nil {
@@ -130,6 +132,8 @@ func TestADeadServerIsLeakedUntilItSaysThatItRemovesItself(t *testing.T) {
 	for _, name := range []string{"gone", "taken"} {
 		s.accepted(topology.VerbDecommission, decommission(name, false))
 	}
+	s.untilLife("gone", serverv1.Life_LIFE_DEAD)
+	s.untilLife("taken", serverv1.Life_LIFE_DEAD)
 	if got := s.leaked(); len(got) != 1 || got[0] != "gone" {
 		t.Fatalf("leaked: %v; want the dead one that a person made", got)
 	}
@@ -157,5 +161,46 @@ func TestARegistryWithoutKeysRecordsNoDeath(t *testing.T) {
 	}
 	if err := r.signDeaths([]ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Online{})}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that is leaked is forgotten by a caller that says so, and is told why it is leaked.
+func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
+	s := start(t)
+	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
+	s.report(topology.ReportAgents, agentsOf(gone, 1, stray("cron", 1)))
+	bustest.Eventually(t, "it is found", func() bool { return s.foundServers() == 1 })
+	s.accepted(topology.VerbDecommission, decommission("gone", false))
+	s.untilLife(gone, serverv1.Life_LIFE_DEAD)
+	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
+		t.Errorf("code %q, want LEAKED", code)
+	}
+	s.sayReceipt(gone, "", 2)
+	bustest.Eventually(t, "its receipt is recorded", func() bool { return s.get(gone).UninstalledAt != nil })
+	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
+		t.Errorf("with an unmanaged agent at its death: code %q, want LEAKED", code)
+	}
+	r := must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: gone, Leak: true})
+	if len(r.Leaks) != 1 || r.Leaks[0].Kind != serverv1.DutyKind_DUTY_KIND_FOUND || !strings.Contains(r.Leaks[0].Reason, "cron") {
+		t.Errorf("left %v, want the agent that was found", r.Leaks)
+	}
+}
+
+// While the end of a server cannot be signed, the server says so; once it is written, that goes.
+func TestADeathThatCannotBeSignedSaysWhy(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.unsigned.Store(true)
+	s.accepted(topology.VerbDecommission, decommission("one", false))
+	bustest.Eventually(t, "the reason is shown", func() bool {
+		d := s.get(id).Duties
+		return len(d) == 1 && d[0].Kind == serverv1.DutyKind_DUTY_KIND_DEATH && strings.Contains(d[0].Reason, "the tombstone key cannot be read")
+	})
+	s.unsigned.Store(false)
+	s.untilLife(id, serverv1.Life_LIFE_DEAD)
+	for _, d := range s.get(id).Duties {
+		if d.Kind == serverv1.DutyKind_DUTY_KIND_DEATH {
+			t.Errorf("it is dead, and its end is still waited for: %v", d)
+		}
 	}
 }

@@ -18,15 +18,20 @@ import (
 type Item struct {
 	Path        string // absolute
 	LeftBecause string // empty when it goes
+	Own         bool   // it stays, and may be Garrison's: an agent that the inventory does not know
 	Agent       string // with which it goes, before the rest
 	Dir         bool   // it goes when it is empty
 }
+
+// Foreign reports whether the path stays because somebody else put it, or something in it, there.
+func (i Item) Foreign() bool { return i.LeftBecause != "" && !i.Own }
 
 const (
 	notOurs   = "not Garrison's"
 	notOurDir = "not a directory of Garrison's"
 	notEmpty  = "something in it stays"
 	byHand    = "not as the join wrote it: somebody's own"
+	unmanaged = "an agent that the inventory does not know"
 )
 
 // Inventory gives everything under the root in the order in which it goes: what an
@@ -37,7 +42,7 @@ func Inventory(root layout.Root, installed ...string) ([]Item, error) {
 	for _, dir := range []string{root.Cache(), root.Images()} {
 		l.dir(dir, isDigest)
 	}
-	l.agents(root.Agents(), installed)
+	l.agents(root, installed)
 	own := map[string]bool{}
 	for _, path := range root.Own() {
 		own[path] = true
@@ -115,7 +120,8 @@ func (l *list) dir(dir string, ours func(name string) bool) {
 }
 
 // agents adds the directory of all agents. An agent's own goes with its instance.
-func (l *list) agents(dir string, installed []string) {
+func (l *list) agents(root layout.Root, installed []string) {
+	dir := root.Agents()
 	if !l.isDir(dir) {
 		return
 	}
@@ -125,11 +131,18 @@ func (l *list) agents(dir string, installed []string) {
 			l.items = append(l.items, Item{Path: path, Agent: name})
 		case isTemporary(name):
 			l.take(path)
+		case isLink(root.Current(name)):
+			l.items = append(l.items, Item{Path: path, LeftBecause: unmanaged, Own: true})
 		default:
 			l.leave(path, notOurs)
 		}
 	}
 	l.empty(dir)
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
 // isDir says whether there is a directory. A link in its place is not followed, and stays.

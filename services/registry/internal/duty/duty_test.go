@@ -81,7 +81,7 @@ func TestADeathSaysWhatItWaitsFor(t *testing.T) {
 		{"dead and uninstalled", &serverv1.Server{Life: dead, Ownership: manual, UninstalledAt: timestamppb.Now()}, nil},
 	} {
 		var have []string
-		for _, d := range Left(c.server, slices.Values([]*instancev1.Instance{leaving, removed})) {
+		for _, d := range Left(c.server, slices.Values([]*instancev1.Instance{leaving, removed}), nil) {
 			have = append(have, fmt.Sprint(strings.TrimPrefix(d.Kind.String(), "DUTY_KIND_"), " ", d.Agent, " ", d.TaskId, " ", d.Reason))
 		}
 		if diff := cmp.Diff(c.want, have); diff != "" {

@@ -50,7 +50,7 @@ func record(s *serverv1.Server, f ledger.Fact) {
 	case *serverv1.Dead:
 		bury(s, b)
 	case *serverv1.Uninstalled:
-		s.UninstalledAt, s.LeftPaths = timestamppb.New(f.At), b.Left
+		s.UninstalledAt, s.LeftPaths, s.LeftOwn = timestamppb.New(f.At), b.Left, b.LeftOwn
 		if b.Via != "" {
 			s.CleanUp = &serverv1.CleanUp{At: b.EndedAt, Actor: f.Actor, Via: b.Via}
 		}
@@ -85,7 +85,7 @@ func recordPresence(s *serverv1.Server, f ledger.Fact) {
 func bury(s *serverv1.Server, b *serverv1.Dead) {
 	s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED
 	s.TokenSha256, s.TokenExpiresAt, s.PublicKey = nil, nil, ""
-	s.Found, s.FoundMore, s.FoundAt = nil, 0, nil // nobody looks any more
+	keepFound(s)
 	s.Ahead, s.Confirmed, s.Condition, s.Duplicate = nil, nil, nil, nil
 	s.Tombstone = b.Tombstone
 	if b.IntentId != "" {

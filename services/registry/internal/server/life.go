@@ -62,12 +62,5 @@ func Managed(s *serverv1.Server) bool {
 	return s.GetLife() == serverv1.Life_LIFE_ALIVE || s.GetLife() == serverv1.Life_LIFE_DYING
 }
 
-// Leaked says whether something of Garrison may be left on a dead server's machine: a
-// person made it, so nobody takes it away, and neither did its executor say that it removes
-// itself, nor an operator have it cleaned.
-func Leaked(s *serverv1.Server) bool {
-	return s.GetLife() == serverv1.Life_LIFE_DEAD && s.GetOwnership() == serverv1.Ownership_OWNERSHIP_MANUAL && s.GetUninstalledAt() == nil
-}
-
-// Living says whether a server is not dead, so that its name is taken.
+// Living reports whether a server is not dead, so that its name is taken.
 func Living(s *serverv1.Server) bool { return s != nil && s.GetLife() != serverv1.Life_LIFE_DEAD }
