@@ -96,8 +96,8 @@ func TestAPlanThatIsStaleIsRefusedInTheLedger(t *testing.T) {
 	if r.Refusal.GetCode() != "PLAN_STALE" {
 		t.Errorf("%v; want PLAN_STALE", r)
 	}
-	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 1 {
-		t.Errorf("the instance has the facts %v; want one", have)
+	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 2 {
+		t.Errorf("the instance has the facts %v; want those of its installation", have)
 	}
 }
 
@@ -139,8 +139,8 @@ func TestAnImageThatIsActivatedAndPromotedChangesNoServer(t *testing.T) {
 	for n := range 3 {
 		s.image("web", fmt.Sprintf("2.%d.0", n), "release")
 	}
-	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 1 {
-		t.Errorf("the instance has the facts %v; want the one that installed it", have)
+	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 2 {
+		t.Errorf("the instance has the facts %v; want those of its installation", have)
 	}
 	if after := s.instance("web"); !proto.Equal(before, after) {
 		t.Errorf("it became %v", after)

@@ -94,16 +94,13 @@ func (o *outcome) decommission(q *intentv1.Decommission) *apiv1.Refusal {
 // largest bounds the instances of one server: their end, the server's and the intent's answer are one atomic unit.
 const largest = 990
 
+// die asks for the removal of every agent; package duty records the end, at once when there is none.
 func (o *outcome) die(s *serverv1.Server, instances []*instancev1.Instance) {
 	o.change(ledger.Server, s.Id, &serverv1.Dying{IntentId: o.ask.ID}, 0)
 	for _, i := range instances {
 		if i.Wanted != nil || i.State == instancev1.State_STATE_FAILED {
 			o.unwant(i)
 		}
-	}
-	if len(instances) == 0 {
-		// The fact before it carries the key's guard, and both are recorded or none.
-		o.changes = append(o.changes, ledger.Free(o.fact(ledger.Server, s.Id, &serverv1.Dead{IntentId: o.ask.ID}, 0)))
 	}
 }
 
