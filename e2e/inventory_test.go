@@ -55,7 +55,8 @@ func (w *world) sameAsThere(s *fleet.Server, r listed) error {
 		return err
 	}
 	if said := hex.EncodeToString(digest); said != linked {
-		return fmt.Errorf("%s: the registry says image %q (%s), the link leads to %q", s.Name, said, r.Observed.Version, linked)
+		const wrong = "%s: the registry says image %q (%s), the link leads to %q"
+		return fmt.Errorf(wrong, s.Name, said, r.Observed.Version, linked)
 	}
 	answer, _ := s.Get(w.t.Context(), "/")
 	if answer != r.Observed.Version {
@@ -68,7 +69,8 @@ func (w *world) sameAsThere(s *fleet.Server, r listed) error {
 	if r.Health != health && (linked != "" || r.Health == "HEALTH_GOOD") {
 		return fmt.Errorf("%s: the registry says %s, its executor %s", s.Name, r.Health, health)
 	}
-	if converged := r.State == "STATE_CONVERGED"; r.Wanted.Digest != "" && converged != (r.Wanted.Digest == r.Observed.Digest && health == "HEALTH_GOOD") {
+	good := r.Wanted.Digest == r.Observed.Digest && health == "HEALTH_GOOD"
+	if converged := r.State == "STATE_CONVERGED"; r.Wanted.Digest != "" && converged != good {
 		return fmt.Errorf("%s: %s, with %q wanted and %q observed", s.Name, r.State, r.Wanted.Version, r.Observed.Version)
 	}
 	if r.State == "STATE_PENDING" {
@@ -192,7 +194,8 @@ func TestTheRegistrySaysWhatIsThereAfterAnyHistory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	some := func(of ...string) string { return of[r.IntN(len(of))] }
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+		time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
 		on := some("alpha", "bravo", "charlie", "all")
 		version := some("1.0.0", "2.0.0", "3.1.0", "3.2.0")
 		var args []string

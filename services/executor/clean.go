@@ -209,7 +209,8 @@ func (c *cleaner) remove(o uninstall.Options) error {
 // note writes into the outcome what goes and what stays.
 func (c *cleaner) note(items []uninstall.Item) {
 	for _, i := range items {
-		c.noteOne(&reportv1.Removed{Path: strings.ToValidUTF8(c.x.root.Relative(i.Path), "?"), LeftBecause: i.LeftBecause, Foreign: i.Foreign()})
+		path := strings.ToValidUTF8(c.x.root.Relative(i.Path), "?")
+		c.noteOne(&reportv1.Removed{Path: path, LeftBecause: i.LeftBecause, Foreign: i.Foreign()})
 	}
 }
 

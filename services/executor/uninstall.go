@@ -76,7 +76,9 @@ func (x *Executor) sayReceipt(u uninstaller, items []uninstall.Item) error {
 	proof := hex.EncodeToString(u.tombstone.GetSignature())
 	receipt := &reportv1.ReceiptReport{}
 	for _, i := range items[:min(len(items), maxReceipt)] {
-		receipt.Removed = append(receipt.Removed, &reportv1.Removed{Path: x.root.Relative(i.Path), LeftBecause: i.LeftBecause, Foreign: i.Foreign()})
+		receipt.Removed = append(receipt.Removed, &reportv1.Removed{
+			Path: x.root.Relative(i.Path), LeftBecause: i.LeftBecause, Foreign: i.Foreign(),
+		})
 	}
 	return u.journal.Update(func(tx *journal.Tx) error {
 		if tx.Note(noteReceipt) == proof {

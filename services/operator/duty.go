@@ -58,7 +58,8 @@ func dutyNext(s server, d *serverv1.Duty) string {
 
 // leakNext returns the ways out of a leak.
 func leakNext(s server) string {
-	return "garrison server clean " + s.GetName() + "; when the machine is gone: garrison server forget " + s.GetName() + " --leak"
+	name := s.GetName()
+	return "garrison server clean " + name + "; when the machine is gone: garrison server forget " + name + " --leak"
 }
 
 // leakText returns why a server is leaked, in a line.

@@ -124,16 +124,22 @@ func leaving() []*serverv1.Server {
 		{Id: ident.From("gone-1"), Name: "gone-1", Life: serverv1.Life_LIFE_DEAD, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Since: ago(time.Hour), Tombstone: tombstone("gone-1"), Duties: []*serverv1.Duty{
 			{Kind: serverv1.DutyKind_DUTY_KIND_RECEIPT, Since: ago(time.Hour)},
 		}},
-		{Id: ident.From("old-3"), Name: "old-3", Life: serverv1.Life_LIFE_DYING, Presence: serverv1.Presence_PRESENCE_ONLINE, Since: ago(time.Hour), Duties: []*serverv1.Duty{
-			{Kind: serverv1.DutyKind_DUTY_KIND_DEATH, Since: ago(time.Minute), Reason: "this registry has no signing keys"},
-		}},
-		{Id: ident.From("old-4"), Name: "old-4", Life: serverv1.Life_LIFE_DYING, Presence: serverv1.Presence_PRESENCE_ONLINE, Since: ago(time.Hour), Duties: []*serverv1.Duty{
-			{Kind: serverv1.DutyKind_DUTY_KIND_AGENT, Agent: "cron", TaskId: web1, Since: ago(time.Minute), Reason: "the last change was cancelled", Ended: true},
-		}},
-		{Id: ident.From("gone-3"), Name: "gone-3", Life: serverv1.Life_LIFE_DEAD, Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, Since: ago(time.Hour), UninstalledAt: ago(time.Minute), Duties: []*serverv1.Duty{
-			{Kind: serverv1.DutyKind_DUTY_KIND_PATHS, Since: ago(time.Hour), Reason: "2 paths of Garrison's own could not be deleted"},
-			{Kind: serverv1.DutyKind_DUTY_KIND_FOUND, Since: ago(time.Hour), Reason: "unmanaged at its death: cron 1.0.0 (link agents/cron)"},
-		}},
+		{Id: ident.From("old-3"), Name: "old-3", Life: serverv1.Life_LIFE_DYING, Since: ago(time.Hour),
+			Presence: serverv1.Presence_PRESENCE_ONLINE, Duties: []*serverv1.Duty{
+				{Kind: serverv1.DutyKind_DUTY_KIND_DEATH, Since: ago(time.Minute), Reason: "this registry has no signing keys"},
+			}},
+		{Id: ident.From("old-4"), Name: "old-4", Life: serverv1.Life_LIFE_DYING, Since: ago(time.Hour),
+			Presence: serverv1.Presence_PRESENCE_ONLINE, Duties: []*serverv1.Duty{
+				{Kind: serverv1.DutyKind_DUTY_KIND_AGENT, Agent: "cron", TaskId: web1, Since: ago(time.Minute), Ended: true,
+					Reason: "the last change was cancelled"},
+			}},
+		{Id: ident.From("gone-3"), Name: "gone-3", Life: serverv1.Life_LIFE_DEAD, Since: ago(time.Hour),
+			Ownership: serverv1.Ownership_OWNERSHIP_MANUAL, UninstalledAt: ago(time.Minute), Duties: []*serverv1.Duty{
+				{Kind: serverv1.DutyKind_DUTY_KIND_PATHS, Since: ago(time.Hour),
+					Reason: "2 paths of Garrison's own could not be deleted"},
+				{Kind: serverv1.DutyKind_DUTY_KIND_FOUND, Since: ago(time.Hour),
+					Reason: "unmanaged at its death: cron 1.0.0 (link agents/cron)"},
+			}},
 		{Id: ident.From("gone-2"), Name: "gone-2", Life: serverv1.Life_LIFE_DEAD, Ownership: serverv1.Ownership_OWNERSHIP_PROVISIONED, Since: ago(time.Hour)},
 	}
 }
@@ -183,7 +189,9 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 				return &registryv1.ForgetServerResponse{ServerId: found.Id, Leaks: found.Duties}, nil
 			}
 		}
-		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{Code: "LEAKED", Message: "something may be left", Try: "garrison server clean " + q.Server})
+		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+			Code: "LEAKED", Message: "something may be left", Try: "garrison server clean " + q.Server,
+		})
 	})
 	handle(t, f, s, "InviteServer", func(q *registryv1.InviteServerRequest) (*registryv1.InviteServerResponse, error) {
 		return &registryv1.InviteServerResponse{ServerId: web1, Token: "garrison-1.secret-of-" + q.GetName() + "-" + pairs(q.GetLabels()), ExpiresAt: timestamppb.New(noon.Add(q.GetValidFor().AsDuration()))}, nil

@@ -34,7 +34,7 @@ var instanceListing = listing[instance]{
 		{title: "NEXT", value: instanceNext},
 		{title: "REASON", value: func(_ view, r instance) string { return r.GetInstance().GetReason() }},
 		{title: "PRESENCE", wide: true, value: func(_ view, r instance) string { return word(r.GetPresence()) }},
-		{title: "CONFIRMED", wide: true, value: func(_ view, r instance) string { return stamp(r.GetInstance().GetConfirmedAt()) }},
+		{title: "CONFIRMED", wide: true, value: confirmedAt},
 		{title: "GENERATION", wide: true, value: func(_ view, r instance) string { return count(r.GetInstance().GetGeneration()) }},
 		{title: "ID", wide: true, value: func(_ view, r instance) string { return r.GetInstance().GetId() }},
 		{title: "SERVER-ID", wide: true, value: func(_ view, r instance) string { return r.GetInstance().GetServerId() }},
@@ -43,6 +43,9 @@ var instanceListing = listing[instance]{
 		{title: "INTENT", wide: true, value: func(_ view, r instance) string { return r.GetInstance().GetIntentId() }},
 	},
 }
+
+// confirmedAt returns until when what was observed is known to have been true.
+func confirmedAt(_ view, r instance) string { return stamp(r.GetInstance().GetConfirmedAt()) }
 
 // instanceNext says what happens next, or what an operator can do.
 func instanceNext(_ view, r instance) string {

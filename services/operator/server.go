@@ -201,8 +201,9 @@ func (s *session) serverListCommand() *cobra.Command {
 	textVar(c.Flags(), &q.Environment, "env", aName("environment"), "only servers of this `ENVIRONMENT`")
 	pairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; may be said again", parseLabel)
 	wordVar(c.Flags(), &q.Life, "life", "only servers in this `LIFE`")
-	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers on whose machine something of Garrison may be left, and why: no word of "+
-		"the executor's end, files left, an unmanaged agent, unknown ownership; never those enrolled with --provisioned, which go with their machine")
+	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers on whose machine something of Garrison may "+
+		"be left, and why: no word of the executor's end, files left, an unmanaged agent, unknown ownership; never those "+
+		"enrolled with --provisioned, which go with their machine")
 	c.Flags().BoolVar(&q.Found, "found", false, "only servers with agents that no instance explains; garrison explain SERVER says what and what to do")
 	wordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
 	c.Flags().BoolVar(&unknown, "unknown", false, "instead: who beats and is not under management, as one registry heard it in the last two minutes")
@@ -255,7 +256,8 @@ func (s *session) forgetCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&q.Leak, "leak", false, "also when something of Garrison may be left on its machine; what is left is printed")
+	c.Flags().BoolVar(&q.Leak, "leak", false,
+		"also when something of Garrison may be left on its machine; what is left is printed")
 	return c
 }
 

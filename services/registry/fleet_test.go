@@ -263,9 +263,11 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 	found(3, instancev1.Health_HEALTH_BAD)
 	found(4, instancev1.Health_HEALTH_GOOD)
 	bustest.Eventually(t, "the last report is handled", func() bool {
-		return len(s.facts(ledger.Instance, ledger.Key(id, "web"))) == 4 && s.instance("web").State == instancev1.State_STATE_CONVERGED
+		facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
+		return len(facts) == 4 && s.instance("web").State == instancev1.State_STATE_CONVERGED
 	})
-	want := []string{"wanted", "observed", "observed", "observed"} // it was installed; the first said nothing new, the third the same as the second
+	// It was installed; the first said nothing new, the third the same as the second.
+	want := []string{"wanted", "observed", "observed", "observed"}
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(id, "web")))); diff != "" {
 		t.Error(diff)
 	}

@@ -17,7 +17,9 @@ import (
 
 // forgetServer takes a dead server, or an invitation that was not used, out of every view.
 // One that is leaked is only forgotten by a caller that says so.
-func (r *Registry) forgetServer(ctx context.Context, c bus.Caller, q *registryv1.ForgetServerRequest) (*registryv1.ForgetServerResponse, error) {
+func (r *Registry) forgetServer(
+	ctx context.Context, c bus.Caller, q *registryv1.ForgetServerRequest,
+) (*registryv1.ForgetServerResponse, error) {
 	resp := &registryv1.ForgetServerResponse{}
 	err := r.write(ctx, func() ([]ledger.Draft, error) {
 		s, err := r.find(q.Server)
@@ -54,8 +56,10 @@ func leaked(s *serverv1.Server, leaks []*serverv1.Duty) error {
 		}
 	}
 	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
-		Code:    "LEAKED",
-		Message: fmt.Sprintf("something of Garrison may still be on the machine of server %s (%s): %s", s.Name, s.Id, strings.Join(why, "; ")),
-		Try:     "garrison server clean " + s.Name + "; when the machine is gone: garrison server forget " + s.Name + " --leak",
+		Code: "LEAKED",
+		Message: fmt.Sprintf("something of Garrison may still be on the machine of server %s (%s): %s",
+			s.Name, s.Id, strings.Join(why, "; ")),
+		Try: fmt.Sprintf("garrison server clean %s; when the machine is gone: garrison server forget %s --leak",
+			s.Name, s.Name),
 	})
 }

@@ -132,8 +132,12 @@ func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *tes
 	for n := range uint64(20) {
 		agent := fmt.Sprintf("agent-%d", n)
 		s.agent(agent)
-		wanted := fact(ledger.Instance, ledger.Key(id, agent), &instancev1.Wanted{InstanceId: ident.From(agent), Generation: 1, Image: image})
-		report := agentsOf(id, 5+n, &reportv1.Found{Agent: agent, InstanceId: ident.From(agent), Image: image, Generation: 1, Health: instancev1.Health_HEALTH_GOOD})
+		wanted := fact(ledger.Instance, ledger.Key(id, agent), &instancev1.Wanted{
+			InstanceId: ident.From(agent), Generation: 1, Image: image,
+		})
+		report := agentsOf(id, 5+n, &reportv1.Found{
+			Agent: agent, InstanceId: ident.From(agent), Image: image, Generation: 1, Health: instancev1.Health_HEALTH_GOOD,
+		})
 		report.GetAgents().DocumentGeneration = s.appendUnheard(wanted)
 		if err := s.handle(slow, n+1, report); err != nil {
 			t.Fatal(err)

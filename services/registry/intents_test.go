@@ -82,7 +82,8 @@ func TestADryRunAnswersAndChangesNothing(t *testing.T) {
 	if have := countsOf(s.accepted("upgrade", i)); have.Changed != 1 {
 		t.Errorf("a dry run counts %+v; want 1 changed", have)
 	}
-	if diff := cmp.Diff([]string{"wanted", "observed"}, names(s.facts(ledger.Instance, ledger.Key(one, "web")))); diff != "" {
+	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
+	if diff := cmp.Diff([]string{"wanted", "observed"}, have); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -225,7 +226,8 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 		m.Delivered++
 	}
 	bustest.Eventually(t, "it is decided", func() bool { return s.r.recentIntent(id) != nil })
-	if diff := cmp.Diff([]string{"wanted", "observed", "unwanted"}, names(s.facts(ledger.Instance, ledger.Key(one, "web")))); diff != "" {
+	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
+	if diff := cmp.Diff([]string{"wanted", "observed", "unwanted"}, have); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -99,7 +99,10 @@ func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
 	image := s.instance("web").Wanted
 	report := func(number uint64, reason string) *reportv1.Report {
 		found := &reportv1.Found{Agent: "web", Image: image, Health: instancev1.Health_HEALTH_BAD, Reason: reason}
-		return &reportv1.Report{ServerId: id, BootId: "boot", Sequence: number, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}}}
+		list := &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}
+		return &reportv1.Report{
+			ServerId: id, BootId: "boot", Sequence: number, Body: &reportv1.Report_Agents{Agents: list},
+		}
 	}
 	s.report(topology.ReportAgents, report(6, "late"))
 	bustest.Eventually(t, "the late one is recorded", func() bool { return s.instance("web").Reason == "late" })

@@ -180,9 +180,10 @@ func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
 	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
 		t.Errorf("with an unmanaged agent at its death: code %q, want LEAKED", code)
 	}
-	r := must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: gone, Leak: true})
-	if len(r.Leaks) != 1 || r.Leaks[0].Kind != serverv1.DutyKind_DUTY_KIND_FOUND || !strings.Contains(r.Leaks[0].Reason, "cron") {
-		t.Errorf("left %v, want the agent that was found", r.Leaks)
+	ask := &registryv1.ForgetServerRequest{Server: gone, Leak: true}
+	l := must[*registryv1.ForgetServerResponse](s, "ForgetServer", ask).Leaks
+	if len(l) != 1 || l[0].Kind != serverv1.DutyKind_DUTY_KIND_FOUND || !strings.Contains(l[0].Reason, "cron") {
+		t.Errorf("left %v, want the agent that was found", l)
 	}
 }
 
@@ -194,7 +195,8 @@ func TestADeathThatCannotBeSignedSaysWhy(t *testing.T) {
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	bustest.Eventually(t, "the reason is shown", func() bool {
 		d := s.get(id).Duties
-		return len(d) == 1 && d[0].Kind == serverv1.DutyKind_DUTY_KIND_DEATH && strings.Contains(d[0].Reason, "the tombstone key cannot be read")
+		return len(d) == 1 && d[0].Kind == serverv1.DutyKind_DUTY_KIND_DEATH &&
+			strings.Contains(d[0].Reason, "the tombstone key cannot be read")
 	})
 	s.unsigned.Store(false)
 	s.untilLife(id, serverv1.Life_LIFE_DEAD)

@@ -185,7 +185,8 @@ func TestARemovalFromADyingServerIsNotCancelled(t *testing.T) {
 	agent := w.tasks(d, server)[0].Agent
 	w.say(ledger.Server, server, &serverv1.Offline{})
 	w.say(ledger.Server, server, &serverv1.Dying{})
-	w.say(ledger.Instance, ledger.Key(server, agent), &instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: 2})
+	unwanted := &instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: 2}
+	w.say(ledger.Instance, ledger.Key(server, agent), unwanted)
 	var removal *taskv1.Task
 	bustest.Eventually(t, "its removal is queued", func() bool {
 		for _, x := range w.tasks(d, server) {

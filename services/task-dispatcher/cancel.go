@@ -94,7 +94,8 @@ func serverDying(t *taskv1.Task) error {
 		Code: "SERVER_DYING",
 		Message: fmt.Sprintf("task %s removes agent %q from server %s, which is dying and is dead only without it",
 			t.GetId(), t.GetAgent(), ident.Short(t.GetServerId())),
-		Try: "garrison explain " + t.GetServerId() + "; when the machine is lost: garrison server decommission " + t.GetServerId() + " --lost",
+		Try: fmt.Sprintf("garrison explain %s; when the machine is lost: garrison server decommission %s --lost",
+			t.GetServerId(), t.GetServerId()),
 	})
 }
 

@@ -31,7 +31,9 @@ func TestWhatStaysIsForeignUnlessItMayBeAnAgent(t *testing.T) {
 			foreign[filepath.Base(i.Path)] = i.Foreign()
 		}
 	}
-	want := map[string]bool{"theirs": true, "lost": false, "notes": true, "agents": true, filepath.Base(string(root)): true}
+	want := map[string]bool{
+		"theirs": true, "lost": false, "notes": true, "agents": true, filepath.Base(string(root)): true,
+	}
 	if diff := cmp.Diff(want, foreign); diff != "" {
 		t.Error(diff)
 	}

@@ -158,22 +158,40 @@ var lives = []struct {
 	{"installed, and listed", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(1, one)}, converged},
 	{"listed before the end", []proto.Message{wanted(1, one), task(1, running, nil, one), listed(1, one)}, converged},
 	{"an old task says nothing", []proto.Message{wanted(1, one), wanted(2, two), task(1, succeeded, nil, one)}, pending},
-	{"an upgrade that was undone", []proto.Message{wanted(1, one), listed(1, one), wanted(2, two), task(2, undone, one, two)}, failed},
-	{"an upgrade, not listed yet", []proto.Message{wanted(1, one), listed(1, one), wanted(2, two), task(2, succeeded, one, two)}, pending},
+	{"an upgrade that was undone", []proto.Message{
+		wanted(1, one), listed(1, one), wanted(2, two), task(2, undone, one, two),
+	}, failed},
+	{"an upgrade, not listed yet", []proto.Message{
+		wanted(1, one), listed(1, one), wanted(2, two), task(2, succeeded, one, two),
+	}, pending},
 	{"the old one ends, is listed, and the new one is proven", []proto.Message{
-		wanted(1, one), listed(1, one), wanted(2, two), listedBad(1, one, "it ended"), task(2, succeeded, one, two)}, pending},
-	{"back to what runs, with another change under way", []proto.Message{wanted(1, one), listed(1, one), wanted(2, two), wanted(3, one)}, pending},
+		wanted(1, one), listed(1, one), wanted(2, two), listedBad(1, one, "it ended"),
+		task(2, succeeded, one, two),
+	}, pending},
+	{"back to what runs, with another change under way", []proto.Message{
+		wanted(1, one), listed(1, one), wanted(2, two), wanted(3, one),
+	}, pending},
 	{"somebody deleted it", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(1, one), gone}, drifted},
-	{"it came back", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(1, one), gone, listed(1, one)}, converged},
+	{"it came back", []proto.Message{
+		wanted(1, one), task(1, succeeded, nil, one), listed(1, one), gone, listed(1, one),
+	}, converged},
 	{"it crashes", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listedBad(1, one, "exit 1")}, failed},
 	{"unwanted", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), unwanted}, removing},
 	{"configured", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), listedWith(1, 7)}, converged},
 	{"configured anew", []proto.Message{configured(1, 7), listedWith(1, 7), configured(2, 8)}, pending},
-	{"and that succeeded", []proto.Message{configured(1, 7), listedWith(1, 7), configured(2, 8), task(2, succeeded, one, one), listedWith(2, 8)}, converged},
-	{"and that was undone", []proto.Message{configured(1, 7), listedWith(1, 7), configured(2, 8), task(2, undone, one, one)}, failed},
-	{"listed with another configuration", []proto.Message{configured(1, 7), task(1, succeeded, nil, one), listedWith(1, 9)}, drifted},
+	{"and that succeeded", []proto.Message{
+		configured(1, 7), listedWith(1, 7), configured(2, 8), task(2, succeeded, one, one), listedWith(2, 8),
+	}, converged},
+	{"and that was undone", []proto.Message{
+		configured(1, 7), listedWith(1, 7), configured(2, 8), task(2, undone, one, one),
+	}, failed},
+	{"listed with another configuration", []proto.Message{
+		configured(1, 7), task(1, succeeded, nil, one), listedWith(1, 9),
+	}, drifted},
 	{"adopted", []proto.Message{&instancev1.Adopted{InstanceId: "i", Image: one}}, converged},
-	{"an executor that says no generation", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(0, one)}, converged},
+	{"an executor that says no generation", []proto.Message{
+		wanted(1, one), task(1, succeeded, nil, one), listed(0, one),
+	}, converged},
 	{"and drifts", []proto.Message{wanted(1, one), task(1, succeeded, nil, one), listed(0, one), listed(0, two)}, drifted},
 }
 
@@ -196,7 +214,9 @@ func TestAnInstanceGoesThroughItsLife(t *testing.T) {
 // TestTheEndOfATaskNeverOverwritesWhatTheServerLists: the version before was being tried
 // when the task was queued, and is named by it; both are undone.
 func TestTheEndOfATaskNeverOverwritesWhatTheServerLists(t *testing.T) {
-	for _, end := range []taskv1.State{succeeded, undone, taskv1.State_STATE_FAILED, taskv1.State_STATE_EXPIRED, taskv1.State_STATE_CANCELLED} {
+	for _, end := range []taskv1.State{
+		succeeded, undone, taskv1.State_STATE_FAILED, taskv1.State_STATE_EXPIRED, taskv1.State_STATE_CANCELLED,
+	} {
 		i := after(t, wanted(1, one), listedBad(1, one, "its files were changed"), wanted(2, two), task(2, end, two, two))
 		if i.Observed.GetId() != "one" || i.Health != bad || i.ObservedReason != "its files were changed" {
 			t.Errorf("%s: observed %v, %s; the server lists one, bad", end, i.Observed, i.Health)
@@ -249,18 +269,32 @@ func TestOnlyDifferencesAreTold(t *testing.T) {
 		want  instancev1.Health // 0 means no difference
 	}{
 		{"as it should be", settled, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, 0},
-		{"an agent that nobody wants", settled, []*reportv1.Found{{Agent: "web", Image: one, Health: good}, {Agent: "cron", Image: two, Health: good}}, 0},
-		{"with its configuration", tuned, []*reportv1.Found{{Agent: "web", Image: one, Health: good, ConfigurationDigest: []byte{7}}}, 0},
-		{"with another configuration", tuned, []*reportv1.Found{{Agent: "web", Image: one, Health: good, ConfigurationDigest: []byte{8}}}, good},
+		{"an agent that nobody wants", settled, []*reportv1.Found{
+			{Agent: "web", Image: one, Health: good}, {Agent: "cron", Image: two, Health: good},
+		}, 0},
+		{"with its configuration", tuned, []*reportv1.Found{
+			{Agent: "web", Image: one, Health: good, ConfigurationDigest: []byte{7}},
+		}, 0},
+		{"with another configuration", tuned, []*reportv1.Found{
+			{Agent: "web", Image: one, Health: good, ConfigurationDigest: []byte{8}},
+		}, good},
 		{"without its configuration", tuned, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, good},
 		{"gone", settled, nil, absent},
 		{"not there yet", fresh, nil, 0},
 		{"arrived", fresh, []*reportv1.Found{{Agent: "web", Image: one, Health: good}}, good},
 		{"another image", settled, []*reportv1.Found{{Agent: "web", Image: two, Health: good}}, good},
-		{"still broken in the same way", broken, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 1"}}, 0},
-		{"still broken after a change that was undone", noted, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 1"}}, 0},
-		{"the same, brought about anew", again, []*reportv1.Found{{Agent: "web", InstanceId: "i", Generation: 2, Image: one, Health: good}}, good},
-		{"the same, of another instance", again, []*reportv1.Found{{Agent: "web", InstanceId: "j", Generation: 2, Image: one, Health: good}}, 0},
+		{"still broken in the same way", broken, []*reportv1.Found{
+			{Agent: "web", Image: one, Health: bad, Reason: "exit 1"},
+		}, 0},
+		{"still broken after a change that was undone", noted, []*reportv1.Found{
+			{Agent: "web", Image: one, Health: bad, Reason: "exit 1"},
+		}, 0},
+		{"the same, brought about anew", again, []*reportv1.Found{
+			{Agent: "web", InstanceId: "i", Generation: 2, Image: one, Health: good},
+		}, good},
+		{"the same, of another instance", again, []*reportv1.Found{
+			{Agent: "web", InstanceId: "j", Generation: 2, Image: one, Health: good},
+		}, 0},
 		{"broken in another way", broken, []*reportv1.Found{{Agent: "web", Image: one, Health: bad, Reason: "exit 2"}}, bad},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,5 +58,6 @@ func differs(i *instancev1.Instance, o *instancev1.Observed) bool {
 		return i.Observed != nil // one that was never there is not news
 	}
 	return i.Health != o.Health || !SameImage(i.Observed, o.Image) || o.Reason != i.ObservedReason ||
-		!bytes.Equal(i.ObservedConfigurationDigest, o.ConfigurationDigest) || min(o.Generation, i.Generation) > i.ObservedGeneration
+		!bytes.Equal(i.ObservedConfigurationDigest, o.ConfigurationDigest) ||
+		min(o.Generation, i.Generation) > i.ObservedGeneration
 }

@@ -16,7 +16,8 @@ import (
 func needing(servers, withApp int) *world {
 	w := fleet(servers)
 	w.apply(ledger.Agent, "lib", &agentv1.Created{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON}})
-	w.apply(ledger.Agent, "app", &agentv1.Created{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Dependencies: []string{"lib"}}})
+	app := &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Dependencies: []string{"lib"}}
+	w.apply(ledger.Agent, "app", &agentv1.Created{Agent: app})
 	n := 0
 	for s := range w.AllServers() {
 		agents := []string{"lib", "app"}
@@ -24,14 +25,17 @@ func needing(servers, withApp int) *world {
 			agents = agents[:1]
 		}
 		for _, a := range agents {
-			w.apply(ledger.Instance, ledger.Key(s.Id, a), &instancev1.Wanted{InstanceId: ident.From(s.Id, a), Generation: 1, Image: &imagev1.Ref{Id: "image"}})
+			w.apply(ledger.Instance, ledger.Key(s.Id, a), &instancev1.Wanted{
+				InstanceId: ident.From(s.Id, a), Generation: 1, Image: &imagev1.Ref{Id: "image"},
+			})
 		}
 	}
 	return w
 }
 
 func removeAgent(agent string) *intentv1.Intent {
-	return &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: agent, On: &intentv1.Selector{All: true}}}}
+	ask := &intentv1.Remove{Agent: agent, On: &intentv1.Selector{All: true}}
+	return &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: ask}}
 }
 
 func TestAnAgentThatOthersNeedIsNotRemoved(t *testing.T) {
@@ -54,7 +58,8 @@ func TestAnAgentThatOthersNeedIsNotRemoved(t *testing.T) {
 func TestARemovalLeavesOutTheServersWhereOthersNeedTheAgent(t *testing.T) {
 	w := needing(7, 5)
 	p := w.plan(removeAgent("lib"))
-	if p.Changed != 2 || p.LeftOut != 5 || len(p.Reasons) != 1 || p.Reasons[0].Code != "NEEDED_BY" || len(p.Reasons[0].ServerIds) != 5 {
+	if p.Changed != 2 || p.LeftOut != 5 || len(p.Reasons) != 1 ||
+		p.Reasons[0].Code != "NEEDED_BY" || len(p.Reasons[0].ServerIds) != 5 {
 		t.Errorf("%v; want 2 that change and 5 left out, by name", p)
 	}
 }
@@ -70,7 +75,8 @@ func TestBothAreRemovedOneRightAfterTheOther(t *testing.T) {
 
 func TestADecommissionIsNotHinderedByWhatAgentsNeed(t *testing.T) {
 	w := needing(1, 1)
-	d := w.decide("decommission", &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: "s0"}}})
+	ask := &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: "s0"}}
+	d := w.decide("decommission", &intentv1.Intent{Ask: ask})
 	if d.Refusal != nil {
 		t.Fatal(d.Refusal)
 	}

@@ -35,7 +35,7 @@ func TestADeadServerIsLeakedWhileSomethingMayBeLeft(t *testing.T) {
 		{"no word of its executor", manual, []proto.Message{dead}, "RECEIPT"},
 		{"uninstalled", manual, []proto.Message{dead, done}, ""},
 		{"uninstalled, somebody's files left", manual, []proto.Message{dead, &serverv1.Uninstalled{Left: 3}}, ""},
-		{"uninstalled, its own files left", manual, []proto.Message{dead, &serverv1.Uninstalled{Left: 3, LeftOwn: 2}}, "PATHS"},
+		{"uninstalled, its own files left", manual, []proto.Message{dead, &serverv1.Uninstalled{LeftOwn: 2}}, "PATHS"},
 		{"and cleaned then", manual, []proto.Message{dead, &serverv1.Uninstalled{LeftOwn: 2}, byHand}, ""},
 		{"nobody knows who made the machine", nobodyKnows, []proto.Message{dead}, "OWNERSHIP"},
 		{"the same, cleaned", nobodyKnows, []proto.Message{dead, byHand}, ""},
@@ -67,12 +67,17 @@ func TestADeadServerIsLeakedWhileSomethingMayBeLeft(t *testing.T) {
 }
 
 func TestALeakNamesWhatWasFound(t *testing.T) {
-	s := &serverv1.Server{Life: serverv1.Life_LIFE_DEAD, Ownership: manual, CleanUp: &serverv1.CleanUp{Code: "TIMED_OUT"}, FoundAtDeathMore: 4}
+	s := &serverv1.Server{
+		Life: serverv1.Life_LIFE_DEAD, Ownership: manual, CleanUp: &serverv1.CleanUp{Code: "TIMED_OUT"}, FoundAtDeathMore: 4,
+	}
 	for n := range 5 {
-		s.FoundAtDeath = append(s.FoundAtDeath, &serverv1.FoundAgent{Agent: fmt.Sprint("web-", n), Version: "1.0.0", Trace: serverv1.Trace_TRACE_UNIT, Path: "garrison-x"})
+		s.FoundAtDeath = append(s.FoundAtDeath, &serverv1.FoundAgent{
+			Agent: fmt.Sprint("web-", n), Version: "1.0.0", Trace: serverv1.Trace_TRACE_UNIT, Path: "garrison-x",
+		})
 	}
 	leaks := Leaks(s)
-	want := "unmanaged at its death: web-0 1.0.0 (unit garrison-x), web-1 1.0.0 (unit garrison-x), web-2 1.0.0 (unit garrison-x), 6 more"
+	want := "unmanaged at its death: web-0 1.0.0 (unit garrison-x), web-1 1.0.0 (unit garrison-x), " +
+		"web-2 1.0.0 (unit garrison-x), 6 more"
 	if have := leaks[len(leaks)-1].Reason; have != want {
 		t.Errorf("it says %q, want %q", have, want)
 	}

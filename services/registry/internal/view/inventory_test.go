@@ -64,6 +64,11 @@ type machine struct {
 	last          *reportv1.AgentsReport
 }
 
+// asBefore is the machine after an undo.
+func (m machine) asBefore() machine {
+	return machine{instance: m.instance, image: m.image, digest: m.digest, generation: m.generation, reason: m.reason}
+}
+
 const (
 	theServer = "s1"
 	theAgent  = "web"
@@ -87,7 +92,8 @@ func newHistory(t *rapid.T) *history {
 
 func (h *history) tell(noun ledger.Noun, key string, body proto.Message) {
 	h.sequence++
-	f := ledger.Fact{Noun: noun, Key: key, Body: proto.Clone(body), At: time.Unix(int64(h.sequence), 0), Sequence: h.sequence}
+	at := time.Unix(int64(h.sequence), 0)
+	f := ledger.Fact{Noun: noun, Key: key, Body: proto.Clone(body), At: at, Sequence: h.sequence}
 	if !h.view.Apply(f) {
 		h.t.Fatalf("fact %d does not fit: %s %v", h.sequence, f.Name(), body)
 	}
@@ -148,8 +154,12 @@ func (h *history) want() {
 // dispatch opens what is due, ends what is outdated, and admits the next.
 func (h *history) dispatch() {
 	i := h.instance()
-	if i != nil && !slices.ContainsFunc(h.open, func(c *changing) bool { return c.generation == i.Generation }) && i.TaskId == "" {
-		c := &changing{id: fmt.Sprint("task ", h.sequence), instance: i.Id, generation: i.Generation, to: i.Wanted, digest: i.Configuration.GetDigest()}
+	opened := slices.ContainsFunc(h.open, func(c *changing) bool { return c.generation == i.GetGeneration() })
+	if i != nil && !opened && i.TaskId == "" {
+		c := &changing{
+			id: fmt.Sprint("task ", h.sequence), instance: i.Id, generation: i.Generation,
+			to: i.Wanted, digest: i.Configuration.GetDigest(),
+		}
 		h.open = append(h.open, c)
 		h.tell(ledger.Task, c.id, &taskv1.Queued{
 			ServerId: theServer, Agent: theAgent, InstanceId: i.Id, Generation: i.Generation, From: h.placed, To: c.to,
@@ -189,12 +199,13 @@ func (h *history) execute() {
 	case works(c.to):
 		h.end(&taskv1.Succeeded{}, machine{instance: c.instance, image: c.to, digest: c.digest, generation: c.generation})
 	default:
-		h.end(&taskv1.Undone{}, machine{instance: m.instance, image: m.image, digest: m.digest, generation: m.generation, reason: m.reason})
+		h.end(&taskv1.Undone{}, m.asBefore())
 	}
 }
 
 func (h *history) ended(c *changing) bool {
-	return slices.ContainsFunc(append(slices.Clone(h.outbox), h.ends...), func(r *reportv1.Report) bool { return r.GetTask().GetTaskId() == c.id })
+	said := append(slices.Clone(h.outbox), h.ends...)
+	return slices.ContainsFunc(said, func(r *reportv1.Report) bool { return r.GetTask().GetTaskId() == c.id })
 }
 
 // end says in one step what is there now and how the task ended.
@@ -223,7 +234,7 @@ func (h *history) disturb() {
 		}
 	case 3: // the executor restarts: what was begun is undone
 		if m.change != nil && m.stopped {
-			h.end(&taskv1.Undone{}, machine{instance: m.instance, image: m.image, digest: m.digest, generation: m.generation, reason: m.reason})
+			h.end(&taskv1.Undone{}, m.asBefore())
 		}
 		h.list(true)
 		return
@@ -239,7 +250,9 @@ func (h *history) disturb() {
 func (h *history) list(always bool) {
 	m, list := &h.machine, &reportv1.AgentsReport{}
 	if m.image != nil {
-		f := &reportv1.Found{Agent: theAgent, InstanceId: m.instance, Generation: m.generation, Image: m.image, ConfigurationDigest: m.digest}
+		f := &reportv1.Found{
+			Agent: theAgent, InstanceId: m.instance, Generation: m.generation, Image: m.image, ConfigurationDigest: m.digest,
+		}
 		f.Health, f.Reason = instancev1.Health_HEALTH_GOOD, ""
 		if m.stopped || m.reason != "" {
 			f.Health, f.Reason = instancev1.Health_HEALTH_BAD, "it does not run "+m.reason
@@ -250,7 +263,8 @@ func (h *history) list(always bool) {
 		return
 	}
 	m.last = proto.CloneOf(list)
-	h.outbox = slices.DeleteFunc(h.outbox, func(r *reportv1.Report) bool { return r.GetAgents() != nil }) // the newer says all
+	// The newer list says all.
+	h.outbox = slices.DeleteFunc(h.outbox, func(r *reportv1.Report) bool { return r.GetAgents() != nil })
 	h.say(&reportv1.Report{Body: &reportv1.Report_Agents{Agents: list}})
 }
 
@@ -346,15 +360,16 @@ func (h *history) wrong() string {
 		return ""
 	}
 	health := instancev1.Health_HEALTH_GOOD
-	switch {
-	case m.image == nil && (i.Health == instancev1.Health_HEALTH_UNSPECIFIED || i.Health == instancev1.Health_HEALTH_ABSENT):
+	switch never := i.Health == instancev1.Health_HEALTH_UNSPECIFIED; {
+	case m.image == nil && never:
 		health = i.Health
 	case m.image == nil:
 		health = instancev1.Health_HEALTH_ABSENT
 	case m.reason != "":
 		health = instancev1.Health_HEALTH_BAD
 	}
-	if !proto.Equal(i.Observed, m.image) || i.Health != health || string(i.ObservedConfigurationDigest) != string(m.digest) {
+	configured := string(i.ObservedConfigurationDigest) == string(m.digest)
+	if !proto.Equal(i.Observed, m.image) || i.Health != health || !configured {
 		return fmt.Sprintf("observed %v %v with configuration %x; there is %v %v with %x",
 			i.Observed, i.Health, i.ObservedConfigurationDigest, m.image, health, m.digest)
 	}

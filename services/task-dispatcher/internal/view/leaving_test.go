@@ -24,7 +24,9 @@ func TestADyingServersAgentsGoInReverseOrder(t *testing.T) {
 		n++
 		v.Apply(ledger.Fact{Noun: noun, Key: key, Body: body, At: time.Unix(int64(n), 0), Sequence: n})
 	}
-	for _, a := range []*agentv1.Agent{{Name: "lib", Tier: 2}, {Name: "app", Tier: 2, Dependencies: []string{"lib"}}, {Name: "base", Tier: 1}} {
+	for _, a := range []*agentv1.Agent{
+		{Name: "lib", Tier: 2}, {Name: "app", Tier: 2, Dependencies: []string{"lib"}}, {Name: "base", Tier: 1},
+	} {
 		tell(ledger.Agent, a.Name, &agentv1.Created{Agent: a})
 	}
 	tell(ledger.Image, "i", &imagev1.Created{Manifest: &imagev1.Manifest{Id: "i"}})
@@ -33,7 +35,8 @@ func TestADyingServersAgentsGoInReverseOrder(t *testing.T) {
 	tell(ledger.Server, "s", &serverv1.Online{})
 	agents := []string{"base", "lib", "app"}
 	for _, a := range agents {
-		tell(ledger.Instance, ledger.Key("s", a), &instancev1.Wanted{InstanceId: a, Generation: 1, Image: &imagev1.Ref{Id: "i"}})
+		wanted := &instancev1.Wanted{InstanceId: a, Generation: 1, Image: &imagev1.Ref{Id: "i"}}
+		tell(ledger.Instance, ledger.Key("s", a), wanted)
 	}
 	// change lets everything that is due come to its end, and returns the agents in that order.
 	change := func() (order []string) {

@@ -87,7 +87,8 @@ func (s *twoSides) want(agent string) {
 		id = fmt.Sprint("instance ", s.n)
 		fallthrough
 	default:
-		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: &imagev1.Ref{Id: imageID(s.draw("image", 3))}})
+		image := &imagev1.Ref{Id: imageID(s.draw("image", 3))}
+		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: image})
 	}
 }
 
