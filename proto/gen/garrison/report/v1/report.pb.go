@@ -119,7 +119,9 @@ type Found struct {
 	// The server whose executor started it, when that is certainly another one.
 	OtherServerId string `protobuf:"bytes,11,opt,name=other_server_id,json=otherServerId,proto3" json:"other_server_id,omitempty"`
 	// The root of another executor, below which its image certainly is.
-	OtherRoot     string `protobuf:"bytes,12,opt,name=other_root,json=otherRoot,proto3" json:"other_root,omitempty"`
+	OtherRoot string `protobuf:"bytes,12,opt,name=other_root,json=otherRoot,proto3" json:"other_root,omitempty"`
+	// The generation of the instance that the last completed change brought about; 0 where the executor does not say it.
+	Generation    uint64 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +238,13 @@ func (x *Found) GetOtherRoot() string {
 		return x.OtherRoot
 	}
 	return ""
+}
+
+func (x *Found) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // AgentsReport says everything that was found. Kind agents.
@@ -381,7 +390,9 @@ type Removed struct {
 	// The path, relative to the server's root directory of Garrison.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Empty when it was removed; otherwise why it was left.
-	LeftBecause   string `protobuf:"bytes,2,opt,name=left_because,json=leftBecause,proto3" json:"left_because,omitempty"`
+	LeftBecause string `protobuf:"bytes,2,opt,name=left_because,json=leftBecause,proto3" json:"left_because,omitempty"`
+	// True when it was left because somebody else put it there, or put something into it.
+	Foreign       bool `protobuf:"varint,3,opt,name=foreign,proto3" json:"foreign,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +439,13 @@ func (x *Removed) GetLeftBecause() string {
 		return x.LeftBecause
 	}
 	return ""
+}
+
+func (x *Removed) GetForeign() bool {
+	if x != nil {
+		return x.Foreign
+	}
+	return false
 }
 
 // ReceiptReport says what a removal took away. Kind receipt. Without an agent, the executor removed itself.
@@ -515,7 +533,7 @@ type CleanUpOutcome struct {
 	Paths []*Removed `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
 	// How many paths were removed.
 	Removed uint32 `protobuf:"varint,4,opt,name=removed,proto3" json:"removed,omitempty"`
-	// How many were left, because somebody else put them there.
+	// How many were left.
 	Left uint32 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
 	// Why the machine is not clean; unset when it is.
 	Refusal *v14.Refusal `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
@@ -925,7 +943,7 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"TaskReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
-	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\xc6\x03\n" +
+	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\xe6\x03\n" +
 	"\x05Found\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -942,7 +960,10 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	" \x01(\tR\x04path\x12&\n" +
 	"\x0fother_server_id\x18\v \x01(\tR\rotherServerId\x12\x1d\n" +
 	"\n" +
-	"other_root\x18\f \x01(\tR\totherRoot\"\xc6\x01\n" +
+	"other_root\x18\f \x01(\tR\totherRoot\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x11 \x01(\x04R\n" +
+	"generation\"\xc6\x01\n" +
 	"\fAgentsReport\x121\n" +
 	"\x06agents\x18\x01 \x03(\v2\x19.garrison.report.v1.FoundR\x06agents\x12/\n" +
 	"\x13document_generation\x18\x02 \x01(\x04R\x12documentGeneration\x12\x17\n" +
@@ -951,10 +972,11 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\x0edocument_epoch\x18\x05 \x01(\x04R\rdocumentEpoch\"_\n" +
 	"\rSysinfoReport\x125\n" +
 	"\asysinfo\x18\x01 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId\"@\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"Z\n" +
 	"\aRemoved\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12!\n" +
-	"\fleft_because\x18\x02 \x01(\tR\vleftBecause\"\x96\x01\n" +
+	"\fleft_because\x18\x02 \x01(\tR\vleftBecause\x12\x18\n" +
+	"\aforeign\x18\x03 \x01(\bR\aforeign\"\x96\x01\n" +
 	"\rReceiptReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
