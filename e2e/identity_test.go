@@ -79,6 +79,11 @@ func (w *world) tellsOfItself(root, state, code string) {
 func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 	w := newWorld(t, fleet.Options{}, "alpha")
 	file, root := filepath.Join(w.Dir, "bravo.token"), filepath.Join(w.Dir, "bravo")
+	t.Cleanup(func() { // the last executor is killed, and leaves its agent
+		if pid := w.agentIn(root); pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	w.ok("server", "enroll", "bravo", "--label", "port=0", "--token-file", file)
 	run := []string{"run", "--root", root, "--token-file", file, "--beat-interval", "1s", "--supervisor", "direct"}
 	p := execute(t, run...)
@@ -136,7 +141,7 @@ func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 
 // agentIn returns the process of the agent under a root; 0 when none runs.
 func (w *world) agentIn(root string) int {
-	out, err := exec.CommandContext(w.t.Context(), "pgrep", "-f", "^"+filepath.Join(root, "images")+"/").Output()
+	out, err := exec.Command("pgrep", "-f", "^"+filepath.Join(root, "images")+"/").Output()
 	pid := 0
 	if err == nil {
 		_, _ = fmt.Sscan(string(out), &pid) // none is 0
