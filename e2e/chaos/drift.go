@@ -40,16 +40,31 @@ var drifts = []struct {
 	}},
 }
 
-// drift damages what an agent has on a server.
+// installed is an agent on a server.
+type installed struct {
+	server *fleet.Server
+	agent  string
+}
+
+// drift damages what an installed agent has on a server.
 func (w *World) drift(pick uint64) (string, error) {
-	s := choose(pick, w.staying())
-	agent := []string{beacon, tuner}[pick>>8%2]
-	d := choose(pick>>16, drifts)
-	err := d.do(s, agent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("%s of %s on %s: nothing there", d.name, agent, s.Name), nil
+	var there []installed
+	for _, s := range w.staying() {
+		for _, agent := range []string{beacon, tuner} {
+			if _, err := os.Stat(filepath.Join(currentOf(s, agent), payload)); err == nil {
+				there = append(there, installed{s, agent})
+			}
+		}
 	}
-	return fmt.Sprintf("%s on %s: %s", agent, s.Name, d.name), err
+	if len(there) == 0 {
+		return "no agent to damage", nil
+	}
+	of, d := choose(pick, there), choose(pick>>16, drifts)
+	err := d.do(of.server, of.agent)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // a change took it away meanwhile
+	}
+	return fmt.Sprintf("%s on %s: %s", of.agent, of.server.Name, d.name), err
 }
 
 func currentOf(s *fleet.Server, agent string) string {

@@ -12,6 +12,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // publishEvery is the pace of the load: 2.5 intents a second.
@@ -30,6 +32,10 @@ func (w *World) load(ctx context.Context, r Round) {
 		case <-end:
 			return
 		case <-tick.C:
+			if random.IntN(12) == 0 {
+				w.cancelOne(ctx)
+				continue
+			}
 			verb, json := w.draw(random)
 			w.publish(ctx, verb, json, random.IntN(8) == 0)
 		}
@@ -104,6 +110,24 @@ func (w *World) publish(ctx context.Context, verb, json string, twice bool) (ack
 		w.acknowledged = append(w.acknowledged, id)
 	}
 	return acknowledged
+}
+
+// cancelOne takes back a task that is still queued, when there is one. Whether the answer
+// comes does not matter: the task may begin meanwhile, or its service may be down.
+func (w *World) cancelOne(ctx context.Context) {
+	once, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	open, err := w.openTasks(once)
+	if err != nil {
+		return
+	}
+	for _, t := range open {
+		if t.State == taskv1.State_STATE_QUEUED {
+			q := &dispatcherv1.CancelTaskRequest{Task: t.Id, Reason: "chaos"}
+			_, _ = call[*dispatcherv1.CancelTaskResponse](once, w, topology.UserDispatcher, dispatcherMethods, "CancelTask", q)
+			return
+		}
+	}
 }
 
 // counts returns how many intents were published and how many of them acknowledged.
