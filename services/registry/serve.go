@@ -28,7 +28,6 @@ func (r *Registry) serve(ctx context.Context) error {
 	}
 	defer s.Close()
 	err = errors.Join(
-		fold.Serve(s, r.follower, version.Version),
 		handle(s, "ListServers", r.listServers), handle(s, "GetServer", r.getServer),
 		handle(s, "InviteServer", r.inviteServer), handle(s, "ChangeServer", r.changeServer),
 		handle(s, "ForgetServer", r.forgetServer), handle(s, "RecordCleanUp", r.recordCleanUp),
@@ -43,7 +42,7 @@ func (r *Registry) serve(ctx context.Context) error {
 		handle(s, "ChangeApplication", r.changeApplication), handle(s, "DeleteApplication", r.deleteApplication),
 		handle(s, "ListEnvironments", r.listEnvironments), handle(s, "CreateEnvironment", r.createEnvironment),
 		handle(s, "ChangeEnvironment", r.changeEnvironment), handle(s, "DeleteEnvironment", r.deleteEnvironment),
-		s.RefuseUnknown(),
+		fold.Serve(s, r.follower, version.Version), s.RefuseUnknown(), // last: who answers About answers everything
 	)
 	if err != nil {
 		return err

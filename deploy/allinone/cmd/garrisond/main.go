@@ -159,6 +159,15 @@ func serve(ctx context.Context, c allinone.Config, stdout io.Writer) error {
 		return err
 	}
 	defer g.Close()
-	fmt.Fprintf(stdout, "garrisond %s listens at %s\nTalk to it with: export GARRISON_CONTEXT=%s\n", version.Version, g.URL(), g.ContextFile())
+	ctx, cancel := context.WithCancel(ctx)
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		if g.WaitReady(ctx) == nil { // what is typed next is answered
+			fmt.Fprintf(stdout, "garrisond %s listens at %s\nTalk to it with: export GARRISON_CONTEXT=%s\n",
+				version.Version, g.URL(), g.ContextFile())
+		}
+	}()
+	defer func() { cancel(); <-said }()
 	return g.Run(ctx)
 }

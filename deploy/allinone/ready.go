@@ -1,0 +1,33 @@
+package allinone
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+)
+
+// askReady is how often a service that does not answer yet is asked.
+const askReady = 50 * time.Millisecond
+
+// WaitReady waits, while Run runs, until every service answers requests. An error is ctx's.
+func (g *Garrison) WaitReady(ctx context.Context) error {
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
+	for _, c := range g.conns {
+		for {
+			_, err := bus.Call[*apiv1.AboutResponse](ctx, c, c.Name(), about, &apiv1.AboutRequest{})
+			if err == nil {
+				break
+			}
+			select {
+			case <-time.After(askReady):
+			case <-ctx.Done():
+				return fmt.Errorf("wait for %s: %w", c.Name(), context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package e2e_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What garrisond prints when it listens may be followed by a command at once.
+func TestACommandRightAfterTheFirstLineIsAnswered(t *testing.T) {
+	dir := shortDir(t)
+	c := exec.CommandContext(t.Context(), filepath.Join(bin, "garrisond"), "--data", dir, "--allow-lazy-sync")
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		_ = c.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.Contains(line, "listens at") {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	for _, args := range [][]string{{"server", "list"}, {"task", "list"}, {"image", "list"}} {
+		g := exec.CommandContext(t.Context(), filepath.Join(bin, "garrison"), args...)
+		g.Env = append(os.Environ(), "GARRISON_CONTEXT="+filepath.Join(dir, "operator.json"))
+		if text, err := g.CombinedOutput(); err != nil {
+			t.Errorf("garrison %v: %v: %s", args, err, text)
+		}
+	}
+}
