@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/garrison-fleet/garrison/pkg v0.0.0
+	github.com/garrison-fleet/garrison/proto v0.0.0
 	github.com/garrison-fleet/garrison/services/image-catalog v0.0.0
 	github.com/garrison-fleet/garrison/services/registry v0.0.0
 	github.com/garrison-fleet/garrison/services/task-dispatcher v0.0.0
@@ -16,7 +17,6 @@ require (
 require (
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
-	github.com/garrison-fleet/garrison/proto v0.0.0 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect

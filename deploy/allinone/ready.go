@@ -3,6 +3,7 @@ package allinone
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -17,7 +18,7 @@ const askReady = 50 * time.Millisecond
 func (g *Garrison) WaitReady(ctx context.Context) error {
 	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
 	for _, c := range g.conns {
-		for {
+		for slices.Contains(g.config.Services, c.Name()) { // the others ask only
 			_, err := bus.Call[*apiv1.AboutResponse](ctx, c, c.Name(), about, &apiv1.AboutRequest{})
 			if err == nil {
 				break

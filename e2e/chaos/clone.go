@@ -41,7 +41,7 @@ func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error
 	done = []string{"clone " + s.Name}
 	named := false
 	for end := time.Now().Add(clonedFor); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
-		out, _ := w.CLI(ctx, "server", "show", s.Name, "-o", "json")
+		out, _ := w.CLI(ctx, "explain", s.Name)
 		named = named || strings.Contains(out, duplicateCode)
 	}
 	after, err := w.facts(ctx)
@@ -62,7 +62,7 @@ func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error
 // clears waits until a server is no longer shown as having two sessions.
 func (w *World) clears(ctx context.Context, server string) bool {
 	for end := time.Now().Add(duplicateClearIn); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
-		out, err := w.CLI(ctx, "server", "show", server, "-o", "json")
+		out, err := w.CLI(ctx, "explain", server)
 		if err == nil && !strings.Contains(out, duplicateCode) {
 			return true
 		}

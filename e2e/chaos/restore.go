@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // restoreRound puts an old copy of the control plane's data in the place of the new one.
@@ -48,7 +51,40 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 	if _, err := w.CLI(ctx, "restore", "accept", "--on", "all", "--yes"); err != nil {
 		wrong = append(wrong, err.Error())
 	}
-	return append(done, "accept it"), wrong, nil
+	return append(done, "accept it"), append(wrong, w.adoptFound(ctx)...), nil
+}
+
+// adoptFound installs what servers have since the backup and the restored ledger does not
+// know. Nothing of it may be removed unasked: each must be listed as found.
+func (w *World) adoptFound(ctx context.Context) (wrong []string) {
+	sleep(ctx, 10*beat) // in which servers list what they have
+	servers, err := w.servers(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	instances, err := w.instances(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, s := range w.Servers() {
+		real, err := w.look(ctx, s)
+		if err != nil {
+			return append(wrong, err.Error())
+		}
+		for agent, r := range real {
+			if instances[s.Name][agent] != nil {
+				continue
+			}
+			found := func(f *serverv1.FoundAgent) bool { return f.Agent == agent }
+			if !slices.ContainsFunc(servers[s.Name].GetFound(), found) {
+				wrong = append(wrong, fmt.Sprintf("%s has %s, and it is neither an instance nor found", s.Name, agent))
+			}
+			if _, err := w.CLI(ctx, "install", agent+"@"+r.Linked, "--on", s.Name); err != nil {
+				wrong = append(wrong, err.Error())
+			}
+		}
+	}
+	return wrong
 }
 
 // waitAhead waits until restore status names servers, and returns what it says.

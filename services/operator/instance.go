@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -142,12 +141,4 @@ func (s *session) listInstances(ctx context.Context, q *registryv1.ListInstances
 		return call[*registryv1.ListInstancesResponse](ctx, s, "ListInstances", q)
 	})
 	return r.GetInstances(), err
-}
-
-// has gives the image that an instance is found at or, before it was found, wanted at.
-func has(i *instancev1.Instance) *imagev1.Ref {
-	if i.GetObserved() != nil {
-		return i.GetObserved()
-	}
-	return i.GetWanted()
 }

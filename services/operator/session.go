@@ -55,12 +55,6 @@ func isTerminal(stream any) bool {
 // say writes one line of talk.
 func (s *session) say(format string, args ...any) { fmt.Fprintf(s.err, format+"\n", args...) }
 
-func (s *session) sayAll(lines []string) {
-	for _, line := range lines {
-		s.say("%s", line)
-	}
-}
-
 // connect gives the connection to the bus, made at its first use.
 func (s *session) connect(ctx context.Context) (*bus.Conn, error) {
 	if s.conn != nil {

@@ -4,8 +4,10 @@ import "testing"
 
 // A journal that was lost or set back says another thing under a number that was used.
 func TestAReportIsNamedByWhatItSays(t *testing.T) {
-	one, other := Report{Sequence: 7, Data: []byte("one")}, Report{Sequence: 7, Data: []byte("other")}
-	if reportID("s", one) != reportID("s", one) || reportID("s", one) == reportID("s", other) {
-		t.Errorf("%s, %s", reportID("s", one), reportID("s", other))
+	one := reportID("s", Report{Sequence: 7, Data: []byte("one")})
+	again := reportID("s", Report{Sequence: 7, Data: []byte("one")})
+	other := reportID("s", Report{Sequence: 7, Data: []byte("other")})
+	if one != again || one == other {
+		t.Errorf("%s, %s again, %s for another", one, again, other)
 	}
 }

@@ -53,15 +53,15 @@ type changing struct {
 
 // machine is what is on the disk and runs.
 type machine struct {
-	instance      string
-	image         *imagev1.Ref
-	digest        []byte
-	generation    uint64
-	reason        string    // why the agent is bad; empty for good
-	change        *changing // begun and not ended
-	stopped       bool      // the old version is stopped for the change
-	reports, said uint64
-	last          *reportv1.AgentsReport
+	instance   string
+	image      *imagev1.Ref
+	digest     []byte
+	generation uint64
+	reason     string    // why the agent is bad; empty for good
+	change     *changing // begun and not ended
+	stopped    bool      // the old version is stopped for the change
+	reports    uint64
+	last       *reportv1.AgentsReport
 }
 
 // asBefore is the machine after an undo.
