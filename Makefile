@@ -73,7 +73,7 @@ $(BIN)/node_exporter-%:
 	  mv $$d/node_exporter $@
 
 .PHONY: test
-test: build ## run every test, with the race detector; RUN=regexp for some
+test: build ## run the tests, with the race detector; RUN=regexp for some
 	CGO_ENABLED=1 GARRISON_BIN=$(BIN) go test -race -count=1 -p 2 -timeout 20m $(if $(RUN),-run '$(RUN)') work
 
 .PHONY: check
