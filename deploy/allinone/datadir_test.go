@@ -1,13 +1,13 @@
 package allinone
 
 import (
-	"bytes"
 	"context"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,9 +44,27 @@ func messages(t *testing.T, g *Garrison) map[string]uint64 {
 	return out
 }
 
+// logText is a log that several parts write and a test reads.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func TestADataDirectoryWithoutANumberIsAdopted(t *testing.T) {
 	data := oldData(t)
-	var says bytes.Buffer
+	var says logText
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	g, err := Start(ctx, Config{Data: data, Listen: "127.0.0.1:0", Log: zerolog.New(&says)})
