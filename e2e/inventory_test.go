@@ -152,7 +152,8 @@ func (w *world) tasks() []listedTask {
 	return list.Tasks
 }
 
-// An agent that is bad is still bad after a change of it was undone.
+// An agent that is bad is still shown as bad after a change of it was undone, until its
+// files are repaired.
 func TestAnAgentThatIsBadStaysSoAfterAChangeWasUndone(t *testing.T) {
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.badVersions()
@@ -179,9 +180,16 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasUndone(t *testing.T) {
 	w.eventually("the registry says bad", isBad)
 	w.fails(1, "undone", "up", "beacon@3.2.0", "--on", "all", "--yes")
 	w.settles()
-	if err := isBad(); err != nil {
-		t.Error(err)
-	}
+	w.eventually("the registry says how the files are", func() error {
+		if text, err := os.ReadFile(file); err != nil || string(text) != "1.0.0" {
+			return isBad()
+		}
+		rows, err := w.inventory()
+		if err == nil && rows["alpha"].Health != "HEALTH_GOOD" {
+			err = fmt.Errorf("repaired, and the registry says %+v", rows["alpha"])
+		}
+		return err
+	})
 }
 
 // Whatever is asked while other things are under way, and whenever executors restart, in the

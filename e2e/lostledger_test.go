@@ -72,7 +72,8 @@ func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 // A service that meets a fact of a newer version says so, answers, and decides nothing
 // that rests on it.
 func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
-	w := newWorld(t, fleet.Options{})
+	const foreign = "garrison.ledger.environment.prod.frozen"
+	w := newWorld(t, fleet.Options{Foreign: []string{foreign}})
 	if _, err := w.CLI(t.Context(), "versions", "--check"); err != nil {
 		t.Fatalf("before there is such a fact: %v", err)
 	}
@@ -84,7 +85,7 @@ func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	newer := bus.Durable{Subject: "garrison.ledger.environment.prod.frozen", Data: []byte("?")}
+	newer := bus.Durable{Subject: foreign, Data: []byte("?")}
 	if _, err := conn.PublishDurable(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ type Options struct {
 	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
 	Lazy     bool          // do not sync each write to disk
 	Views    bool          // services that run apart keep snapshots of their views
+	Foreign  []string      // subjects of facts that the scenario stores by hand and no program knows
 }
 
 // Fleet is a Garrison with its servers.

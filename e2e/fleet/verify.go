@@ -38,7 +38,7 @@ func (f *Fleet) Verify(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	return errors.Join(invariant.Await(ctx, c, f.acknowledged)...)
+	return errors.Join(invariant.Await(ctx, c, f.acknowledged, f.Foreign...)...)
 }
 
 func (f *Fleet) revive(ctx context.Context) error {

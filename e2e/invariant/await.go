@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -14,9 +15,10 @@ import (
 // Await reads the streams of a bus until every check holds, and returns what does not hold
 // when ctx is done. An intent counts as acknowledged when its publisher was told so, or
 // when it is stored in INTENTS: its publisher may have been told. The connection is that
-// of the user who provisions the bus, since operators cannot read intents.
-func Await(ctx context.Context, core *bus.Conn, told []string) []error {
-	r := reader{core: core}
+// of the user who provisions the bus, since operators cannot read intents. Facts on the
+// foreign subjects, which a scenario stored by hand and no program knows, are passed over.
+func Await(ctx context.Context, core *bus.Conn, told []string, foreign ...string) []error {
+	r := reader{core: core, foreign: foreign}
 	for {
 		err := r.read(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -28,7 +30,7 @@ func Await(ctx context.Context, core *bus.Conn, told []string) []error {
 		}
 		select {
 		case <-ctx.Done():
-			return append(broken, fmt.Errorf("check the ledger up to fact %d: %w", len(r.facts), errors.Join(err, ctx.Err())))
+			return append(broken, fmt.Errorf("check the ledger up to fact %d: %w", r.folded, errors.Join(err, ctx.Err())))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -40,6 +42,8 @@ type reader struct {
 	facts   []ledger.Fact
 	intents []string // ids
 	asked   uint64   // the last sequence of INTENTS that was read
+	folded  uint64   // the last sequence of LEDGER that was read
+	foreign []string // subjects to pass over
 }
 
 func (r *reader) read(ctx context.Context) error {
@@ -54,7 +58,11 @@ func (r *reader) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.follow(ctx, topology.Ledger, uint64(len(r.facts)), func(m bus.Message) error {
+	return r.follow(ctx, topology.Ledger, r.folded, func(m bus.Message) error {
+		r.folded = m.Sequence
+		if slices.Contains(r.foreign, m.Subject) {
+			return nil
+		}
 		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
 		r.facts = append(r.facts, f)
 		return err

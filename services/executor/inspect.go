@@ -193,7 +193,11 @@ func (x *Executor) uninstallHere(ctx context.Context) error {
 			Try: "executor uninstall --dry-run --root " + string(x.root),
 		})
 	}
-	j, err := journal.OpenWhole(x.root.Journal())
+	open := journal.OpenWhole
+	if notThere(x.root.Journal()) {
+		open = journal.Open // no executor ever ran here, and nothing on the disk says otherwise
+	}
+	j, err := open(x.root.Journal())
 	if err != nil {
 		return err
 	}
