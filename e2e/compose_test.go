@@ -106,7 +106,7 @@ func (c *compose) reachFromHere(file string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	known := map[string]string{}
+	known := map[string]any{}
 	if err := json.Unmarshal(data, &known); err != nil {
 		c.t.Fatal(err)
 	}
