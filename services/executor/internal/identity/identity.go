@@ -99,6 +99,7 @@ func Read(root layout.Root) (Identity, error) {
 	if err := errors.Join(Format.Check(root.Identity(), i.Stamp), i.check()); err != nil {
 		return i, fmt.Errorf("%w: %s: %w", ErrDamaged, root.Identity(), err)
 	}
+	i.Stamp = format.Stamp{} // about the file, not about the server
 	return i, nil
 }
 
