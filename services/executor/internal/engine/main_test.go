@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -196,16 +197,32 @@ func testSupervisor(root layout.Root, p supervise.Policy) supervise.Supervisor {
 
 var (
 	systemdsLock sync.Mutex
-	systemds     = map[any]*systemd.Supervisor{} // one connection to the bus for each root and policy: there are not many
+	systemds     = map[systemdOf]*systemd.Supervisor{} // one connection to the bus for each root and policy: there are not many
 )
+
+type systemdOf struct {
+	layout.Root
+	supervise.Policy
+}
+
+// closeSystemd closes the connections that a root's tests made: the bus has 256 for a user.
+func closeSystemd(root layout.Root) error {
+	systemdsLock.Lock()
+	defer systemdsLock.Unlock()
+	var errs []error
+	for of, s := range systemds {
+		if of.Root == root {
+			errs = append(errs, s.Close())
+			delete(systemds, of)
+		}
+	}
+	return errors.Join(errs...)
+}
 
 func newSystemd(root layout.Root, p supervise.Policy) *systemd.Supervisor {
 	systemdsLock.Lock()
 	defer systemdsLock.Unlock()
-	key := struct {
-		layout.Root
-		supervise.Policy
-	}{root, p}
+	key := systemdOf{root, p}
 	s := systemds[key]
 	if s == nil {
 		shim, err := os.Executable()

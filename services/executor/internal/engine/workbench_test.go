@@ -47,6 +47,9 @@ func newBench(t *testing.T) *workbench {
 // endAgents ends what a test left running, and unseals images so that the directory can go.
 func (b *workbench) endAgents() {
 	b.killAgents()
+	if err := closeSystemd(b.root); err != nil {
+		b.t.Error(err)
+	}
 	_ = filepath.WalkDir(string(b.root), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			return os.Chmod(path, 0o700)
