@@ -25,7 +25,7 @@ type disk struct {
 }
 
 // mountDisk mounts a file system of its own at a directory, which may be missing. Without
-// the right to mount there is none, and rounds with a full disk say so.
+// the right to mount, rounds with a full disk are skipped and say so.
 func (w *World) mountDisk(whose, dir string, size int) {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {

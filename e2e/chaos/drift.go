@@ -10,7 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// drifts are the ways in which somebody with root breaks what Garrison installed.
+// drifts damage what Garrison installed, as an administrator can by hand.
 var drifts = []struct {
 	name string
 	do   func(s *fleet.Server, agent string) error

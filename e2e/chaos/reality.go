@@ -23,7 +23,7 @@ import (
 type reality struct {
 	Linked    string   // the version that the agent's link leads to, or ""
 	Processes []string // the version of each process
-	Answers   string   // the version that is told over HTTP, or ""
+	Answers   string   // the version in the answer over HTTP, or ""
 	Config    string   // the configuration that the process read, or ""
 }
 
@@ -76,7 +76,7 @@ func commandLine(pid int) (agent, version string, ok bool) {
 	return filepath.Base(args[0]), args[i+1], true
 }
 
-// get returns the body of an answer, or "" when there is none.
+// get returns the body of an HTTP response, or "" when the request fails.
 func get(ctx context.Context, url string) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 )
 
 // restoreRound puts an old copy of the control plane's data in the place of the new one.
-// Nothing may change on a server before somebody accepts it.
+// Nothing may change on a server before an operator accepts it.
 func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string, err error) {
 	backup := filepath.Join(w.Dir, "backup")
 	if err := errors.Join(w.Garrisond.Stop(), copyTree(ctx, w.DataDir(), backup), w.Start(ctx)); err != nil {
