@@ -9,8 +9,10 @@
 package agentv1
 
 import (
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -38,7 +40,7 @@ const (
 	Kind_KIND_FILES Kind = 3
 	// Garrison's own executor and CLI.
 	Kind_KIND_SELF Kind = 4
-	// Tracked, but not run by Garrison.
+	// Tracked, but not run by Garrison: a reporter says what is there.
 	Kind_KIND_EXTERNAL Kind = 5
 )
 
@@ -92,7 +94,7 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 // Agent is an agent as the registry sees it, and what creates or changes one.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name: lower-case letters, digits and dashes, at most 63.
+	// Its name: lower-case letters, digits, dashes and underscores, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// How it is run; images must say the same.
 	Kind Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=garrison.agent.v1.Kind" json:"kind,omitempty"`
@@ -109,7 +111,30 @@ type Agent struct {
 	// When it was last changed.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Values for its configuration. They win over its application's, and lose to an environment's and an instance's own.
-	Metadata      map[string]string `protobuf:"bytes,9,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metadata map[string]string `protobuf:"bytes,9,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The ledger position of the last fact about it. In a request: the revision on which the change is based, and the
+	// change is refused with REVISION_CHANGED when the record has another one; 0 checks nothing.
+	Revision uint64 `protobuf:"varint,30,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who changed it last.
+	ChangedBy string `protobuf:"bytes,31,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	// What the last change changed: names of fields, and of metadata as metadata.NAME; at most 16, sorted.
+	Changed []string `protobuf:"bytes,32,rep,name=changed,proto3" json:"changed,omitempty"`
+	// A JSON schema that the merged metadata of each instance must fit; empty means none. A value that is no JSON is a
+	// string to it.
+	Schema string `protobuf:"bytes,34,opt,name=schema,proto3" json:"schema,omitempty"`
+	// The user who reports its instances; only for the kind external, which needs one.
+	Reporter string `protobuf:"bytes,50,opt,name=reporter,proto3" json:"reporter,omitempty"`
+	// How long a report counts: an instance that no report listed for longer is stale. Only for the kind external; unset
+	// means an hour.
+	ReportWithin *durationpb.Duration `protobuf:"bytes,51,opt,name=report_within,json=reportWithin,proto3" json:"report_within,omitempty"`
+	// Which version its instances should have; only for the kind external. The key is all, env=NAME for the instances on
+	// servers of an environment, or the name of one instance; the most specific one counts. At most 256; an instance
+	// without one is not compared.
+	Wanted map[string]string `protobuf:"bytes,52,rep,name=wanted,proto3" json:"wanted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What garrison apply set last, by owner; at most 8.
+	Owners []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// What it is called in the system from which it was imported, such as triton:UUID; empty without one.
+	Origin        string `protobuf:"bytes,71,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,6 +230,69 @@ func (x *Agent) GetMetadata() map[string]string {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *Agent) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Agent) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+func (x *Agent) GetChanged() []string {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *Agent) GetSchema() string {
+	if x != nil {
+		return x.Schema
+	}
+	return ""
+}
+
+func (x *Agent) GetReporter() string {
+	if x != nil {
+		return x.Reporter
+	}
+	return ""
+}
+
+func (x *Agent) GetReportWithin() *durationpb.Duration {
+	if x != nil {
+		return x.ReportWithin
+	}
+	return nil
+}
+
+func (x *Agent) GetWanted() map[string]string {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *Agent) GetOwners() []*v1.FieldOwner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+func (x *Agent) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
 }
 
 // Created: the agent may be installed once it has an image.
@@ -340,7 +428,7 @@ var File_garrison_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_garrison_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dgarrison/agent/v1/agent.proto\x12\x11garrison.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x03\n" +
+	"\x1dgarrison/agent/v1/agent.proto\x12\x11garrison.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x06\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x17.garrison.agent.v1.KindR\x04kind\x12 \n" +
@@ -352,8 +440,21 @@ const file_garrison_agent_v1_agent_proto_rawDesc = "" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12B\n" +
-	"\bmetadata\x18\t \x03(\v2&.garrison.agent.v1.Agent.MetadataEntryR\bmetadata\x1a;\n" +
+	"\bmetadata\x18\t \x03(\v2&.garrison.agent.v1.Agent.MetadataEntryR\bmetadata\x12\x1a\n" +
+	"\brevision\x18\x1e \x01(\x04R\brevision\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x1f \x01(\tR\tchangedBy\x12\x18\n" +
+	"\achanged\x18  \x03(\tR\achanged\x12\x16\n" +
+	"\x06schema\x18\" \x01(\tR\x06schema\x12\x1a\n" +
+	"\breporter\x182 \x01(\tR\breporter\x12>\n" +
+	"\rreport_within\x183 \x01(\v2\x19.google.protobuf.DurationR\freportWithin\x12<\n" +
+	"\x06wanted\x184 \x03(\v2$.garrison.agent.v1.Agent.WantedEntryR\x06wanted\x125\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x16\n" +
+	"\x06origin\x18G \x01(\tR\x06origin\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vWantedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"9\n" +
 	"\aCreated\x12.\n" +
@@ -383,7 +484,7 @@ func file_garrison_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_garrison_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_garrison_agent_v1_agent_proto_goTypes = []any{
 	(Kind)(0),                     // 0: garrison.agent.v1.Kind
 	(*Agent)(nil),                 // 1: garrison.agent.v1.Agent
@@ -391,20 +492,26 @@ var file_garrison_agent_v1_agent_proto_goTypes = []any{
 	(*Changed)(nil),               // 3: garrison.agent.v1.Changed
 	(*Deleted)(nil),               // 4: garrison.agent.v1.Deleted
 	nil,                           // 5: garrison.agent.v1.Agent.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	nil,                           // 6: garrison.agent.v1.Agent.WantedEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*v1.FieldOwner)(nil),         // 9: garrison.owner.v1.FieldOwner
 }
 var file_garrison_agent_v1_agent_proto_depIdxs = []int32{
 	0, // 0: garrison.agent.v1.Agent.kind:type_name -> garrison.agent.v1.Kind
-	6, // 1: garrison.agent.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
-	6, // 2: garrison.agent.v1.Agent.changed_at:type_name -> google.protobuf.Timestamp
+	7, // 1: garrison.agent.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	7, // 2: garrison.agent.v1.Agent.changed_at:type_name -> google.protobuf.Timestamp
 	5, // 3: garrison.agent.v1.Agent.metadata:type_name -> garrison.agent.v1.Agent.MetadataEntry
-	1, // 4: garrison.agent.v1.Created.agent:type_name -> garrison.agent.v1.Agent
-	1, // 5: garrison.agent.v1.Changed.agent:type_name -> garrison.agent.v1.Agent
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	8, // 4: garrison.agent.v1.Agent.report_within:type_name -> google.protobuf.Duration
+	6, // 5: garrison.agent.v1.Agent.wanted:type_name -> garrison.agent.v1.Agent.WantedEntry
+	9, // 6: garrison.agent.v1.Agent.owners:type_name -> garrison.owner.v1.FieldOwner
+	1, // 7: garrison.agent.v1.Created.agent:type_name -> garrison.agent.v1.Agent
+	1, // 8: garrison.agent.v1.Changed.agent:type_name -> garrison.agent.v1.Agent
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_garrison_agent_v1_agent_proto_init() }
@@ -418,7 +525,7 @@ func file_garrison_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_agent_v1_agent_proto_rawDesc), len(file_garrison_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

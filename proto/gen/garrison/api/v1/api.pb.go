@@ -39,6 +39,8 @@ const (
 	Access_ACCESS_WRITE Access = 2
 	// The method creates identities or destroys records.
 	Access_ACCESS_ADMIN Access = 3
+	// The method takes reports about instances that Garrison does not run, and changes nothing else.
+	Access_ACCESS_REPORT Access = 4
 )
 
 // Enum value maps for Access.
@@ -48,12 +50,14 @@ var (
 		1: "ACCESS_READ",
 		2: "ACCESS_WRITE",
 		3: "ACCESS_ADMIN",
+		4: "ACCESS_REPORT",
 	}
 	Access_value = map[string]int32{
 		"ACCESS_UNSPECIFIED": 0,
 		"ACCESS_READ":        1,
 		"ACCESS_WRITE":       2,
 		"ACCESS_ADMIN":       3,
+		"ACCESS_REPORT":      4,
 	}
 )
 
@@ -139,6 +143,61 @@ func (x *Page) GetCursor() string {
 	return ""
 }
 
+// LeftOut is a row of a list that is larger than an answer may be.
+type LeftOut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the row is about: the id, the name or the key by which the list is sorted.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// How many bytes it has.
+	SizeBytes     uint64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftOut) Reset() {
+	*x = LeftOut{}
+	mi := &file_garrison_api_v1_api_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftOut) ProtoMessage() {}
+
+func (x *LeftOut) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_api_v1_api_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftOut.ProtoReflect.Descriptor instead.
+func (*LeftOut) Descriptor() ([]byte, []int) {
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LeftOut) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LeftOut) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
 // Refusal is why something asked for was not done. It is the body of an error
 // reply and of the fact intent.refused, and is printed as one line.
 type Refusal struct {
@@ -152,14 +211,16 @@ type Refusal struct {
 	// The nearest thing that does exist, when there is one.
 	Nearest string `protobuf:"bytes,4,opt,name=nearest,proto3" json:"nearest,omitempty"`
 	// The command to try next, when there is one.
-	Try           string `protobuf:"bytes,5,opt,name=try,proto3" json:"try,omitempty"`
+	Try string `protobuf:"bytes,5,opt,name=try,proto3" json:"try,omitempty"`
+	// After how many milliseconds the same may be asked again; 0 means that nothing is said about that.
+	RetryAfterMs  uint32 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[1]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -171,7 +232,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[1]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -184,7 +245,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{1}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Refusal) GetCode() string {
@@ -222,6 +283,13 @@ func (x *Refusal) GetTry() string {
 	return ""
 }
 
+func (x *Refusal) GetRetryAfterMs() uint32 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 // AboutRequest asks a service about itself.
 type AboutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -231,7 +299,7 @@ type AboutRequest struct {
 
 func (x *AboutRequest) Reset() {
 	*x = AboutRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[2]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -243,7 +311,7 @@ func (x *AboutRequest) String() string {
 func (*AboutRequest) ProtoMessage() {}
 
 func (x *AboutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[2]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -256,7 +324,7 @@ func (x *AboutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AboutRequest.ProtoReflect.Descriptor instead.
 func (*AboutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{2}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{3}
 }
 
 // AboutResponse is what a service says about itself.
@@ -272,7 +340,7 @@ type AboutResponse struct {
 	Misfits uint64 `protobuf:"varint,4,opt,name=misfits,proto3" json:"misfits,omitempty"`
 	// When the process started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// An id of this process, so that two replicas can be told apart.
+	// The id of this process, which distinguishes replicas.
 	ProcessId string `protobuf:"bytes,6,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
 	// The facts that the service cannot read, as those of a newer version. It decides
 	// nothing that rests on their nouns.
@@ -285,7 +353,7 @@ type AboutResponse struct {
 
 func (x *AboutResponse) Reset() {
 	*x = AboutResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -297,7 +365,7 @@ func (x *AboutResponse) String() string {
 func (*AboutResponse) ProtoMessage() {}
 
 func (x *AboutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -310,7 +378,7 @@ func (x *AboutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AboutResponse.ProtoReflect.Descriptor instead.
 func (*AboutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{3}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AboutResponse) GetService() string {
@@ -378,7 +446,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +458,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +471,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{4}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{5}
 }
 
 // ListProcessesResponse is the processes of a service that answered within half a second.
@@ -417,7 +485,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +497,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +510,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{5}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*AboutResponse {
@@ -461,7 +529,7 @@ type ViewRequest struct {
 
 func (x *ViewRequest) Reset() {
 	*x = ViewRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +541,7 @@ func (x *ViewRequest) String() string {
 func (*ViewRequest) ProtoMessage() {}
 
 func (x *ViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +554,7 @@ func (x *ViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRequest.ProtoReflect.Descriptor instead.
 func (*ViewRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{6}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{7}
 }
 
 // ViewResponse is a view at a position of the ledger.
@@ -506,7 +574,7 @@ type ViewResponse struct {
 
 func (x *ViewResponse) Reset() {
 	*x = ViewResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +586,7 @@ func (x *ViewResponse) String() string {
 func (*ViewResponse) ProtoMessage() {}
 
 func (x *ViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +599,7 @@ func (x *ViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewResponse.ProtoReflect.Descriptor instead.
 func (*ViewResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{7}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ViewResponse) GetPosition() uint64 {
@@ -588,13 +656,18 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\x19garrison/api/v1/api.proto\x12\x0fgarrison.api.v1\x1a\x1bgarrison/view/v1/view.proto\x1a google/protobuf/descriptor.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n" +
 	"\x04Page\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x81\x01\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"8\n" +
+	"\aLeftOut\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\"\xa7\x01\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1c\n" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
 	"\anearest\x18\x04 \x01(\tR\anearest\x12\x10\n" +
-	"\x03try\x18\x05 \x01(\tR\x03try\"\x0e\n" +
+	"\x03try\x18\x05 \x01(\tR\x03try\x12$\n" +
+	"\x0eretry_after_ms\x18\x06 \x01(\rR\fretryAfterMs\"\x0e\n" +
 	"\fAboutRequest\"\xbb\x02\n" +
 	"\rAboutResponse\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
@@ -617,16 +690,17 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\x12\x1c\n" +
-	"\tcanonical\x18\x04 \x01(\fR\tcanonical*U\n" +
+	"\tcanonical\x18\x04 \x01(\fR\tcanonical*h\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vACCESS_READ\x10\x01\x12\x10\n" +
 	"\fACCESS_WRITE\x10\x02\x12\x10\n" +
-	"\fACCESS_ADMIN\x10\x032\x8d\x02\n" +
+	"\fACCESS_ADMIN\x10\x03\x12\x11\n" +
+	"\rACCESS_REPORT\x10\x042\x8d\x02\n" +
 	"\fAboutService\x12L\n" +
 	"\x05About\x12\x1d.garrison.api.v1.AboutRequest\x1a\x1e.garrison.api.v1.AboutResponse\"\x04\x88\xb5\x18\x01\x12d\n" +
 	"\rListProcesses\x12%.garrison.api.v1.ListProcessesRequest\x1a&.garrison.api.v1.ListProcessesResponse\"\x04\x88\xb5\x18\x01\x12I\n" +
-	"\x04View\x12\x1c.garrison.api.v1.ViewRequest\x1a\x1d.garrison.api.v1.ViewResponse\"\x04\x88\xb5\x18\x01:Q\n" +
+	"\x04View\x12\x1c.garrison.api.v1.ViewRequest\x1a\x1d.garrison.api.v1.ViewResponse\"\x04\x88\xb5\x18\x03:Q\n" +
 	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\x0e2\x17.garrison.api.v1.AccessR\x06accessBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/api/v1;apiv1b\x06proto3"
 
 var (
@@ -642,34 +716,35 @@ func file_garrison_api_v1_api_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_api_v1_api_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_garrison_api_v1_api_proto_goTypes = []any{
 	(Access)(0),                        // 0: garrison.api.v1.Access
 	(*Page)(nil),                       // 1: garrison.api.v1.Page
-	(*Refusal)(nil),                    // 2: garrison.api.v1.Refusal
-	(*AboutRequest)(nil),               // 3: garrison.api.v1.AboutRequest
-	(*AboutResponse)(nil),              // 4: garrison.api.v1.AboutResponse
-	(*ListProcessesRequest)(nil),       // 5: garrison.api.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),      // 6: garrison.api.v1.ListProcessesResponse
-	(*ViewRequest)(nil),                // 7: garrison.api.v1.ViewRequest
-	(*ViewResponse)(nil),               // 8: garrison.api.v1.ViewResponse
-	(*timestamppb.Timestamp)(nil),      // 9: google.protobuf.Timestamp
-	(*v1.FactCount)(nil),               // 10: garrison.view.v1.FactCount
-	(*descriptorpb.MethodOptions)(nil), // 11: google.protobuf.MethodOptions
+	(*LeftOut)(nil),                    // 2: garrison.api.v1.LeftOut
+	(*Refusal)(nil),                    // 3: garrison.api.v1.Refusal
+	(*AboutRequest)(nil),               // 4: garrison.api.v1.AboutRequest
+	(*AboutResponse)(nil),              // 5: garrison.api.v1.AboutResponse
+	(*ListProcessesRequest)(nil),       // 6: garrison.api.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),      // 7: garrison.api.v1.ListProcessesResponse
+	(*ViewRequest)(nil),                // 8: garrison.api.v1.ViewRequest
+	(*ViewResponse)(nil),               // 9: garrison.api.v1.ViewResponse
+	(*timestamppb.Timestamp)(nil),      // 10: google.protobuf.Timestamp
+	(*v1.FactCount)(nil),               // 11: garrison.view.v1.FactCount
+	(*descriptorpb.MethodOptions)(nil), // 12: google.protobuf.MethodOptions
 }
 var file_garrison_api_v1_api_proto_depIdxs = []int32{
-	9,  // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
-	10, // 1: garrison.api.v1.AboutResponse.unread:type_name -> garrison.view.v1.FactCount
-	10, // 2: garrison.api.v1.AboutResponse.unfit:type_name -> garrison.view.v1.FactCount
-	4,  // 3: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
-	11, // 4: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
+	10, // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
+	11, // 1: garrison.api.v1.AboutResponse.unread:type_name -> garrison.view.v1.FactCount
+	11, // 2: garrison.api.v1.AboutResponse.unfit:type_name -> garrison.view.v1.FactCount
+	5,  // 3: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
+	12, // 4: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
 	0,  // 5: garrison.api.v1.access:type_name -> garrison.api.v1.Access
-	3,  // 6: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
-	5,  // 7: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
-	7,  // 8: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
-	4,  // 9: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
-	6,  // 10: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
-	8,  // 11: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
+	4,  // 6: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
+	6,  // 7: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
+	8,  // 8: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
+	5,  // 9: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
+	7,  // 10: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
+	9,  // 11: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
 	9,  // [9:12] is the sub-list for method output_type
 	6,  // [6:9] is the sub-list for method input_type
 	5,  // [5:6] is the sub-list for extension type_name
@@ -688,7 +763,7 @@ func file_garrison_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_api_v1_api_proto_rawDesc), len(file_garrison_api_v1_api_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 1,
 			NumServices:   1,
 		},

@@ -9,6 +9,7 @@
 package applicationv1
 
 import (
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -27,14 +28,27 @@ const (
 // Application is a named group of agents with shared defaults.
 type Application struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name: lower-case letters, digits and dashes, at most 63.
+	// Its name: lower-case letters, digits, dashes and underscores, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is, in one sentence.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// Values that its agents share.
 	Metadata map[string]string `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When it was created.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The ledger position of the last fact about it. In a request: the revision on which the change is based, and the
+	// change is refused with REVISION_CHANGED when the record has another one; 0 checks nothing.
+	Revision uint64 `protobuf:"varint,30,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who changed it last.
+	ChangedBy string `protobuf:"bytes,31,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	// What the last change changed: names of fields, and of metadata as metadata.NAME; at most 16, sorted.
+	Changed []string `protobuf:"bytes,32,rep,name=changed,proto3" json:"changed,omitempty"`
+	// When it was last changed; unset when it never was.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// What garrison apply set last, by owner; at most 8.
+	Owners []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// What it is called in the system from which it was imported, such as triton:UUID; empty without one.
+	Origin        string `protobuf:"bytes,71,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +109,48 @@ func (x *Application) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *Application) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Application) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+func (x *Application) GetChanged() []string {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *Application) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *Application) GetOwners() []*v1.FieldOwner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+func (x *Application) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
 }
 
 // Created: agents may join the application.
@@ -230,13 +286,21 @@ var File_garrison_application_v1_application_proto protoreflect.FileDescriptor
 
 const file_garrison_application_v1_application_proto_rawDesc = "" +
 	"\n" +
-	")garrison/application/v1/application.proto\x12\x17garrison.application.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x02\n" +
+	")garrison/application/v1/application.proto\x12\x17garrison.application.v1\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x03\n" +
 	"\vApplication\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12N\n" +
 	"\bmetadata\x18\x03 \x03(\v22.garrison.application.v1.Application.MetadataEntryR\bmetadata\x129\n" +
 	"\n" +
-	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x1a;\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1a\n" +
+	"\brevision\x18\x1e \x01(\x04R\brevision\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x1f \x01(\tR\tchangedBy\x12\x18\n" +
+	"\achanged\x18  \x03(\tR\achanged\x129\n" +
+	"\n" +
+	"changed_at\x18! \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x16\n" +
+	"\x06origin\x18G \x01(\tR\x06origin\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
@@ -266,17 +330,20 @@ var file_garrison_application_v1_application_proto_goTypes = []any{
 	(*Deleted)(nil),               // 3: garrison.application.v1.Deleted
 	nil,                           // 4: garrison.application.v1.Application.MetadataEntry
 	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*v1.FieldOwner)(nil),         // 6: garrison.owner.v1.FieldOwner
 }
 var file_garrison_application_v1_application_proto_depIdxs = []int32{
 	4, // 0: garrison.application.v1.Application.metadata:type_name -> garrison.application.v1.Application.MetadataEntry
 	5, // 1: garrison.application.v1.Application.created_at:type_name -> google.protobuf.Timestamp
-	0, // 2: garrison.application.v1.Created.application:type_name -> garrison.application.v1.Application
-	0, // 3: garrison.application.v1.Changed.application:type_name -> garrison.application.v1.Application
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 2: garrison.application.v1.Application.changed_at:type_name -> google.protobuf.Timestamp
+	6, // 3: garrison.application.v1.Application.owners:type_name -> garrison.owner.v1.FieldOwner
+	0, // 4: garrison.application.v1.Created.application:type_name -> garrison.application.v1.Application
+	0, // 5: garrison.application.v1.Changed.application:type_name -> garrison.application.v1.Application
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_garrison_application_v1_application_proto_init() }

@@ -105,7 +105,9 @@ type ListImagesResponse struct {
 	// The images, by agent, version and id.
 	Images []*v11.Image `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v1.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +154,13 @@ func (x *ListImagesResponse) GetNextCursor() string {
 		return x.NextCursor
 	}
 	return ""
+}
+
+func (x *ListImagesResponse) GetLeftOut() []*v1.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 // GetImageRequest names an image.
@@ -969,7 +978,9 @@ type ListChannelsResponse struct {
 	// The channels, by name.
 	Channels []*v12.Channel `protobuf:"bytes,1,rep,name=channels,proto3" json:"channels,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v1.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,6 +1027,13 @@ func (x *ListChannelsResponse) GetNextCursor() string {
 		return x.NextCursor
 	}
 	return ""
+}
+
+func (x *ListChannelsResponse) GetLeftOut() []*v1.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 // CreateChannelRequest describes a channel.
@@ -1312,11 +1330,12 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
 	"\achannel\x18\x03 \x01(\tR\achannel\x12.\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x18.garrison.image.v1.StateR\x05state\"g\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x18.garrison.image.v1.StateR\x05state\"\x9c\x01\n" +
 	"\x12ListImagesResponse\x120\n" +
 	"\x06images\x18\x01 \x03(\v2\x18.garrison.image.v1.ImageR\x06images\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"'\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"'\n" +
 	"\x0fGetImageRequest\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\"B\n" +
 	"\x10GetImageResponse\x12.\n" +
@@ -1353,11 +1372,12 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\x05image\x18\x01 \x01(\tR\x05image\"\x15\n" +
 	"\x13DeleteImageResponse\"@\n" +
 	"\x13ListChannelsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"q\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xa6\x01\n" +
 	"\x14ListChannelsResponse\x128\n" +
 	"\bchannels\x18\x01 \x03(\v2\x1c.garrison.channel.v1.ChannelR\bchannels\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"L\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"L\n" +
 	"\x14CreateChannelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\"O\n" +
@@ -1431,53 +1451,56 @@ var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
 	(*v1.Page)(nil),               // 26: garrison.api.v1.Page
 	(v11.State)(0),                // 27: garrison.image.v1.State
 	(*v11.Image)(nil),             // 28: garrison.image.v1.Image
-	(*v11.Manifest)(nil),          // 29: garrison.image.v1.Manifest
-	(*v12.Channel)(nil),           // 30: garrison.channel.v1.Channel
+	(*v1.LeftOut)(nil),            // 29: garrison.api.v1.LeftOut
+	(*v11.Manifest)(nil),          // 30: garrison.image.v1.Manifest
+	(*v12.Channel)(nil),           // 31: garrison.channel.v1.Channel
 }
 var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
 	26, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
 	27, // 1: garrison.catalog.v1.ListImagesRequest.state:type_name -> garrison.image.v1.State
 	28, // 2: garrison.catalog.v1.ListImagesResponse.images:type_name -> garrison.image.v1.Image
-	28, // 3: garrison.catalog.v1.GetImageResponse.image:type_name -> garrison.image.v1.Image
-	29, // 4: garrison.catalog.v1.CreateImageRequest.manifest:type_name -> garrison.image.v1.Manifest
-	28, // 5: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
-	28, // 6: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
-	28, // 7: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
-	26, // 8: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
-	30, // 9: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
-	30, // 10: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
-	28, // 11: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
-	0,  // 12: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
-	2,  // 13: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
-	4,  // 14: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
-	6,  // 15: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
-	8,  // 16: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
-	10, // 17: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
-	12, // 18: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
-	14, // 19: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
-	16, // 20: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
-	18, // 21: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
-	20, // 22: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
-	22, // 23: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
-	24, // 24: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
-	1,  // 25: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
-	3,  // 26: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
-	5,  // 27: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
-	7,  // 28: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
-	9,  // 29: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
-	11, // 30: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
-	13, // 31: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
-	15, // 32: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
-	17, // 33: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
-	19, // 34: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
-	21, // 35: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
-	23, // 36: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
-	25, // 37: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
-	25, // [25:38] is the sub-list for method output_type
-	12, // [12:25] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	29, // 3: garrison.catalog.v1.ListImagesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	28, // 4: garrison.catalog.v1.GetImageResponse.image:type_name -> garrison.image.v1.Image
+	30, // 5: garrison.catalog.v1.CreateImageRequest.manifest:type_name -> garrison.image.v1.Manifest
+	28, // 6: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
+	28, // 7: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
+	28, // 8: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
+	26, // 9: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
+	31, // 10: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
+	29, // 11: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	31, // 12: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
+	28, // 13: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
+	0,  // 14: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
+	2,  // 15: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
+	4,  // 16: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
+	6,  // 17: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
+	8,  // 18: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
+	10, // 19: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
+	12, // 20: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
+	14, // 21: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
+	16, // 22: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
+	18, // 23: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
+	20, // 24: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
+	22, // 25: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
+	24, // 26: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
+	1,  // 27: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
+	3,  // 28: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
+	5,  // 29: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
+	7,  // 30: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
+	9,  // 31: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
+	11, // 32: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
+	13, // 33: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
+	15, // 34: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
+	17, // 35: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
+	19, // 36: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
+	21, // 37: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
+	23, // 38: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
+	25, // 39: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
+	27, // [27:40] is the sub-list for method output_type
+	14, // [14:27] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_garrison_catalog_v1_catalog_service_proto_init() }

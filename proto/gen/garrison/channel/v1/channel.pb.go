@@ -27,7 +27,7 @@ const (
 // Channel is a named, ordered view of images.
 type Channel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name: lower-case letters, digits and dashes, at most 63.
+	// Its name: lower-case letters, digits, dashes and underscores, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is for, in one sentence.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`

@@ -10,6 +10,7 @@
 package desiredv1
 
 import (
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -49,12 +50,16 @@ type Entry struct {
 	Verb v11.Verb `protobuf:"varint,8,opt,name=verb,proto3,enum=garrison.task.v1.Verb" json:"verb,omitempty"`
 	// When the task ends by itself.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// Values for its configuration, merged.
+	// Values for its configuration, merged. The secret ones are sealed.
 	Metadata map[string]string `protobuf:"bytes,10,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Their digest, as in garrison.instance.v1.Configuration.
 	ConfigurationDigest []byte `protobuf:"bytes,11,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// The secret ones in clear. They are in the stored document only, not in the answer of GetDocument.
+	Secrets map[string]string `protobuf:"bytes,12,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The candidate that is taken over where the server does not have the agent; empty where it is installed.
+	AdoptCandidate string `protobuf:"bytes,20,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Entry) Reset() {
@@ -164,6 +169,20 @@ func (x *Entry) GetConfigurationDigest() []byte {
 	return nil
 }
 
+func (x *Entry) GetSecrets() map[string]string {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+func (x *Entry) GetAdoptCandidate() string {
+	if x != nil {
+		return x.AdoptCandidate
+	}
+	return ""
+}
+
 // Removal is an agent that must go. Absence of an entry never means removal.
 type Removal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -174,7 +193,9 @@ type Removal struct {
 	// The task that reports name.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// When the task ends by itself.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// True: the agent's adopted process goes on as it is.
+	Release       bool `protobuf:"varint,20,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,13 +258,22 @@ func (x *Removal) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Removal) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
 // Request asks the server to report at once.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task that reports name.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// When the task ends by itself.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Set: report the candidates for adoption, and not sysinfo and agents.
+	Scan          *v12.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,8 +322,16 @@ func (x *Request) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Request) GetScan() *v12.Scan {
+	if x != nil {
+		return x.Scan
+	}
+	return nil
+}
+
 // Document is everything that a server should have. It is whole: each one replaces the one before. An executor refuses
-// an entry, a removal or a request of which it does not know every field and value, and goes on with the others. It passes
+// an entry, a removal or a request of which it does not know every field and value, and goes on with the others. It
+// passes
 // over fields of the document itself that it does not know, so those must be such that it may.
 type Document struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -323,10 +361,18 @@ type Document struct {
 	LineageGenerations []uint64 `protobuf:"varint,11,rep,packed,name=lineage_generations,json=lineageGenerations,proto3" json:"lineage_generations,omitempty"`
 	// The marks of the facts at those generations (pkg/ledger, Mark), in the same order.
 	LineageMarks []uint64 `protobuf:"fixed64,12,rep,packed,name=lineage_marks,json=lineageMarks,proto3" json:"lineage_marks,omitempty"`
-	// An earlier generation that the registry found in the ledger for this server; 0 when there is none.
+	// An earlier generation that the registry found in the ledger for this server; 0 without one.
 	ConfirmedGeneration uint64 `protobuf:"varint,13,opt,name=confirmed_generation,json=confirmedGeneration,proto3" json:"confirmed_generation,omitempty"`
 	// Its mark.
 	ConfirmedMark uint64 `protobuf:"fixed64,14,opt,name=confirmed_mark,json=confirmedMark,proto3" json:"confirmed_mark,omitempty"`
+	// What the executor does about drift: the policy of the server's environment. An executor that does not know the
+	// field heals.
+	Drift v13.DriftPolicy `protobuf:"varint,20,opt,name=drift,proto3,enum=garrison.environment.v1.DriftPolicy" json:"drift,omitempty"`
+	// True while healing is braked in the server's environment: then nothing is healed.
+	DriftBraked bool `protobuf:"varint,21,opt,name=drift_braked,json=driftBraked,proto3" json:"drift_braked,omitempty"`
+	// The intent by which the server is being reinstalled: once no agent is left, the executor deletes what it kept of
+	// agents and names the intent in its beats. Empty otherwise.
+	ResetId       string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,11 +505,32 @@ func (x *Document) GetConfirmedMark() uint64 {
 	return 0
 }
 
+func (x *Document) GetDrift() v13.DriftPolicy {
+	if x != nil {
+		return x.Drift
+	}
+	return v13.DriftPolicy(0)
+}
+
+func (x *Document) GetDriftBraked() bool {
+	if x != nil {
+		return x.DriftBraked
+	}
+	return false
+}
+
+func (x *Document) GetResetId() string {
+	if x != nil {
+		return x.ResetId
+	}
+	return ""
+}
+
 var File_garrison_desired_v1_desired_proto protoreflect.FileDescriptor
 
 const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/desired/v1/desired.proto\x12\x13garrison.desired.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x03\n" +
+	"!garrison/desired/v1/desired.proto\x12\x13garrison.desired.v1\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x05\n" +
 	"\x05Entry\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -479,19 +546,26 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12D\n" +
 	"\bmetadata\x18\n" +
 	" \x03(\v2(.garrison.desired.v1.Entry.MetadataEntryR\bmetadata\x121\n" +
-	"\x14configuration_digest\x18\v \x01(\fR\x13configurationDigest\x1a;\n" +
+	"\x14configuration_digest\x18\v \x01(\fR\x13configurationDigest\x12A\n" +
+	"\asecrets\x18\f \x03(\v2'.garrison.desired.v1.Entry.SecretsEntryR\asecrets\x12'\n" +
+	"\x0fadopt_candidate\x18\x14 \x01(\tR\x0eadoptCandidate\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x01\n" +
 	"\aRemoval\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
 	"instanceId\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"Z\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x18\n" +
+	"\arelease\x18\x14 \x01(\bR\arelease\"\x88\x01\n" +
 	"\aRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xb4\x05\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12,\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"\xae\x06\n" +
 	"\bDocument\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1e\n" +
@@ -509,7 +583,10 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\x13lineage_generations\x18\v \x03(\x04R\x12lineageGenerations\x12#\n" +
 	"\rlineage_marks\x18\f \x03(\x06R\flineageMarks\x121\n" +
 	"\x14confirmed_generation\x18\r \x01(\x04R\x13confirmedGeneration\x12%\n" +
-	"\x0econfirmed_mark\x18\x0e \x01(\x06R\rconfirmedMark\x1a9\n" +
+	"\x0econfirmed_mark\x18\x0e \x01(\x06R\rconfirmedMark\x12:\n" +
+	"\x05drift\x18\x14 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x05drift\x12!\n" +
+	"\fdrift_braked\x18\x15 \x01(\bR\vdriftBraked\x12\x19\n" +
+	"\breset_id\x18d \x01(\tR\aresetId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1;desiredv1b\x06proto3"
@@ -526,38 +603,44 @@ func file_garrison_desired_v1_desired_proto_rawDescGZIP() []byte {
 	return file_garrison_desired_v1_desired_proto_rawDescData
 }
 
-var file_garrison_desired_v1_desired_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_garrison_desired_v1_desired_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_garrison_desired_v1_desired_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: garrison.desired.v1.Entry
 	(*Removal)(nil),               // 1: garrison.desired.v1.Removal
 	(*Request)(nil),               // 2: garrison.desired.v1.Request
 	(*Document)(nil),              // 3: garrison.desired.v1.Document
 	nil,                           // 4: garrison.desired.v1.Entry.MetadataEntry
-	nil,                           // 5: garrison.desired.v1.Document.LabelsEntry
-	(*v1.Manifest)(nil),           // 6: garrison.image.v1.Manifest
-	(v11.Verb)(0),                 // 7: garrison.task.v1.Verb
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(v12.Life)(0),                 // 9: garrison.server.v1.Life
-	(*v12.Tombstone)(nil),         // 10: garrison.server.v1.Tombstone
+	nil,                           // 5: garrison.desired.v1.Entry.SecretsEntry
+	nil,                           // 6: garrison.desired.v1.Document.LabelsEntry
+	(*v1.Manifest)(nil),           // 7: garrison.image.v1.Manifest
+	(v11.Verb)(0),                 // 8: garrison.task.v1.Verb
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*v12.Scan)(nil),              // 10: garrison.server.v1.Scan
+	(v12.Life)(0),                 // 11: garrison.server.v1.Life
+	(*v12.Tombstone)(nil),         // 12: garrison.server.v1.Tombstone
+	(v13.DriftPolicy)(0),          // 13: garrison.environment.v1.DriftPolicy
 }
 var file_garrison_desired_v1_desired_proto_depIdxs = []int32{
-	6,  // 0: garrison.desired.v1.Entry.image:type_name -> garrison.image.v1.Manifest
-	7,  // 1: garrison.desired.v1.Entry.verb:type_name -> garrison.task.v1.Verb
-	8,  // 2: garrison.desired.v1.Entry.deadline:type_name -> google.protobuf.Timestamp
+	7,  // 0: garrison.desired.v1.Entry.image:type_name -> garrison.image.v1.Manifest
+	8,  // 1: garrison.desired.v1.Entry.verb:type_name -> garrison.task.v1.Verb
+	9,  // 2: garrison.desired.v1.Entry.deadline:type_name -> google.protobuf.Timestamp
 	4,  // 3: garrison.desired.v1.Entry.metadata:type_name -> garrison.desired.v1.Entry.MetadataEntry
-	8,  // 4: garrison.desired.v1.Removal.deadline:type_name -> google.protobuf.Timestamp
-	8,  // 5: garrison.desired.v1.Request.deadline:type_name -> google.protobuf.Timestamp
-	9,  // 6: garrison.desired.v1.Document.life:type_name -> garrison.server.v1.Life
-	5,  // 7: garrison.desired.v1.Document.labels:type_name -> garrison.desired.v1.Document.LabelsEntry
-	0,  // 8: garrison.desired.v1.Document.entries:type_name -> garrison.desired.v1.Entry
-	1,  // 9: garrison.desired.v1.Document.removals:type_name -> garrison.desired.v1.Removal
-	2,  // 10: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
-	10, // 11: garrison.desired.v1.Document.tombstone:type_name -> garrison.server.v1.Tombstone
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	5,  // 4: garrison.desired.v1.Entry.secrets:type_name -> garrison.desired.v1.Entry.SecretsEntry
+	9,  // 5: garrison.desired.v1.Removal.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 6: garrison.desired.v1.Request.deadline:type_name -> google.protobuf.Timestamp
+	10, // 7: garrison.desired.v1.Request.scan:type_name -> garrison.server.v1.Scan
+	11, // 8: garrison.desired.v1.Document.life:type_name -> garrison.server.v1.Life
+	6,  // 9: garrison.desired.v1.Document.labels:type_name -> garrison.desired.v1.Document.LabelsEntry
+	0,  // 10: garrison.desired.v1.Document.entries:type_name -> garrison.desired.v1.Entry
+	1,  // 11: garrison.desired.v1.Document.removals:type_name -> garrison.desired.v1.Removal
+	2,  // 12: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
+	12, // 13: garrison.desired.v1.Document.tombstone:type_name -> garrison.server.v1.Tombstone
+	13, // 14: garrison.desired.v1.Document.drift:type_name -> garrison.environment.v1.DriftPolicy
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_garrison_desired_v1_desired_proto_init() }
@@ -571,7 +654,7 @@ func file_garrison_desired_v1_desired_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_desired_v1_desired_proto_rawDesc), len(file_garrison_desired_v1_desired_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -117,7 +117,9 @@ type ListTasksResponse struct {
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// How many tasks that succeeded, and how many that ended otherwise, are kept at most; 0 while none was dropped. Older
 	// ones are in the ledger.
-	KeptEnded     uint32 `protobuf:"varint,3,opt,name=kept_ended,json=keptEnded,proto3" json:"kept_ended,omitempty"`
+	KeptEnded uint32 `protobuf:"varint,3,opt,name=kept_ended,json=keptEnded,proto3" json:"kept_ended,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v1.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,13 @@ func (x *ListTasksResponse) GetKeptEnded() uint32 {
 		return x.KeptEnded
 	}
 	return 0
+}
+
+func (x *ListTasksResponse) GetLeftOut() []*v1.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 // GetTaskRequest names a task.
@@ -623,13 +632,14 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x1b\n" +
 	"\tserver_id\x18\x03 \x01(\tR\bserverId\x12\x14\n" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12/\n" +
-	"\x06states\x18\x05 \x03(\x0e2\x17.garrison.task.v1.StateR\x06states\"\x81\x01\n" +
+	"\x06states\x18\x05 \x03(\x0e2\x17.garrison.task.v1.StateR\x06states\"\xb6\x01\n" +
 	"\x11ListTasksResponse\x12,\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x1d\n" +
 	"\n" +
-	"kept_ended\x18\x03 \x01(\rR\tkeptEnded\"$\n" +
+	"kept_ended\x18\x03 \x01(\rR\tkeptEnded\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"$\n" +
 	"\x0eGetTaskRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\"=\n" +
 	"\x0fGetTaskResponse\x12*\n" +
@@ -689,35 +699,37 @@ var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
 	(*v1.Page)(nil),                   // 10: garrison.api.v1.Page
 	(v11.State)(0),                    // 11: garrison.task.v1.State
 	(*v11.Task)(nil),                  // 12: garrison.task.v1.Task
-	(*v12.Document)(nil),              // 13: garrison.desired.v1.Document
-	(*IntentCounts)(nil),              // 14: garrison.dispatcher.v1.IntentCounts
+	(*v1.LeftOut)(nil),                // 13: garrison.api.v1.LeftOut
+	(*v12.Document)(nil),              // 14: garrison.desired.v1.Document
+	(*IntentCounts)(nil),              // 15: garrison.dispatcher.v1.IntentCounts
 }
 var file_garrison_dispatcher_v1_dispatcher_service_proto_depIdxs = []int32{
 	10, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
 	11, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
 	12, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
-	12, // 3: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
-	12, // 4: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
-	13, // 5: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
-	14, // 6: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	12, // 7: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
-	12, // 8: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
-	12, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
-	0,  // 10: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
-	2,  // 11: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
-	4,  // 12: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
-	8,  // 13: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
-	6,  // 14: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
-	1,  // 15: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
-	3,  // 16: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
-	5,  // 17: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
-	9,  // 18: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
-	7,  // 19: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	13, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	12, // 4: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
+	12, // 5: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
+	14, // 6: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
+	15, // 7: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	12, // 8: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
+	12, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
+	12, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
+	0,  // 11: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
+	2,  // 12: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
+	4,  // 13: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
+	8,  // 14: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
+	6,  // 15: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
+	1,  // 16: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
+	3,  // 17: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
+	5,  // 18: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
+	9,  // 19: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
+	7,  // 20: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_dispatcher_service_proto_init() }

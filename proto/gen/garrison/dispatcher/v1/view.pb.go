@@ -7,6 +7,7 @@
 package dispatcherv1
 
 import (
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -98,7 +99,7 @@ func (x *TaskRecord) GetConfiguration() *v11.Configuration {
 	return nil
 }
 
-// InstanceRecord is what is wanted of an instance, which task brings it about, and what its server was told last.
+// InstanceRecord is the wanted state of an instance, the task that applies it, and the state last sent to the server.
 type InstanceRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance's id.
@@ -146,6 +147,14 @@ type InstanceRecord struct {
 	BeforeGeneration uint64 `protobuf:"varint,21,opt,name=before_generation,json=beforeGeneration,proto3" json:"before_generation,omitempty"`
 	// The configuration that is wanted; unset means none.
 	Configuration *v11.Configuration `protobuf:"bytes,22,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// The candidate that becomes the agent; empty where it is installed.
+	AdoptCandidate string `protobuf:"bytes,27,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
+	// True: its removal leaves the process running.
+	Release bool `protobuf:"varint,28,opt,name=release,proto3" json:"release,omitempty"`
+	// The candidate with which the instance stands in its server's document.
+	PlacedCandidate string `protobuf:"bytes,29,opt,name=placed_candidate,json=placedCandidate,proto3" json:"placed_candidate,omitempty"`
+	// True while the document asks for a removal that leaves the process running.
+	Releasing bool `protobuf:"varint,26,opt,name=releasing,proto3" json:"releasing,omitempty"`
 	// The configuration with which the instance stands in its server's document.
 	PlacedConfiguration *v11.Configuration `protobuf:"bytes,23,opt,name=placed_configuration,json=placedConfiguration,proto3" json:"placed_configuration,omitempty"`
 	// The configuration of the entry at before.
@@ -342,6 +351,34 @@ func (x *InstanceRecord) GetConfiguration() *v11.Configuration {
 	return nil
 }
 
+func (x *InstanceRecord) GetAdoptCandidate() string {
+	if x != nil {
+		return x.AdoptCandidate
+	}
+	return ""
+}
+
+func (x *InstanceRecord) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
+func (x *InstanceRecord) GetPlacedCandidate() string {
+	if x != nil {
+		return x.PlacedCandidate
+	}
+	return ""
+}
+
+func (x *InstanceRecord) GetReleasing() bool {
+	if x != nil {
+		return x.Releasing
+	}
+	return false
+}
+
 func (x *InstanceRecord) GetPlacedConfiguration() *v11.Configuration {
 	if x != nil {
 		return x.PlacedConfiguration
@@ -403,6 +440,12 @@ type ServerRecord struct {
 	ConfirmedGeneration uint64 `protobuf:"varint,19,opt,name=confirmed_generation,json=confirmedGeneration,proto3" json:"confirmed_generation,omitempty"`
 	// Its mark.
 	ConfirmedMark uint64 `protobuf:"fixed64,20,opt,name=confirmed_mark,json=confirmedMark,proto3" json:"confirmed_mark,omitempty"`
+	// Its environment, or empty.
+	Environment string `protobuf:"bytes,21,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The intent by which it is being reinstalled, or empty.
+	ResetId string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
+	// Which of its labels it has by a rule.
+	RuleLabels    map[string]*v13.RuleLabel `protobuf:"bytes,90,rep,name=rule_labels,json=ruleLabels,proto3" json:"rule_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,6 +585,82 @@ func (x *ServerRecord) GetConfirmedMark() uint64 {
 	return 0
 }
 
+func (x *ServerRecord) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *ServerRecord) GetResetId() string {
+	if x != nil {
+		return x.ResetId
+	}
+	return ""
+}
+
+func (x *ServerRecord) GetRuleLabels() map[string]*v13.RuleLabel {
+	if x != nil {
+		return x.RuleLabels
+	}
+	return nil
+}
+
+// EnvironmentRecord is what the documents of an environment's servers say about drift.
+type EnvironmentRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its policy.
+	Drift v14.DriftPolicy `protobuf:"varint,1,opt,name=drift,proto3,enum=garrison.environment.v1.DriftPolicy" json:"drift,omitempty"`
+	// True while healing is braked.
+	DriftBraked   bool `protobuf:"varint,2,opt,name=drift_braked,json=driftBraked,proto3" json:"drift_braked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnvironmentRecord) Reset() {
+	*x = EnvironmentRecord{}
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnvironmentRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnvironmentRecord) ProtoMessage() {}
+
+func (x *EnvironmentRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnvironmentRecord.ProtoReflect.Descriptor instead.
+func (*EnvironmentRecord) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EnvironmentRecord) GetDrift() v14.DriftPolicy {
+	if x != nil {
+		return x.Drift
+	}
+	return v14.DriftPolicy(0)
+}
+
+func (x *EnvironmentRecord) GetDriftBraked() bool {
+	if x != nil {
+		return x.DriftBraked
+	}
+	return false
+}
+
 // ImageRecord is an image that a document may name.
 type ImageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -555,7 +674,7 @@ type ImageRecord struct {
 
 func (x *ImageRecord) Reset() {
 	*x = ImageRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[3]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +686,7 @@ func (x *ImageRecord) String() string {
 func (*ImageRecord) ProtoMessage() {}
 
 func (x *ImageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[3]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +699,7 @@ func (x *ImageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageRecord.ProtoReflect.Descriptor instead.
 func (*ImageRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{3}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ImageRecord) GetManifest() *v12.Manifest {
@@ -603,14 +722,16 @@ type RefreshRecord struct {
 	// The sequence of the fact accepted.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The servers that have no task yet, sorted.
-	ServerIds     []string `protobuf:"bytes,2,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
+	ServerIds []string `protobuf:"bytes,2,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
+	// What it scans for; unset for sysinfo and agents.
+	Scan          *v13.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RefreshRecord) Reset() {
 	*x = RefreshRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +743,7 @@ func (x *RefreshRecord) String() string {
 func (*RefreshRecord) ProtoMessage() {}
 
 func (x *RefreshRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +756,7 @@ func (x *RefreshRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRecord.ProtoReflect.Descriptor instead.
 func (*RefreshRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{4}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefreshRecord) GetSequence() uint64 {
@@ -648,6 +769,13 @@ func (x *RefreshRecord) GetSequence() uint64 {
 func (x *RefreshRecord) GetServerIds() []string {
 	if x != nil {
 		return x.ServerIds
+	}
+	return nil
+}
+
+func (x *RefreshRecord) GetScan() *v13.Scan {
+	if x != nil {
+		return x.Scan
 	}
 	return nil
 }
@@ -667,7 +795,7 @@ type AdmissionRecord struct {
 
 func (x *AdmissionRecord) Reset() {
 	*x = AdmissionRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +807,7 @@ func (x *AdmissionRecord) String() string {
 func (*AdmissionRecord) ProtoMessage() {}
 
 func (x *AdmissionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +820,7 @@ func (x *AdmissionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmissionRecord.ProtoReflect.Descriptor instead.
 func (*AdmissionRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdmissionRecord) GetProcessId() string {
@@ -736,7 +864,7 @@ type ProgressRecord struct {
 
 func (x *ProgressRecord) Reset() {
 	*x = ProgressRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +876,7 @@ func (x *ProgressRecord) String() string {
 func (*ProgressRecord) ProtoMessage() {}
 
 func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +889,7 @@ func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRecord.ProtoReflect.Descriptor instead.
 func (*ProgressRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ProgressRecord) GetCounts() *IntentCounts {
@@ -803,13 +931,13 @@ var File_garrison_dispatcher_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\xd3\x01\n" +
+	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\xd3\x01\n" +
 	"\n" +
 	"TaskRecord\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xc4\b\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xd0\t\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
@@ -837,12 +965,16 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x04tier\x18\x13 \x01(\rR\x04tier\x12\"\n" +
 	"\fdependencies\x18\x14 \x03(\tR\fdependencies\x12+\n" +
 	"\x11before_generation\x18\x15 \x01(\x04R\x10beforeGeneration\x12I\n" +
-	"\rconfiguration\x18\x16 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12V\n" +
+	"\rconfiguration\x18\x16 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12'\n" +
+	"\x0fadopt_candidate\x18\x1b \x01(\tR\x0eadoptCandidate\x12\x18\n" +
+	"\arelease\x18\x1c \x01(\bR\arelease\x12)\n" +
+	"\x10placed_candidate\x18\x1d \x01(\tR\x0fplacedCandidate\x12\x1c\n" +
+	"\treleasing\x18\x1a \x01(\bR\treleasing\x12V\n" +
 	"\x14placed_configuration\x18\x17 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13placedConfiguration\x12V\n" +
 	"\x14before_configuration\x18\x18 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13beforeConfiguration\x12\"\n" +
 	"\freconfigured\x18\x19 \x01(\bR\freconfigured\x126\n" +
 	"\n" +
-	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\"\xdc\x05\n" +
+	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\"\xce\a\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -860,17 +992,28 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x13lineage_generations\x18\x11 \x03(\x04R\x12lineageGenerations\x12#\n" +
 	"\rlineage_marks\x18\x12 \x03(\x06R\flineageMarks\x121\n" +
 	"\x14confirmed_generation\x18\x13 \x01(\x04R\x13confirmedGeneration\x12%\n" +
-	"\x0econfirmed_mark\x18\x14 \x01(\x06R\rconfirmedMark\x1a9\n" +
+	"\x0econfirmed_mark\x18\x14 \x01(\x06R\rconfirmedMark\x12 \n" +
+	"\venvironment\x18\x15 \x01(\tR\venvironment\x12\x19\n" +
+	"\breset_id\x18d \x01(\tR\aresetId\x12U\n" +
+	"\vrule_labels\x18Z \x03(\v24.garrison.dispatcher.v1.ServerRecord.RuleLabelsEntryR\n" +
+	"ruleLabels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"`\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\\\n" +
+	"\x0fRuleLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.garrison.server.v1.RuleLabelR\x05value:\x028\x01\"r\n" +
+	"\x11EnvironmentRecord\x12:\n" +
+	"\x05drift\x18\x01 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x05drift\x12!\n" +
+	"\fdrift_braked\x18\x02 \x01(\bR\vdriftBraked\"`\n" +
 	"\vImageRecord\x127\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1b.garrison.image.v1.ManifestR\bmanifest\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\"J\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"x\n" +
 	"\rRefreshRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
-	"server_ids\x18\x02 \x03(\tR\tserverIds\"\xa0\x01\n" +
+	"server_ids\x18\x02 \x03(\tR\tserverIds\x12,\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"\xa0\x01\n" +
 	"\x0fAdmissionRecord\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x02 \x01(\tR\tprocessId\x12)\n" +
@@ -895,49 +1038,58 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_view_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*TaskRecord)(nil),        // 0: garrison.dispatcher.v1.TaskRecord
 	(*InstanceRecord)(nil),    // 1: garrison.dispatcher.v1.InstanceRecord
 	(*ServerRecord)(nil),      // 2: garrison.dispatcher.v1.ServerRecord
-	(*ImageRecord)(nil),       // 3: garrison.dispatcher.v1.ImageRecord
-	(*RefreshRecord)(nil),     // 4: garrison.dispatcher.v1.RefreshRecord
-	(*AdmissionRecord)(nil),   // 5: garrison.dispatcher.v1.AdmissionRecord
-	(*ProgressRecord)(nil),    // 6: garrison.dispatcher.v1.ProgressRecord
-	nil,                       // 7: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	(*v1.Task)(nil),           // 8: garrison.task.v1.Task
-	(*v11.Configuration)(nil), // 9: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),           // 10: garrison.image.v1.Ref
-	(v1.State)(0),             // 11: garrison.task.v1.State
-	(v13.Life)(0),             // 12: garrison.server.v1.Life
-	(v13.Presence)(0),         // 13: garrison.server.v1.Presence
-	(v13.Standing)(0),         // 14: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),     // 15: garrison.server.v1.Tombstone
-	(*v12.Manifest)(nil),      // 16: garrison.image.v1.Manifest
-	(*IntentCounts)(nil),      // 17: garrison.dispatcher.v1.IntentCounts
+	(*EnvironmentRecord)(nil), // 3: garrison.dispatcher.v1.EnvironmentRecord
+	(*ImageRecord)(nil),       // 4: garrison.dispatcher.v1.ImageRecord
+	(*RefreshRecord)(nil),     // 5: garrison.dispatcher.v1.RefreshRecord
+	(*AdmissionRecord)(nil),   // 6: garrison.dispatcher.v1.AdmissionRecord
+	(*ProgressRecord)(nil),    // 7: garrison.dispatcher.v1.ProgressRecord
+	nil,                       // 8: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	nil,                       // 9: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	(*v1.Task)(nil),           // 10: garrison.task.v1.Task
+	(*v11.Configuration)(nil), // 11: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),           // 12: garrison.image.v1.Ref
+	(v1.State)(0),             // 13: garrison.task.v1.State
+	(v13.Life)(0),             // 14: garrison.server.v1.Life
+	(v13.Presence)(0),         // 15: garrison.server.v1.Presence
+	(v13.Standing)(0),         // 16: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),     // 17: garrison.server.v1.Tombstone
+	(v14.DriftPolicy)(0),      // 18: garrison.environment.v1.DriftPolicy
+	(*v12.Manifest)(nil),      // 19: garrison.image.v1.Manifest
+	(*v13.Scan)(nil),          // 20: garrison.server.v1.Scan
+	(*IntentCounts)(nil),      // 21: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),     // 22: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
-	8,  // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
-	9,  // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	10, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
-	10, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
-	10, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
-	9,  // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	9,  // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
-	9,  // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
-	11, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
-	7,  // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	12, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	13, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	14, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	15, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	16, // 14: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	17, // 15: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
+	11, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	12, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
+	12, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
+	12, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
+	11, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	11, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
+	11, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
+	13, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
+	8,  // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	14, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	15, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	16, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	17, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	9,  // 14: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	18, // 15: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
+	19, // 16: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	20, // 17: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	21, // 18: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	22, // 19: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }
@@ -952,7 +1104,7 @@ func file_garrison_dispatcher_v1_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_view_proto_rawDesc), len(file_garrison_dispatcher_v1_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

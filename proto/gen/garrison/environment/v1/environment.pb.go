@@ -9,6 +9,7 @@
 package environmentv1
 
 import (
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -27,7 +28,7 @@ const (
 // Environment is a named group of servers with its own defaults.
 type Environment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name: lower-case letters, digits and dashes, at most 63.
+	// Its name: lower-case letters, digits, dashes and underscores, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is, in one sentence.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -36,7 +37,30 @@ type Environment struct {
 	// When it was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Values for the configuration of every agent on its servers. They win over an agent's.
-	Metadata      map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The agents that its servers get, by the agent's name. The facts default-set and default-unset alone change them:
+	// they are ignored in Created, in Changed and in requests.
+	Defaults map[string]*Default `protobuf:"bytes,10,rep,name=defaults,proto3" json:"defaults,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What is done about drift on its servers.
+	Drift DriftPolicy `protobuf:"varint,20,opt,name=drift,proto3,enum=garrison.environment.v1.DriftPolicy" json:"drift,omitempty"`
+	// While more than this percentage of its online servers drift, nothing is healed: 1 to 100. 0 means 20; with 100
+	// nothing is ever braked.
+	DriftBrake uint32 `protobuf:"varint,21,opt,name=drift_brake,json=driftBrake,proto3" json:"drift_brake,omitempty"`
+	// Set while healing is braked. The facts drift-braked and drift-released alone change it: it is ignored in Created,
+	// in Changed and in requests.
+	Braked *Brake `protobuf:"bytes,22,opt,name=braked,proto3" json:"braked,omitempty"`
+	// The ledger position of the last fact about it, other than those about defaults and the brake. In a request: the
+	// revision on which the change is based, and the change is refused with REVISION_CHANGED when the record has another
+	// one; 0 checks nothing.
+	Revision uint64 `protobuf:"varint,30,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who changed it last.
+	ChangedBy string `protobuf:"bytes,31,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	// What the last change changed: names of fields, and of metadata as metadata.NAME; at most 16, sorted.
+	Changed []string `protobuf:"bytes,32,rep,name=changed,proto3" json:"changed,omitempty"`
+	// When it was last changed; unset when it never was.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// What garrison apply set last, by owner; at most 8.
+	Owners        []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,6 +126,69 @@ func (x *Environment) GetCreatedAt() *timestamppb.Timestamp {
 func (x *Environment) GetMetadata() map[string]string {
 	if x != nil {
 		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Environment) GetDefaults() map[string]*Default {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+func (x *Environment) GetDrift() DriftPolicy {
+	if x != nil {
+		return x.Drift
+	}
+	return DriftPolicy_DRIFT_POLICY_UNSPECIFIED
+}
+
+func (x *Environment) GetDriftBrake() uint32 {
+	if x != nil {
+		return x.DriftBrake
+	}
+	return 0
+}
+
+func (x *Environment) GetBraked() *Brake {
+	if x != nil {
+		return x.Braked
+	}
+	return nil
+}
+
+func (x *Environment) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Environment) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+func (x *Environment) GetChanged() []string {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *Environment) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *Environment) GetOwners() []*v1.FieldOwner {
+	if x != nil {
+		return x.Owners
 	}
 	return nil
 }
@@ -239,17 +326,33 @@ var File_garrison_environment_v1_environment_proto protoreflect.FileDescriptor
 
 const file_garrison_environment_v1_environment_proto_rawDesc = "" +
 	"\n" +
-	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa5\x02\n" +
+	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a%garrison/environment/v1/default.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x06\n" +
 	"\vEnvironment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
 	"\achannel\x18\x03 \x01(\tR\achannel\x129\n" +
 	"\n" +
 	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12N\n" +
-	"\bmetadata\x18\x05 \x03(\v22.garrison.environment.v1.Environment.MetadataEntryR\bmetadata\x1a;\n" +
+	"\bmetadata\x18\x05 \x03(\v22.garrison.environment.v1.Environment.MetadataEntryR\bmetadata\x12N\n" +
+	"\bdefaults\x18\n" +
+	" \x03(\v22.garrison.environment.v1.Environment.DefaultsEntryR\bdefaults\x12:\n" +
+	"\x05drift\x18\x14 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x05drift\x12\x1f\n" +
+	"\vdrift_brake\x18\x15 \x01(\rR\n" +
+	"driftBrake\x126\n" +
+	"\x06braked\x18\x16 \x01(\v2\x1e.garrison.environment.v1.BrakeR\x06braked\x12\x1a\n" +
+	"\brevision\x18\x1e \x01(\x04R\brevision\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x1f \x01(\tR\tchangedBy\x12\x18\n" +
+	"\achanged\x18  \x03(\tR\achanged\x129\n" +
+	"\n" +
+	"changed_at\x18! \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
+	"\rDefaultsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
+	"\x05value\x18\x02 \x01(\v2 .garrison.environment.v1.DefaultR\x05value:\x028\x01\"Q\n" +
 	"\aCreated\x12F\n" +
 	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"Q\n" +
 	"\aChanged\x12F\n" +
@@ -268,25 +371,36 @@ func file_garrison_environment_v1_environment_proto_rawDescGZIP() []byte {
 	return file_garrison_environment_v1_environment_proto_rawDescData
 }
 
-var file_garrison_environment_v1_environment_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_garrison_environment_v1_environment_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_garrison_environment_v1_environment_proto_goTypes = []any{
 	(*Environment)(nil),           // 0: garrison.environment.v1.Environment
 	(*Created)(nil),               // 1: garrison.environment.v1.Created
 	(*Changed)(nil),               // 2: garrison.environment.v1.Changed
 	(*Deleted)(nil),               // 3: garrison.environment.v1.Deleted
 	nil,                           // 4: garrison.environment.v1.Environment.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	nil,                           // 5: garrison.environment.v1.Environment.DefaultsEntry
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(DriftPolicy)(0),              // 7: garrison.environment.v1.DriftPolicy
+	(*Brake)(nil),                 // 8: garrison.environment.v1.Brake
+	(*v1.FieldOwner)(nil),         // 9: garrison.owner.v1.FieldOwner
+	(*Default)(nil),               // 10: garrison.environment.v1.Default
 }
 var file_garrison_environment_v1_environment_proto_depIdxs = []int32{
-	5, // 0: garrison.environment.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
-	4, // 1: garrison.environment.v1.Environment.metadata:type_name -> garrison.environment.v1.Environment.MetadataEntry
-	0, // 2: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
-	0, // 3: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6,  // 0: garrison.environment.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 1: garrison.environment.v1.Environment.metadata:type_name -> garrison.environment.v1.Environment.MetadataEntry
+	5,  // 2: garrison.environment.v1.Environment.defaults:type_name -> garrison.environment.v1.Environment.DefaultsEntry
+	7,  // 3: garrison.environment.v1.Environment.drift:type_name -> garrison.environment.v1.DriftPolicy
+	8,  // 4: garrison.environment.v1.Environment.braked:type_name -> garrison.environment.v1.Brake
+	6,  // 5: garrison.environment.v1.Environment.changed_at:type_name -> google.protobuf.Timestamp
+	9,  // 6: garrison.environment.v1.Environment.owners:type_name -> garrison.owner.v1.FieldOwner
+	0,  // 7: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
+	0,  // 8: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
+	10, // 9: garrison.environment.v1.Environment.DefaultsEntry.value:type_name -> garrison.environment.v1.Default
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_garrison_environment_v1_environment_proto_init() }
@@ -294,13 +408,15 @@ func file_garrison_environment_v1_environment_proto_init() {
 	if File_garrison_environment_v1_environment_proto != nil {
 		return
 	}
+	file_garrison_environment_v1_default_proto_init()
+	file_garrison_environment_v1_drift_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_environment_v1_environment_proto_rawDesc), len(file_garrison_environment_v1_environment_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,7 +11,8 @@ package instancev1
 
 import (
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -155,9 +156,10 @@ type Configuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance's own values.
 	Own map[string]string `protobuf:"bytes,1,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// All values: the application's, the agent's, the environment's and its own; a later one wins, key by key.
+	// All values: the application's, the agent's, the environment's and its own; a later one wins, key by key, at every
+	// level of objects. A value is text, or canonical JSON behind the mark "garrison:json:1:".
 	Metadata map[string]string `protobuf:"bytes,2,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The sha256 of metadata: of each key, sorted, and its value, each followed by a zero byte. Empty when there is none.
+	// The sha256 of metadata: of each key, sorted, and its value, each followed by a zero byte. Empty without metadata.
 	Digest        []byte `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -230,8 +232,10 @@ type Wanted struct {
 	// The intent that was withdrawn before it began on this server, so that the instance is wanted as before it. Nothing
 	// is to be done for it, and no task is opened. Empty otherwise.
 	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The candidate that becomes the agent, without a restart; empty where the agent is installed.
+	AdoptCandidate string `protobuf:"bytes,21,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Wanted) Reset() {
@@ -306,6 +310,13 @@ func (x *Wanted) GetWithdrawnIntentId() string {
 	return ""
 }
 
+func (x *Wanted) GetAdoptCandidate() string {
+	if x != nil {
+		return x.AdoptCandidate
+	}
+	return ""
+}
+
 // Unwanted: the agent is to be removed from the server.
 type Unwanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -318,8 +329,10 @@ type Unwanted struct {
 	// The intent that was withdrawn before it began on this server, so that the instance is unwanted as before it. No
 	// task is opened. Empty otherwise.
 	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// True: the agent's adopted process goes on as it is.
+	Release       bool `protobuf:"varint,21,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Unwanted) Reset() {
@@ -380,6 +393,13 @@ func (x *Unwanted) GetWithdrawnIntentId() string {
 	return ""
 }
 
+func (x *Unwanted) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
 // Observed: what the server found differs from what was last recorded.
 type Observed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -393,11 +413,15 @@ type Observed struct {
 	DocumentGeneration uint64 `protobuf:"varint,4,opt,name=document_generation,json=documentGeneration,proto3" json:"document_generation,omitempty"`
 	// Why it is not good, in a few words.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The digest of the configuration that was found; empty when there is none.
+	// The digest of the configuration that was found; empty without configuration.
 	ConfigurationDigest []byte `protobuf:"bytes,6,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
 	// The instance's generation that the last completed change there brought about; 0 when nothing is there, or the
 	// executor does not say it.
-	Generation    uint64 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation uint64 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The stable code of why it is not good; empty when it is, or where the executor does not say it.
+	Code string `protobuf:"bytes,50,opt,name=code,proto3" json:"code,omitempty"`
+	// When the executor next repairs it without a task; unset when it does not.
+	NextAt        *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,13 +505,29 @@ func (x *Observed) GetGeneration() uint64 {
 	return 0
 }
 
-// Adopted: an agent that was found, and that nobody had asked for, is now an instance.
+func (x *Observed) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Observed) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
+// Adopted: the server took over a process that ran there, without a restart.
 type Adopted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance's id.
 	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
-	// The image that was found.
-	Image         *v1.Ref `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	// The image that it was taken for.
+	Image *v1.Ref `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	// The process, and the proof.
+	Adoption      *v11.Adoption `protobuf:"bytes,20,opt,name=adoption,proto3" json:"adoption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -532,6 +572,13 @@ func (x *Adopted) GetInstanceId() string {
 func (x *Adopted) GetImage() *v1.Ref {
 	if x != nil {
 		return x.Image
+	}
+	return nil
+}
+
+func (x *Adopted) GetAdoption() *v11.Adoption {
+	if x != nil {
+		return x.Adoption
 	}
 	return nil
 }
@@ -630,7 +677,7 @@ type Instance struct {
 	// When it was last observed to differ.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Where that task is, or how it ended; unspecified until a task of the present generation is queued.
-	TaskState v11.State `protobuf:"varint,14,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
+	TaskState v12.State `protobuf:"varint,14,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
 	// The configuration that is wanted; unset means none.
 	Configuration *Configuration `protobuf:"bytes,15,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// The digest of the configuration that was found.
@@ -639,8 +686,14 @@ type Instance struct {
 	ObservedGeneration uint64 `protobuf:"varint,17,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// Why the agent was not good when it was last observed to differ.
 	ObservedReason string `protobuf:"bytes,18,opt,name=observed_reason,json=observedReason,proto3" json:"observed_reason,omitempty"`
-	// Until when what was observed is known to have been true: the last beat of a server that had nothing left to report.
-	// Only in answers of the registry; unset when no such beat was heard.
+	// The process that was adopted; unset once a change replaced it.
+	Adoption *v11.Adoption `protobuf:"bytes,20,opt,name=adoption,proto3" json:"adoption,omitempty"`
+	// The candidate that is wanted as the agent, until a task brought it; empty otherwise.
+	AdoptCandidate string `protobuf:"bytes,21,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
+	// What a task proved of the process, until the fact adopted is written; only the registry keeps it.
+	Proven *v11.Adoption `protobuf:"bytes,22,opt,name=proven,proto3" json:"proven,omitempty"`
+	// When the server last confirmed what was observed: its executor looked and found what is recorded here. Only in
+	// answers of the registry; unset when this replica received no such beat since it started.
 	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
 	// The image that a task last failed to bring, or undid; unset once it came. Nothing tries it again without naming it.
 	Failed *v1.Ref `protobuf:"bytes,30,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -654,9 +707,19 @@ type Instance struct {
 	// The last change that began, until the change to what is wanted now begins; unset when there was none.
 	LastBegun *BegunChange `protobuf:"bytes,42,opt,name=last_begun,json=lastBegun,proto3" json:"last_begun,omitempty"`
 	// True when its intent was withdrawn before the change began; what was wanted before is wanted again at once.
-	Withdrawn     bool `protobuf:"varint,43,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Withdrawn bool `protobuf:"varint,43,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// The stable code of why the agent was not good when it was last observed to differ.
+	ObservedCode string `protobuf:"bytes,50,opt,name=observed_code,json=observedCode,proto3" json:"observed_code,omitempty"`
+	// The stable code with which the last task of the present change ended badly; empty when it did not.
+	TaskCode string `protobuf:"bytes,51,opt,name=task_code,json=taskCode,proto3" json:"task_code,omitempty"`
+	// Until when its observations count against how often they may change; only the registry keeps it.
+	ObservedUntil *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=observed_until,json=observedUntil,proto3" json:"observed_until,omitempty"`
+	// The last change of its own values; unset when it never had any.
+	OwnChange *OwnChange `protobuf:"bytes,70,opt,name=own_change,json=ownChange,proto3" json:"own_change,omitempty"`
+	// When the executor next repairs it without a task, as of the last observation; unset when it does not.
+	ObservedNextAt *timestamppb.Timestamp `protobuf:"bytes,80,opt,name=observed_next_at,json=observedNextAt,proto3" json:"observed_next_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -780,11 +843,11 @@ func (x *Instance) GetObservedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Instance) GetTaskState() v11.State {
+func (x *Instance) GetTaskState() v12.State {
 	if x != nil {
 		return x.TaskState
 	}
-	return v11.State(0)
+	return v12.State(0)
 }
 
 func (x *Instance) GetConfiguration() *Configuration {
@@ -813,6 +876,27 @@ func (x *Instance) GetObservedReason() string {
 		return x.ObservedReason
 	}
 	return ""
+}
+
+func (x *Instance) GetAdoption() *v11.Adoption {
+	if x != nil {
+		return x.Adoption
+	}
+	return nil
+}
+
+func (x *Instance) GetAdoptCandidate() string {
+	if x != nil {
+		return x.AdoptCandidate
+	}
+	return ""
+}
+
+func (x *Instance) GetProven() *v11.Adoption {
+	if x != nil {
+		return x.Proven
+	}
+	return nil
 }
 
 func (x *Instance) GetConfirmedAt() *timestamppb.Timestamp {
@@ -864,6 +948,105 @@ func (x *Instance) GetWithdrawn() bool {
 	return false
 }
 
+func (x *Instance) GetObservedCode() string {
+	if x != nil {
+		return x.ObservedCode
+	}
+	return ""
+}
+
+func (x *Instance) GetTaskCode() string {
+	if x != nil {
+		return x.TaskCode
+	}
+	return ""
+}
+
+func (x *Instance) GetObservedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ObservedUntil
+	}
+	return nil
+}
+
+func (x *Instance) GetOwnChange() *OwnChange {
+	if x != nil {
+		return x.OwnChange
+	}
+	return nil
+}
+
+func (x *Instance) GetObservedNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ObservedNextAt
+	}
+	return nil
+}
+
+// OwnChange is the last change of an instance's own values.
+type OwnChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their revision: the ledger position of the fact.
+	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who asked for it.
+	ChangedBy string `protobuf:"bytes,2,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	// When.
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnChange) Reset() {
+	*x = OwnChange{}
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnChange) ProtoMessage() {}
+
+func (x *OwnChange) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnChange.ProtoReflect.Descriptor instead.
+func (*OwnChange) Descriptor() ([]byte, []int) {
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OwnChange) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *OwnChange) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+func (x *OwnChange) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
 // Before is what an instance was before the last intent changed what is wanted: an undo of that intent brings it back.
 type Before struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -879,7 +1062,7 @@ type Before struct {
 
 func (x *Before) Reset() {
 	*x = Before{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1074,7 @@ func (x *Before) String() string {
 func (*Before) ProtoMessage() {}
 
 func (x *Before) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1087,7 @@ func (x *Before) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Before.ProtoReflect.Descriptor instead.
 func (*Before) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Before) GetImage() *v1.Ref {
@@ -942,7 +1125,7 @@ type BegunChange struct {
 	// Its task.
 	TaskId string `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Where that task is, or how it ended.
-	TaskState v11.State `protobuf:"varint,6,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
+	TaskState v12.State `protobuf:"varint,6,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
 	// Why, when there is something to say.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What was there before that change.
@@ -953,7 +1136,7 @@ type BegunChange struct {
 
 func (x *BegunChange) Reset() {
 	*x = BegunChange{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1148,7 @@ func (x *BegunChange) String() string {
 func (*BegunChange) ProtoMessage() {}
 
 func (x *BegunChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1161,7 @@ func (x *BegunChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunChange.ProtoReflect.Descriptor instead.
 func (*BegunChange) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BegunChange) GetWanted() *v1.Ref {
@@ -1016,11 +1199,11 @@ func (x *BegunChange) GetTaskId() string {
 	return ""
 }
 
-func (x *BegunChange) GetTaskState() v11.State {
+func (x *BegunChange) GetTaskState() v12.State {
 	if x != nil {
 		return x.TaskState
 	}
-	return v11.State(0)
+	return v12.State(0)
 }
 
 func (x *BegunChange) GetReason() string {
@@ -1041,7 +1224,7 @@ var File_garrison_instance_v1_instance_proto protoreflect.FileDescriptor
 
 const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/instance/v1/instance.proto\x12\x14garrison.instance.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x02\n" +
+	"#garrison/instance/v1/instance.proto\x12\x14garrison.instance.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x02\n" +
 	"\rConfiguration\x12>\n" +
 	"\x03own\x18\x01 \x03(\v2,.garrison.instance.v1.Configuration.OwnEntryR\x03own\x12M\n" +
 	"\bmetadata\x18\x02 \x03(\v21.garrison.instance.v1.Configuration.MetadataEntryR\bmetadata\x12\x16\n" +
@@ -1051,7 +1234,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8f\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb8\x02\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -1061,7 +1244,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1b\n" +
 	"\tintent_id\x18\x04 \x01(\tR\bintentId\x12I\n" +
 	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12.\n" +
-	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\"\x98\x01\n" +
+	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\x12'\n" +
+	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\"\xb2\x01\n" +
 	"\bUnwanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -1069,7 +1253,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12\x1b\n" +
 	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12.\n" +
-	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\"\xab\x02\n" +
+	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\x12\x18\n" +
+	"\arelease\x18\x15 \x01(\bR\arelease\"\xf4\x02\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1080,16 +1265,19 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x14configuration_digest\x18\x06 \x01(\fR\x13configurationDigest\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x11 \x01(\x04R\n" +
-	"generation\"X\n" +
+	"generation\x12\x12\n" +
+	"\x04code\x182 \x01(\tR\x04code\x123\n" +
+	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"\x92\x01\n" +
 	"\aAdopted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
-	"\x05image\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x05image\"X\n" +
+	"\x05image\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x128\n" +
+	"\badoption\x18\x14 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"X\n" +
 	"\x04Gone\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xdc\b\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x80\f\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1113,7 +1301,10 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\rconfiguration\x18\x0f \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12B\n" +
 	"\x1dobserved_configuration_digest\x18\x10 \x01(\fR\x1bobservedConfigurationDigest\x12/\n" +
 	"\x13observed_generation\x18\x11 \x01(\x04R\x12observedGeneration\x12'\n" +
-	"\x0fobserved_reason\x18\x12 \x01(\tR\x0eobservedReason\x12=\n" +
+	"\x0fobserved_reason\x18\x12 \x01(\tR\x0eobservedReason\x128\n" +
+	"\badoption\x18\x14 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\x12'\n" +
+	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\x124\n" +
+	"\x06proven\x18\x16 \x01(\v2\x1c.garrison.server.v1.AdoptionR\x06proven\x12=\n" +
 	"\fconfirmed_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12.\n" +
 	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x124\n" +
 	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12'\n" +
@@ -1121,7 +1312,19 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05begun\x18) \x01(\bR\x05begun\x12@\n" +
 	"\n" +
 	"last_begun\x18* \x01(\v2!.garrison.instance.v1.BegunChangeR\tlastBegun\x12\x1c\n" +
-	"\twithdrawn\x18+ \x01(\bR\twithdrawn\"\x95\x01\n" +
+	"\twithdrawn\x18+ \x01(\bR\twithdrawn\x12#\n" +
+	"\robserved_code\x182 \x01(\tR\fobservedCode\x12\x1b\n" +
+	"\ttask_code\x183 \x01(\tR\btaskCode\x12A\n" +
+	"\x0eobserved_until\x18< \x01(\v2\x1a.google.protobuf.TimestampR\robservedUntil\x12>\n" +
+	"\n" +
+	"own_change\x18F \x01(\v2\x1f.garrison.instance.v1.OwnChangeR\townChange\x12D\n" +
+	"\x10observed_next_at\x18P \x01(\v2\x1a.google.protobuf.TimestampR\x0eobservedNextAt\"\x81\x01\n" +
+	"\tOwnChange\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x02 \x01(\tR\tchangedBy\x129\n" +
+	"\n" +
+	"changed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\x95\x01\n" +
 	"\x06Before\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x12\n" +
@@ -1163,7 +1366,7 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
@@ -1174,45 +1377,55 @@ var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(*Adopted)(nil),               // 6: garrison.instance.v1.Adopted
 	(*Gone)(nil),                  // 7: garrison.instance.v1.Gone
 	(*Instance)(nil),              // 8: garrison.instance.v1.Instance
-	(*Before)(nil),                // 9: garrison.instance.v1.Before
-	(*BegunChange)(nil),           // 10: garrison.instance.v1.BegunChange
-	nil,                           // 11: garrison.instance.v1.Configuration.OwnEntry
-	nil,                           // 12: garrison.instance.v1.Configuration.MetadataEntry
-	(*v1.Ref)(nil),                // 13: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(v11.State)(0),                // 15: garrison.task.v1.State
+	(*OwnChange)(nil),             // 9: garrison.instance.v1.OwnChange
+	(*Before)(nil),                // 10: garrison.instance.v1.Before
+	(*BegunChange)(nil),           // 11: garrison.instance.v1.BegunChange
+	nil,                           // 12: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 13: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 14: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*v11.Adoption)(nil),          // 16: garrison.server.v1.Adoption
+	(v12.State)(0),                // 17: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	11, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
-	12, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
-	13, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	12, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	13, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	14, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
 	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
-	13, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	14, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
 	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	13, // 6: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	13, // 7: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	13, // 8: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
-	1,  // 9: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
-	0,  // 10: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	14, // 11: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	14, // 12: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	15, // 13: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
-	2,  // 14: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	14, // 15: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
-	13, // 16: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
-	9,  // 17: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	10, // 18: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
-	13, // 19: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 20: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	13, // 21: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
-	2,  // 22: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
-	15, // 23: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	9,  // 24: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 6: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
+	14, // 7: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	16, // 8: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
+	14, // 9: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	14, // 10: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	1,  // 11: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
+	0,  // 12: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
+	15, // 13: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	15, // 14: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	17, // 15: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	2,  // 16: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
+	16, // 17: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
+	16, // 18: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
+	15, // 19: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
+	14, // 20: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	10, // 21: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
+	11, // 22: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	15, // 23: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
+	9,  // 24: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
+	15, // 25: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
+	15, // 26: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
+	14, // 27: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 28: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	14, // 29: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 30: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	17, // 31: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	10, // 32: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -1226,7 +1439,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

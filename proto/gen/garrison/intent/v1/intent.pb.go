@@ -178,22 +178,28 @@ const (
 	Move_MOVE_AGAIN Move = 6
 	// What is wanted becomes what runs already.
 	Move_MOVE_SETTLE Move = 7
-	// The server itself is asked or ends: verbs refresh and decommission.
+	// The server itself is asked, reinstalled or ends: verbs refresh, reinstall and decommission.
 	Move_MOVE_SERVER Move = 8
+	// A process that runs becomes the agent.
+	Move_MOVE_ADOPT Move = 20
+	// The agent ends, and its process goes on.
+	Move_MOVE_RELEASE Move = 21
 )
 
 // Enum value maps for Move.
 var (
 	Move_name = map[int32]string{
-		0: "MOVE_UNSPECIFIED",
-		1: "MOVE_INSTALL",
-		2: "MOVE_UPGRADE",
-		3: "MOVE_DOWNGRADE",
-		4: "MOVE_CONFIGURE",
-		5: "MOVE_REMOVE",
-		6: "MOVE_AGAIN",
-		7: "MOVE_SETTLE",
-		8: "MOVE_SERVER",
+		0:  "MOVE_UNSPECIFIED",
+		1:  "MOVE_INSTALL",
+		2:  "MOVE_UPGRADE",
+		3:  "MOVE_DOWNGRADE",
+		4:  "MOVE_CONFIGURE",
+		5:  "MOVE_REMOVE",
+		6:  "MOVE_AGAIN",
+		7:  "MOVE_SETTLE",
+		8:  "MOVE_SERVER",
+		20: "MOVE_ADOPT",
+		21: "MOVE_RELEASE",
 	}
 	Move_value = map[string]int32{
 		"MOVE_UNSPECIFIED": 0,
@@ -205,6 +211,8 @@ var (
 		"MOVE_AGAIN":       6,
 		"MOVE_SETTLE":      7,
 		"MOVE_SERVER":      8,
+		"MOVE_ADOPT":       20,
+		"MOVE_RELEASE":     21,
 	}
 )
 
@@ -743,12 +751,17 @@ type Configure struct {
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// On which servers; those without the agent are passed over.
 	On *Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
-	// The instance's own values to set.
+	// The instance's own values to set. An object in JSON is merged into the one that is there.
 	Set map[string]string `protobuf:"bytes,3,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The instance's own values to take away.
+	// The instance's own values to take away, before the others are set: NAME, or NAME.KEY.KEY in a nested value.
 	Unset []string `protobuf:"bytes,4,rep,name=unset,proto3" json:"unset,omitempty"`
 	// True: bring the version that is wanted where another one runs. Otherwise no version moves.
-	BringWanted   bool `protobuf:"varint,5,opt,name=bring_wanted,json=bringWanted,proto3" json:"bring_wanted,omitempty"`
+	BringWanted bool `protobuf:"varint,5,opt,name=bring_wanted,json=bringWanted,proto3" json:"bring_wanted,omitempty"`
+	// True: set replaces all own values; unset must be empty.
+	Replace bool `protobuf:"varint,30,opt,name=replace,proto3" json:"replace,omitempty"`
+	// The revision that the own values of an instance must have; one with another is left out with REVISION_CHANGED. An
+	// instance that never had own values has revision 0. Absent checks nothing.
+	IfRevision    *uint64 `protobuf:"varint,31,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,18 +831,163 @@ func (x *Configure) GetBringWanted() bool {
 	return false
 }
 
-// Refresh asks servers to report their sysinfo and the agents found.
+func (x *Configure) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *Configure) GetIfRevision() uint64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+// Adopt asks that a process that runs on a server becomes the instance of an agent, without a restart. Nothing else on
+// the server changes: what the image would bring comes with the next upgrade.
+type Adopt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, by id, by a prefix of the id that only one has, or by name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// The candidate, as the server's scan named it.
+	Candidate string `protobuf:"bytes,2,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// The agent.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Which image it is taken for; unset means the newest of the default channel.
+	Image         *ImageChoice `protobuf:"bytes,4,opt,name=image,proto3" json:"image,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Adopt) Reset() {
+	*x = Adopt{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Adopt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Adopt) ProtoMessage() {}
+
+func (x *Adopt) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Adopt.ProtoReflect.Descriptor instead.
+func (*Adopt) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Adopt) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *Adopt) GetCandidate() string {
+	if x != nil {
+		return x.Candidate
+	}
+	return ""
+}
+
+func (x *Adopt) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Adopt) GetImage() *ImageChoice {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+// Release asks that an adopted instance ends, and its process goes on as it is.
+type Release struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, by id, by a prefix of the id that only one has, or by name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// The agent.
+	Agent         string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Release) Reset() {
+	*x = Release{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Release) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Release) ProtoMessage() {}
+
+func (x *Release) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Release.ProtoReflect.Descriptor instead.
+func (*Release) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Release) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *Release) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+// Refresh asks servers to report their sysinfo and the agents found, or what runs there and is not Garrison's.
 type Refresh struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which servers.
-	On            *Selector `protobuf:"bytes,1,opt,name=on,proto3" json:"on,omitempty"`
+	On *Selector `protobuf:"bytes,1,opt,name=on,proto3" json:"on,omitempty"`
+	// Set: report the candidates for adoption instead.
+	Scan          *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refresh) Reset() {
 	*x = Refresh{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +999,7 @@ func (x *Refresh) String() string {
 func (*Refresh) ProtoMessage() {}
 
 func (x *Refresh) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1012,7 @@ func (x *Refresh) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refresh.ProtoReflect.Descriptor instead.
 func (*Refresh) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Refresh) GetOn() *Selector {
@@ -864,20 +1022,31 @@ func (x *Refresh) GetOn() *Selector {
 	return nil
 }
 
-// Decommission asks that a server goes, with all of its agents.
+func (x *Refresh) GetScan() *v1.Scan {
+	if x != nil {
+		return x.Scan
+	}
+	return nil
+}
+
+// Decommission asks that a server goes, with all of its agents; or the servers that a selector matches.
 type Decommission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server, by id, by a prefix of the id that only one has, or by name.
+	// The server, by id, by a prefix of the id that only one has, or by name; empty with a selector.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	// True when the machine is lost: nothing is removed from it, and it is dead at once. Refused while it is online.
-	Lost          bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	Lost bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	// True to give the machine up although it is online; only with lost. Its credentials are void at once.
+	Force bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
+	// Which servers; unset with a server.
+	On            *Selector `protobuf:"bytes,90,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decommission) Reset() {
 	*x = Decommission{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -889,7 +1058,7 @@ func (x *Decommission) String() string {
 func (*Decommission) ProtoMessage() {}
 
 func (x *Decommission) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -902,7 +1071,7 @@ func (x *Decommission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decommission.ProtoReflect.Descriptor instead.
 func (*Decommission) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Decommission) GetServer() string {
@@ -919,6 +1088,67 @@ func (x *Decommission) GetLost() bool {
 	return false
 }
 
+func (x *Decommission) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *Decommission) GetOn() *Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+// Reinstall asks that a server becomes empty under its identity, and then gets the defaults of its environment as a new
+// server does. Name, labels, environment and credentials stay.
+type Reinstall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, by id, by a prefix of the id that only one has, or by name.
+	Server        string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reinstall) Reset() {
+	*x = Reinstall{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reinstall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reinstall) ProtoMessage() {}
+
+func (x *Reinstall) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reinstall.ProtoReflect.Descriptor instead.
+func (*Reinstall) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Reinstall) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
 // Undo asks that what an accepted intent changed goes back to what was there before. Instances that another intent has
 // changed since are left out.
 type Undo struct {
@@ -931,7 +1161,7 @@ type Undo struct {
 
 func (x *Undo) Reset() {
 	*x = Undo{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1173,7 @@ func (x *Undo) String() string {
 func (*Undo) ProtoMessage() {}
 
 func (x *Undo) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1186,7 @@ func (x *Undo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undo.ProtoReflect.Descriptor instead.
 func (*Undo) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Undo) GetIntentId() string {
@@ -981,7 +1211,7 @@ type Chosen struct {
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1223,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1236,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Chosen) GetPlatform() *v1.Platform {
@@ -1046,7 +1276,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1288,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1301,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Guard) GetTargetsSha256() []byte {
@@ -1109,6 +1339,9 @@ type Intent struct {
 	//	*Intent_Decommission
 	//	*Intent_Configure
 	//	*Intent_Undo
+	//	*Intent_Adopt
+	//	*Intent_Release
+	//	*Intent_Reinstall
 	Ask isIntent_Ask `protobuf_oneof:"ask"`
 	// Check everything and answer, but change nothing. The method PlanIntent does the same without an intent, and lists
 	// every server.
@@ -1116,14 +1349,17 @@ type Intent struct {
 	// True: refuse the whole intent when a server must be left out. Otherwise the others are changed.
 	Strict bool `protobuf:"varint,8,opt,name=strict,proto3" json:"strict,omitempty"`
 	// What a plan of this intent showed; unset means that the intent is decided as the world is.
-	Guard         *Guard `protobuf:"bytes,9,opt,name=guard,proto3" json:"guard,omitempty"`
+	Guard *Guard `protobuf:"bytes,9,opt,name=guard,proto3" json:"guard,omitempty"`
+	// What it follows from, when the registry derived it; refused in a published intent. The actor is the one who set the
+	// default. Such an intent changes only servers on which the default was due, of those that it selects.
+	Source        *Source `protobuf:"bytes,20,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1371,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1384,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Intent) GetAsk() isIntent_Ask {
@@ -1221,6 +1457,33 @@ func (x *Intent) GetUndo() *Undo {
 	return nil
 }
 
+func (x *Intent) GetAdopt() *Adopt {
+	if x != nil {
+		if x, ok := x.Ask.(*Intent_Adopt); ok {
+			return x.Adopt
+		}
+	}
+	return nil
+}
+
+func (x *Intent) GetRelease() *Release {
+	if x != nil {
+		if x, ok := x.Ask.(*Intent_Release); ok {
+			return x.Release
+		}
+	}
+	return nil
+}
+
+func (x *Intent) GetReinstall() *Reinstall {
+	if x != nil {
+		if x, ok := x.Ask.(*Intent_Reinstall); ok {
+			return x.Reinstall
+		}
+	}
+	return nil
+}
+
 func (x *Intent) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -1238,6 +1501,13 @@ func (x *Intent) GetStrict() bool {
 func (x *Intent) GetGuard() *Guard {
 	if x != nil {
 		return x.Guard
+	}
+	return nil
+}
+
+func (x *Intent) GetSource() *Source {
+	if x != nil {
+		return x.Source
 	}
 	return nil
 }
@@ -1281,6 +1551,21 @@ type Intent_Undo struct {
 	Undo *Undo `protobuf:"bytes,10,opt,name=undo,proto3,oneof"`
 }
 
+type Intent_Adopt struct {
+	// Verb adopt.
+	Adopt *Adopt `protobuf:"bytes,22,opt,name=adopt,proto3,oneof"`
+}
+
+type Intent_Release struct {
+	// Verb release.
+	Release *Release `protobuf:"bytes,23,opt,name=release,proto3,oneof"`
+}
+
+type Intent_Reinstall struct {
+	// Verb reinstall.
+	Reinstall *Reinstall `protobuf:"bytes,100,opt,name=reinstall,proto3,oneof"`
+}
+
 func (*Intent_Install) isIntent_Ask() {}
 
 func (*Intent_Upgrade) isIntent_Ask() {}
@@ -1294,6 +1579,67 @@ func (*Intent_Decommission) isIntent_Ask() {}
 func (*Intent_Configure) isIntent_Ask() {}
 
 func (*Intent_Undo) isIntent_Ask() {}
+
+func (*Intent_Adopt) isIntent_Ask() {}
+
+func (*Intent_Release) isIntent_Ask() {}
+
+func (*Intent_Reinstall) isIntent_Ask() {}
+
+// Source says from which default of an environment an intent follows.
+type Source struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment.
+	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The ledger's sequence of the fact that set the default.
+	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Source) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *Source) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
 
 // Target is one server of a plan.
 type Target struct {
@@ -1322,7 +1668,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1680,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1693,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Target) GetServerId() string {
@@ -1432,7 +1778,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1790,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1803,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Reason) GetCode() string {
@@ -1524,7 +1870,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1882,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1895,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Plan) GetIntent() *Intent {
@@ -1627,7 +1973,7 @@ type Accepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent, as it was asked.
 	Intent *Intent `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	// The ids of the servers that it changes, sorted; the first 1,000.
+	// The ids of the servers that it changes, sorted; the first 1,000, of a refresh and a decommission the first 10,000.
 	ServerIds []string `protobuf:"bytes,2,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// How many servers it changes.
 	Changed uint32 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
@@ -1648,7 +1994,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +2006,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +2019,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Accepted) GetIntent() *Intent {
@@ -1745,7 +2091,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2103,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2116,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Refused) GetIntent() *Intent {
@@ -1799,7 +2145,7 @@ type Withdrawn struct {
 
 func (x *Withdrawn) Reset() {
 	*x = Withdrawn{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2157,7 @@ func (x *Withdrawn) String() string {
 func (*Withdrawn) ProtoMessage() {}
 
 func (x *Withdrawn) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2170,7 @@ func (x *Withdrawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawn.ProtoReflect.Descriptor instead.
 func (*Withdrawn) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Withdrawn) GetReason() string {
@@ -1847,7 +2193,7 @@ type Record struct {
 	State State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
 	// When it was decided.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
-	// The ids of the servers that it changes, sorted; the first 1,000.
+	// The ids of the servers that it changes, sorted; the first 1,000, of a refresh and a decommission the first 10,000.
 	ServerIds []string `protobuf:"bytes,6,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// How many servers it changes.
 	Changed uint32 `protobuf:"varint,7,opt,name=changed,proto3" json:"changed,omitempty"`
@@ -1875,7 +2221,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2233,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2246,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Record) GetId() string {
@@ -2019,7 +2365,7 @@ var File_garrison_intent_v1_intent_proto protoreflect.FileDescriptor
 
 const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
+	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
 	"\bSelector\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x18\n" +
 	"\aservers\x18\x02 \x03(\tR\aservers\x12 \n" +
@@ -2049,21 +2395,38 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"L\n" +
 	"\x06Remove\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
-	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xfa\x01\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xca\x02\n" +
 	"\tConfigure\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x128\n" +
 	"\x03set\x18\x03 \x03(\v2&.garrison.intent.v1.Configure.SetEntryR\x03set\x12\x14\n" +
 	"\x05unset\x18\x04 \x03(\tR\x05unset\x12!\n" +
-	"\fbring_wanted\x18\x05 \x01(\bR\vbringWanted\x1a6\n" +
+	"\fbring_wanted\x18\x05 \x01(\bR\vbringWanted\x12\x18\n" +
+	"\areplace\x18\x1e \x01(\bR\areplace\x12$\n" +
+	"\vif_revision\x18\x1f \x01(\x04H\x00R\n" +
+	"ifRevision\x88\x01\x01\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
+	"\f_if_revision\"\x8a\x01\n" +
+	"\x05Adopt\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x1c\n" +
+	"\tcandidate\x18\x02 \x01(\tR\tcandidate\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x125\n" +
+	"\x05image\x18\x04 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\"7\n" +
+	"\aRelease\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\"e\n" +
 	"\aRefresh\x12,\n" +
-	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\":\n" +
+	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12,\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"~\n" +
 	"\fDecommission\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
-	"\x04lost\x18\x02 \x01(\bR\x04lost\"#\n" +
+	"\x04lost\x18\x02 \x01(\bR\x04lost\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\x12,\n" +
+	"\x02on\x18Z \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"#\n" +
+	"\tReinstall\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\"#\n" +
 	"\x04Undo\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\x8a\x01\n" +
 	"\x06Chosen\x128\n" +
@@ -2073,7 +2436,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05Guard\x12%\n" +
 	"\x0etargets_sha256\x18\x01 \x01(\fR\rtargetsSha256\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\rR\achanged\x122\n" +
-	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\x89\x04\n" +
+	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\xe8\x05\n" +
 	"\x06Intent\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x124\n" +
@@ -2082,11 +2445,18 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\fdecommission\x18\x05 \x01(\v2 .garrison.intent.v1.DecommissionH\x00R\fdecommission\x12=\n" +
 	"\tconfigure\x18\a \x01(\v2\x1d.garrison.intent.v1.ConfigureH\x00R\tconfigure\x12.\n" +
 	"\x04undo\x18\n" +
-	" \x01(\v2\x18.garrison.intent.v1.UndoH\x00R\x04undo\x12\x17\n" +
+	" \x01(\v2\x18.garrison.intent.v1.UndoH\x00R\x04undo\x121\n" +
+	"\x05adopt\x18\x16 \x01(\v2\x19.garrison.intent.v1.AdoptH\x00R\x05adopt\x127\n" +
+	"\arelease\x18\x17 \x01(\v2\x1b.garrison.intent.v1.ReleaseH\x00R\arelease\x12=\n" +
+	"\treinstall\x18d \x01(\v2\x1d.garrison.intent.v1.ReinstallH\x00R\treinstall\x12\x17\n" +
 	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x16\n" +
 	"\x06strict\x18\b \x01(\bR\x06strict\x12/\n" +
-	"\x05guard\x18\t \x01(\v2\x19.garrison.intent.v1.GuardR\x05guardB\x05\n" +
-	"\x03ask\"\xb3\x03\n" +
+	"\x05guard\x18\t \x01(\v2\x19.garrison.intent.v1.GuardR\x05guard\x122\n" +
+	"\x06source\x18\x14 \x01(\v2\x1a.garrison.intent.v1.SourceR\x06sourceB\x05\n" +
+	"\x03ask\"F\n" +
+	"\x06Source\x12 \n" +
+	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xb3\x03\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -2171,7 +2541,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\rEFFECT_CHANGE\x10\x01\x12\x12\n" +
 	"\x0eEFFECT_ALREADY\x10\x02\x12\x16\n" +
 	"\x12EFFECT_PASSED_OVER\x10\x03\x12\x13\n" +
-	"\x0fEFFECT_LEFT_OUT\x10\x04*\xab\x01\n" +
+	"\x0fEFFECT_LEFT_OUT\x10\x04*\xcd\x01\n" +
 	"\x04Move\x12\x14\n" +
 	"\x10MOVE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMOVE_INSTALL\x10\x01\x12\x10\n" +
@@ -2182,7 +2552,10 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\n" +
 	"MOVE_AGAIN\x10\x06\x12\x0f\n" +
 	"\vMOVE_SETTLE\x10\a\x12\x0f\n" +
-	"\vMOVE_SERVER\x10\b*Z\n" +
+	"\vMOVE_SERVER\x10\b\x12\x0e\n" +
+	"\n" +
+	"MOVE_ADOPT\x10\x14\x12\x10\n" +
+	"\fMOVE_RELEASE\x10\x15*Z\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTATE_ACCEPTED\x10\x01\x12\x11\n" +
@@ -2202,7 +2575,7 @@ func file_garrison_intent_v1_intent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(Operator)(0),                 // 0: garrison.intent.v1.Operator
 	(Effect)(0),                   // 1: garrison.intent.v1.Effect
@@ -2215,29 +2588,34 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(*Upgrade)(nil),               // 8: garrison.intent.v1.Upgrade
 	(*Remove)(nil),                // 9: garrison.intent.v1.Remove
 	(*Configure)(nil),             // 10: garrison.intent.v1.Configure
-	(*Refresh)(nil),               // 11: garrison.intent.v1.Refresh
-	(*Decommission)(nil),          // 12: garrison.intent.v1.Decommission
-	(*Undo)(nil),                  // 13: garrison.intent.v1.Undo
-	(*Chosen)(nil),                // 14: garrison.intent.v1.Chosen
-	(*Guard)(nil),                 // 15: garrison.intent.v1.Guard
-	(*Intent)(nil),                // 16: garrison.intent.v1.Intent
-	(*Target)(nil),                // 17: garrison.intent.v1.Target
-	(*Reason)(nil),                // 18: garrison.intent.v1.Reason
-	(*Plan)(nil),                  // 19: garrison.intent.v1.Plan
-	(*Accepted)(nil),              // 20: garrison.intent.v1.Accepted
-	(*Refused)(nil),               // 21: garrison.intent.v1.Refused
-	(*Withdrawn)(nil),             // 22: garrison.intent.v1.Withdrawn
-	(*Record)(nil),                // 23: garrison.intent.v1.Record
-	nil,                           // 24: garrison.intent.v1.Selector.LabelsEntry
-	nil,                           // 25: garrison.intent.v1.Configure.SetEntry
-	nil,                           // 26: garrison.intent.v1.Target.OwnEntry
-	(*v1.Platform)(nil),           // 27: garrison.server.v1.Platform
-	(*v11.Ref)(nil),               // 28: garrison.image.v1.Ref
-	(*v12.Refusal)(nil),           // 29: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*Adopt)(nil),                 // 11: garrison.intent.v1.Adopt
+	(*Release)(nil),               // 12: garrison.intent.v1.Release
+	(*Refresh)(nil),               // 13: garrison.intent.v1.Refresh
+	(*Decommission)(nil),          // 14: garrison.intent.v1.Decommission
+	(*Reinstall)(nil),             // 15: garrison.intent.v1.Reinstall
+	(*Undo)(nil),                  // 16: garrison.intent.v1.Undo
+	(*Chosen)(nil),                // 17: garrison.intent.v1.Chosen
+	(*Guard)(nil),                 // 18: garrison.intent.v1.Guard
+	(*Intent)(nil),                // 19: garrison.intent.v1.Intent
+	(*Source)(nil),                // 20: garrison.intent.v1.Source
+	(*Target)(nil),                // 21: garrison.intent.v1.Target
+	(*Reason)(nil),                // 22: garrison.intent.v1.Reason
+	(*Plan)(nil),                  // 23: garrison.intent.v1.Plan
+	(*Accepted)(nil),              // 24: garrison.intent.v1.Accepted
+	(*Refused)(nil),               // 25: garrison.intent.v1.Refused
+	(*Withdrawn)(nil),             // 26: garrison.intent.v1.Withdrawn
+	(*Record)(nil),                // 27: garrison.intent.v1.Record
+	nil,                           // 28: garrison.intent.v1.Selector.LabelsEntry
+	nil,                           // 29: garrison.intent.v1.Configure.SetEntry
+	nil,                           // 30: garrison.intent.v1.Target.OwnEntry
+	(*v1.Scan)(nil),               // 31: garrison.server.v1.Scan
+	(*v1.Platform)(nil),           // 32: garrison.server.v1.Platform
+	(*v11.Ref)(nil),               // 33: garrison.image.v1.Ref
+	(*v12.Refusal)(nil),           // 34: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
-	24, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
+	28, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
 	5,  // 1: garrison.intent.v1.Selector.where:type_name -> garrison.intent.v1.Condition
 	4,  // 2: garrison.intent.v1.Selector.not:type_name -> garrison.intent.v1.Selector
 	0,  // 3: garrison.intent.v1.Condition.operator:type_name -> garrison.intent.v1.Operator
@@ -2247,46 +2625,53 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	4,  // 7: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
 	4,  // 8: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
 	4,  // 9: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
-	25, // 10: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
-	4,  // 11: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
-	27, // 12: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	28, // 13: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	14, // 14: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 15: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	8,  // 16: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	9,  // 17: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	11, // 18: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	12, // 19: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	10, // 20: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	13, // 21: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	15, // 22: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	28, // 23: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	28, // 24: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 25: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 26: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	29, // 27: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	26, // 28: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 29: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	29, // 30: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	16, // 31: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	14, // 32: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	18, // 33: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	29, // 34: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	16, // 35: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	18, // 36: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	16, // 37: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	29, // 38: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	16, // 39: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 40: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	30, // 41: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	29, // 42: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	18, // 43: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	30, // 44: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	29, // 10: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
+	6,  // 11: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 12: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
+	31, // 13: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
+	4,  // 14: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
+	32, // 15: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	33, // 16: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	17, // 17: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 18: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	8,  // 19: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	9,  // 20: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	13, // 21: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	14, // 22: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	10, // 23: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	16, // 24: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	11, // 25: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	12, // 26: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	15, // 27: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	18, // 28: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	20, // 29: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	33, // 30: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	33, // 31: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 32: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 33: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	34, // 34: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	30, // 35: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 36: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	34, // 37: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	19, // 38: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	17, // 39: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	22, // 40: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	34, // 41: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	19, // 42: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	22, // 43: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	19, // 44: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	34, // 45: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	19, // 46: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 47: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	35, // 48: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	34, // 49: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 50: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	35, // 51: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
@@ -2299,7 +2684,8 @@ func file_garrison_intent_v1_intent_proto_init() {
 		(*ImageChoice_ImageId)(nil),
 		(*ImageChoice_Channel)(nil),
 	}
-	file_garrison_intent_v1_intent_proto_msgTypes[12].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[6].OneofWrappers = []any{}
+	file_garrison_intent_v1_intent_proto_msgTypes[15].OneofWrappers = []any{
 		(*Intent_Install)(nil),
 		(*Intent_Upgrade)(nil),
 		(*Intent_Remove)(nil),
@@ -2307,6 +2693,9 @@ func file_garrison_intent_v1_intent_proto_init() {
 		(*Intent_Decommission)(nil),
 		(*Intent_Configure)(nil),
 		(*Intent_Undo)(nil),
+		(*Intent_Adopt)(nil),
+		(*Intent_Release)(nil),
+		(*Intent_Reinstall)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2314,7 +2703,7 @@ func file_garrison_intent_v1_intent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_intent_v1_intent_proto_rawDesc), len(file_garrison_intent_v1_intent_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

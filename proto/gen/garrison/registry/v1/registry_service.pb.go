@@ -9,17 +9,21 @@
 package registryv1
 
 import (
-	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	v110 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	v19 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v111 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
+	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	anypb "google.golang.org/protobuf/types/known/anypb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -91,6 +95,124 @@ func (LossChange) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{0}
 }
 
+// CheckScope is what a check compares.
+type CheckScope int32
+
+const (
+	// Servers and the agents on them.
+	CheckScope_CHECK_SCOPE_UNSPECIFIED CheckScope = 0
+	// Only servers.
+	CheckScope_CHECK_SCOPE_SERVERS CheckScope = 1
+	// Only agents on servers.
+	CheckScope_CHECK_SCOPE_AGENTS CheckScope = 2
+)
+
+// Enum value maps for CheckScope.
+var (
+	CheckScope_name = map[int32]string{
+		0: "CHECK_SCOPE_UNSPECIFIED",
+		1: "CHECK_SCOPE_SERVERS",
+		2: "CHECK_SCOPE_AGENTS",
+	}
+	CheckScope_value = map[string]int32{
+		"CHECK_SCOPE_UNSPECIFIED": 0,
+		"CHECK_SCOPE_SERVERS":     1,
+		"CHECK_SCOPE_AGENTS":      2,
+	}
+)
+
+func (x CheckScope) Enum() *CheckScope {
+	p := new(CheckScope)
+	*p = x
+	return p
+}
+
+func (x CheckScope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckScope) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_registry_v1_registry_service_proto_enumTypes[1].Descriptor()
+}
+
+func (CheckScope) Type() protoreflect.EnumType {
+	return &file_garrison_registry_v1_registry_service_proto_enumTypes[1]
+}
+
+func (x CheckScope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckScope.Descriptor instead.
+func (CheckScope) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{1}
+}
+
+// Remedy is what cures a difference.
+type Remedy int32
+
+const (
+	// Not known.
+	Remedy_REMEDY_UNSPECIFIED Remedy = 0
+	// It passes by itself: a task is under way, or the server is expected.
+	Remedy_REMEDY_WAIT Remedy = 1
+	// An intent that upgrades the agent to the image that is wanted.
+	Remedy_REMEDY_UP Remedy = 2
+	// An intent that removes the agent.
+	Remedy_REMEDY_REMOVE Remedy = 3
+	// An intent that makes the server report.
+	Remedy_REMEDY_REFRESH Remedy = 4
+	// A person must decide or do something; no intent cures it.
+	Remedy_REMEDY_PERSON Remedy = 5
+)
+
+// Enum value maps for Remedy.
+var (
+	Remedy_name = map[int32]string{
+		0: "REMEDY_UNSPECIFIED",
+		1: "REMEDY_WAIT",
+		2: "REMEDY_UP",
+		3: "REMEDY_REMOVE",
+		4: "REMEDY_REFRESH",
+		5: "REMEDY_PERSON",
+	}
+	Remedy_value = map[string]int32{
+		"REMEDY_UNSPECIFIED": 0,
+		"REMEDY_WAIT":        1,
+		"REMEDY_UP":          2,
+		"REMEDY_REMOVE":      3,
+		"REMEDY_REFRESH":     4,
+		"REMEDY_PERSON":      5,
+	}
+)
+
+func (x Remedy) Enum() *Remedy {
+	p := new(Remedy)
+	*p = x
+	return p
+}
+
+func (x Remedy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Remedy) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_registry_v1_registry_service_proto_enumTypes[2].Descriptor()
+}
+
+func (Remedy) Type() protoreflect.EnumType {
+	return &file_garrison_registry_v1_registry_service_proto_enumTypes[2]
+}
+
+func (x Remedy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Remedy.Descriptor instead.
+func (Remedy) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{2}
+}
+
 // EnrolRequest is what a server that was invited asks, once, on garrison.enrol.CELL.SERVER. Asking again with the same
 // key gets the same answer; with another key the token is used.
 type EnrolRequest struct {
@@ -102,7 +224,10 @@ type EnrolRequest struct {
 	// The public half of a key that the server made for itself.
 	PublicKey string `protobuf:"bytes,3,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// What the machine is.
-	Sysinfo       *v1.Sysinfo `protobuf:"bytes,4,opt,name=sysinfo,proto3" json:"sysinfo,omitempty"`
+	Sysinfo *v1.Sysinfo `protobuf:"bytes,4,opt,name=sysinfo,proto3" json:"sysinfo,omitempty"`
+	// The public half of a curve key (an xkey of NATS) to which the answer is sealed. With a pooled token it must be set:
+	// its holders share one login, and could read each other's answers. server_id is then the token's name.
+	SealKey       string `protobuf:"bytes,60,opt,name=seal_key,json=sealKey,proto3" json:"seal_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +290,13 @@ func (x *EnrolRequest) GetSysinfo() *v1.Sysinfo {
 	return nil
 }
 
+func (x *EnrolRequest) GetSealKey() string {
+	if x != nil {
+		return x.SealKey
+	}
+	return ""
+}
+
 // EnrolResponse carries the server's own credentials.
 type EnrolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -176,7 +308,18 @@ type EnrolResponse struct {
 	TombstoneKey string `protobuf:"bytes,3,opt,name=tombstone_key,json=tombstoneKey,proto3" json:"tombstone_key,omitempty"`
 	// The public halves of the keys that sign images, each an nkey of an account. When there are any, the server takes no
 	// image that none of them signed.
-	ImageKeys     []string `protobuf:"bytes,4,rep,name=image_keys,json=imageKeys,proto3" json:"image_keys,omitempty"`
+	ImageKeys []string `protobuf:"bytes,4,rep,name=image_keys,json=imageKeys,proto3" json:"image_keys,omitempty"`
+	// The CAs that may sign the bus's certificate, as PEM; more than one while the CA changes. Empty means those of the
+	// server's operating system.
+	BusCa string `protobuf:"bytes,5,opt,name=bus_ca,json=busCa,proto3" json:"bus_ca,omitempty"`
+	// The server's id; only in an answer to a server with a pooled token.
+	ServerId string `protobuf:"bytes,60,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// An EnrolResponse, sealed to the seal key of the request. Nothing else is set then but sealed_by.
+	Sealed []byte `protobuf:"bytes,61,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// The public half of the curve key that sealed it.
+	SealedBy string `protobuf:"bytes,62,opt,name=sealed_by,json=sealedBy,proto3" json:"sealed_by,omitempty"`
+	// The server's site; only in an answer to a machine from the lobby.
+	Cell          string `protobuf:"bytes,90,opt,name=cell,proto3" json:"cell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +382,151 @@ func (x *EnrolResponse) GetImageKeys() []string {
 	return nil
 }
 
+func (x *EnrolResponse) GetBusCa() string {
+	if x != nil {
+		return x.BusCa
+	}
+	return ""
+}
+
+func (x *EnrolResponse) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *EnrolResponse) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *EnrolResponse) GetSealedBy() string {
+	if x != nil {
+		return x.SealedBy
+	}
+	return ""
+}
+
+func (x *EnrolResponse) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+// RenewRequest is what a server sends, with its own credentials, to have its key signed again.
+type RenewRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The public half of its key, as the registry knows it.
+	PublicKey     string `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewRequest) Reset() {
+	*x = RenewRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewRequest) ProtoMessage() {}
+
+func (x *RenewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
+func (*RenewRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RenewRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *RenewRequest) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+// RenewResponse carries the server's next credentials.
+type RenewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A user JWT for the same key.
+	UserJwt string `protobuf:"bytes,1,opt,name=user_jwt,json=userJwt,proto3" json:"user_jwt,omitempty"`
+	// The CAs that may sign the bus's certificate from now on, as in EnrolResponse.
+	BusCa         string `protobuf:"bytes,2,opt,name=bus_ca,json=busCa,proto3" json:"bus_ca,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewResponse) Reset() {
+	*x = RenewResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewResponse) ProtoMessage() {}
+
+func (x *RenewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
+func (*RenewResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RenewResponse) GetUserJwt() string {
+	if x != nil {
+		return x.UserJwt
+	}
+	return ""
+}
+
+func (x *RenewResponse) GetBusCa() string {
+	if x != nil {
+		return x.BusCa
+	}
+	return ""
+}
+
 // ListServersRequest filters servers. Everything that is set must hold.
 type ListServersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -256,15 +544,24 @@ type ListServersRequest struct {
 	Leaked bool `protobuf:"varint,6,opt,name=leaked,proto3" json:"leaked,omitempty"`
 	// Only servers with agents that no instance explains.
 	Found bool `protobuf:"varint,7,opt,name=found,proto3" json:"found,omitempty"`
+	// Only servers that joined with this pooled token.
+	Token string `protobuf:"bytes,60,opt,name=token,proto3" json:"token,omitempty"`
 	// Only servers that this selector means, alive or not; unset means all.
-	On            *v12.Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	On *v12.Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
+	// Only servers that are believed, quarantined or revoked.
+	Standing v1.Standing `protobuf:"varint,21,opt,name=standing,proto3,enum=garrison.server.v1.Standing" json:"standing,omitempty"`
+	// Only servers whose executor last said that it does this.
+	Condition v1.ExecutorState `protobuf:"varint,22,opt,name=condition,proto3,enum=garrison.server.v1.ExecutorState" json:"condition,omitempty"`
+	// Only servers under management that did not confirm their inventory within this time, as this replica of the
+	// registry knows it; a server whose confirmation is unknown is among them.
+	UnconfirmedFor *durationpb.Duration `protobuf:"bytes,23,opt,name=unconfirmed_for,json=unconfirmedFor,proto3" json:"unconfirmed_for,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[2]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +573,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[2]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +586,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{2}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListServersRequest) GetPage() *v11.Page {
@@ -341,9 +638,37 @@ func (x *ListServersRequest) GetFound() bool {
 	return false
 }
 
+func (x *ListServersRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 func (x *ListServersRequest) GetOn() *v12.Selector {
 	if x != nil {
 		return x.On
+	}
+	return nil
+}
+
+func (x *ListServersRequest) GetStanding() v1.Standing {
+	if x != nil {
+		return x.Standing
+	}
+	return v1.Standing(0)
+}
+
+func (x *ListServersRequest) GetCondition() v1.ExecutorState {
+	if x != nil {
+		return x.Condition
+	}
+	return v1.ExecutorState(0)
+}
+
+func (x *ListServersRequest) GetUnconfirmedFor() *durationpb.Duration {
+	if x != nil {
+		return x.UnconfirmedFor
 	}
 	return nil
 }
@@ -354,14 +679,18 @@ type ListServersResponse struct {
 	// The servers, by id.
 	Servers []*v1.Server `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Set while no server is called offline because too many are silent at once.
+	PresenceHeld *PresenceHeld `protobuf:"bytes,40,opt,name=presence_held,json=presenceHeld,proto3" json:"presence_held,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[3]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +702,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[3]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +715,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{3}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListServersResponse) GetServers() []*v1.Server {
@@ -403,6 +732,94 @@ func (x *ListServersResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListServersResponse) GetPresenceHeld() *PresenceHeld {
+	if x != nil {
+		return x.PresenceHeld
+	}
+	return nil
+}
+
+func (x *ListServersResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// PresenceHeld says that so many servers fell silent at once that the bus or the registry is the likely cause: none of
+// them is called offline before the hold ends.
+type PresenceHeld struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many servers are silent.
+	Silent uint32 `protobuf:"varint,1,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Of how many that are recorded as online.
+	Of uint32 `protobuf:"varint,2,opt,name=of,proto3" json:"of,omitempty"`
+	// Since when.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// After this they are called offline all the same.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PresenceHeld) Reset() {
+	*x = PresenceHeld{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PresenceHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PresenceHeld) ProtoMessage() {}
+
+func (x *PresenceHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PresenceHeld.ProtoReflect.Descriptor instead.
+func (*PresenceHeld) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PresenceHeld) GetSilent() uint32 {
+	if x != nil {
+		return x.Silent
+	}
+	return 0
+}
+
+func (x *PresenceHeld) GetOf() uint32 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *PresenceHeld) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *PresenceHeld) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // GetServerRequest names a server.
 type GetServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -414,7 +831,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[4]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +843,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[4]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +856,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{4}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetServerRequest) GetServer() string {
@@ -460,7 +877,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[5]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +889,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[5]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +902,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{5}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetServerResponse) GetServer() *v1.Server {
@@ -498,7 +915,7 @@ func (x *GetServerResponse) GetServer() *v1.Server {
 // InviteServerRequest describes a server that will come.
 type InviteServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name; lower-case letters, digits, dashes and dots.
+	// Its name; letters, digits, dashes, underscores and dots.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its site; empty means the cell main.
 	Cell string `protobuf:"bytes,2,opt,name=cell,proto3" json:"cell,omitempty"`
@@ -509,14 +926,18 @@ type InviteServerRequest struct {
 	// Who made the machine; unspecified means manual.
 	Ownership v1.Ownership `protobuf:"varint,5,opt,name=ownership,proto3,enum=garrison.server.v1.Ownership" json:"ownership,omitempty"`
 	// How long the token may be used; unset means one hour, and thirty days is the most.
-	ValidFor      *durationpb.Duration `protobuf:"bytes,6,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	ValidFor *durationpb.Duration `protobuf:"bytes,6,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	// The id that it gets, a UUID that no server has or had; empty means a new one.
+	ServerId string `protobuf:"bytes,70,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// What garrison apply declares about it; unset when it is not invited by it.
+	Owner         *v13.FieldOwner `protobuf:"bytes,71,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InviteServerRequest) Reset() {
 	*x = InviteServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[6]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +949,7 @@ func (x *InviteServerRequest) String() string {
 func (*InviteServerRequest) ProtoMessage() {}
 
 func (x *InviteServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[6]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +962,7 @@ func (x *InviteServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteServerRequest.ProtoReflect.Descriptor instead.
 func (*InviteServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{6}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InviteServerRequest) GetName() string {
@@ -586,6 +1007,20 @@ func (x *InviteServerRequest) GetValidFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *InviteServerRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *InviteServerRequest) GetOwner() *v13.FieldOwner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
 // InviteServerResponse carries the token. It is shown once; only its hash is kept.
 type InviteServerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -594,14 +1029,16 @@ type InviteServerResponse struct {
 	// The token, to be given to the executor's join command.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	// After this the token is refused.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// True when the server was under management already, and keeps its id, its labels and its instances.
+	Again         bool `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InviteServerResponse) Reset() {
 	*x = InviteServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[7]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +1050,7 @@ func (x *InviteServerResponse) String() string {
 func (*InviteServerResponse) ProtoMessage() {}
 
 func (x *InviteServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[7]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +1063,7 @@ func (x *InviteServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteServerResponse.ProtoReflect.Descriptor instead.
 func (*InviteServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{7}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InviteServerResponse) GetServerId() string {
@@ -650,6 +1087,580 @@ func (x *InviteServerResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *InviteServerResponse) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+// InviteServersRequest describes servers that will come.
+type InviteServersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The servers; 200 at most, each name once.
+	Servers       []*InviteServerRequest `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InviteServersRequest) Reset() {
+	*x = InviteServersRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InviteServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InviteServersRequest) ProtoMessage() {}
+
+func (x *InviteServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InviteServersRequest.ProtoReflect.Descriptor instead.
+func (*InviteServersRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *InviteServersRequest) GetServers() []*InviteServerRequest {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+// InvitedServer is the token of one server.
+type InvitedServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The server's id.
+	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// The token, to be given to the executor's join command; empty for a server that joined already.
+	Token string `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	// After this the token is refused.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// True when the server was known before: it keeps its id, its labels and its environment.
+	Known         bool `protobuf:"varint,5,opt,name=known,proto3" json:"known,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvitedServer) Reset() {
+	*x = InvitedServer{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvitedServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvitedServer) ProtoMessage() {}
+
+func (x *InvitedServer) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvitedServer.ProtoReflect.Descriptor instead.
+func (*InvitedServer) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InvitedServer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InvitedServer) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *InvitedServer) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *InvitedServer) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *InvitedServer) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+// InviteServersResponse carries the tokens. They are shown once; only their hashes are kept.
+type InviteServersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The servers, in the order of the request.
+	Servers       []*InvitedServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InviteServersResponse) Reset() {
+	*x = InviteServersResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InviteServersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InviteServersResponse) ProtoMessage() {}
+
+func (x *InviteServersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InviteServersResponse.ProtoReflect.Descriptor instead.
+func (*InviteServersResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *InviteServersResponse) GetServers() []*InvitedServer {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+// CreateTokenRequest describes a token for many servers.
+type CreateTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, which no token has or had.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How many servers may join with it: 1 to 100,000.
+	Uses uint32 `protobuf:"varint,2,opt,name=uses,proto3" json:"uses,omitempty"`
+	// How long it may be used; unset means one hour, and thirty days is the most.
+	ValidFor *durationpb.Duration `protobuf:"bytes,3,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	// The site of its servers; empty means the cell main.
+	Cell string `protobuf:"bytes,4,opt,name=cell,proto3" json:"cell,omitempty"`
+	// The environment of its servers, which must exist, or empty.
+	Environment string `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The labels of its servers.
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Who made the machines; unspecified means manual.
+	Ownership v1.Ownership `protobuf:"varint,7,opt,name=ownership,proto3,enum=garrison.server.v1.Ownership" json:"ownership,omitempty"`
+	// The address ranges from which it may be used, 32 at most; none means from anywhere.
+	FromAddresses []string `protobuf:"bytes,8,rep,name=from_addresses,json=fromAddresses,proto3" json:"from_addresses,omitempty"`
+	// Where its servers have their names from; unspecified means the host name.
+	NameFrom      v14.NameFrom `protobuf:"varint,9,opt,name=name_from,json=nameFrom,proto3,enum=garrison.token.v1.NameFrom" json:"name_from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTokenRequest) Reset() {
+	*x = CreateTokenRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTokenRequest) ProtoMessage() {}
+
+func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
+func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CreateTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateTokenRequest) GetUses() uint32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *CreateTokenRequest) GetValidFor() *durationpb.Duration {
+	if x != nil {
+		return x.ValidFor
+	}
+	return nil
+}
+
+func (x *CreateTokenRequest) GetCell() string {
+	if x != nil {
+		return x.Cell
+	}
+	return ""
+}
+
+func (x *CreateTokenRequest) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *CreateTokenRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateTokenRequest) GetOwnership() v1.Ownership {
+	if x != nil {
+		return x.Ownership
+	}
+	return v1.Ownership(0)
+}
+
+func (x *CreateTokenRequest) GetFromAddresses() []string {
+	if x != nil {
+		return x.FromAddresses
+	}
+	return nil
+}
+
+func (x *CreateTokenRequest) GetNameFrom() v14.NameFrom {
+	if x != nil {
+		return x.NameFrom
+	}
+	return v14.NameFrom(0)
+}
+
+// CreateTokenResponse carries the token. It is shown once; only its hash is kept.
+type CreateTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token as it is recorded.
+	Token *v14.Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The token itself, for the executor's join command.
+	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTokenResponse) Reset() {
+	*x = CreateTokenResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTokenResponse) ProtoMessage() {}
+
+func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
+func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CreateTokenResponse) GetToken() *v14.Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *CreateTokenResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+// ListTokensRequest filters tokens.
+type ListTokensRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only the token with this name.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensRequest) Reset() {
+	*x = ListTokensRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensRequest) ProtoMessage() {}
+
+func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
+func (*ListTokensRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListTokensRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *ListTokensRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ListTokensResponse is one part of the tokens.
+type ListTokensResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tokens, by name.
+	Tokens []*v14.Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensResponse) Reset() {
+	*x = ListTokensResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensResponse) ProtoMessage() {}
+
+func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
+func (*ListTokensResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListTokensResponse) GetTokens() []*v14.Token {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *ListTokensResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListTokensResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// RevokeTokenRequest names a token.
+type RevokeTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why, for the ledger.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenRequest) Reset() {
+	*x = RevokeTokenRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenRequest) ProtoMessage() {}
+
+func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RevokeTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RevokeTokenRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// RevokeTokenResponse is the token after that.
+type RevokeTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token.
+	Token         *v14.Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenResponse) Reset() {
+	*x = RevokeTokenResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenResponse) ProtoMessage() {}
+
+func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
+func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RevokeTokenResponse) GetToken() *v14.Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
 // ChangeServerRequest replaces what is recorded about a server.
 type ChangeServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -660,14 +1671,18 @@ type ChangeServerRequest struct {
 	// Labels to take away.
 	UnsetLabels []string `protobuf:"bytes,3,rep,name=unset_labels,json=unsetLabels,proto3" json:"unset_labels,omitempty"`
 	// The environment; unset means as it is, empty means none.
-	Environment   *string `protobuf:"bytes,4,opt,name=environment,proto3,oneof" json:"environment,omitempty"`
+	Environment *string `protobuf:"bytes,4,opt,name=environment,proto3,oneof" json:"environment,omitempty"`
+	// The new name; unset means as it is.
+	Name *string `protobuf:"bytes,40,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// What this owner declares from now on, in place of what it declared before; one without fields is removed.
+	Owner         *v13.FieldOwner `protobuf:"bytes,70,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeServerRequest) Reset() {
 	*x = ChangeServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[8]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +1694,7 @@ func (x *ChangeServerRequest) String() string {
 func (*ChangeServerRequest) ProtoMessage() {}
 
 func (x *ChangeServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[8]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +1707,7 @@ func (x *ChangeServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeServerRequest.ProtoReflect.Descriptor instead.
 func (*ChangeServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{8}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ChangeServerRequest) GetServer() string {
@@ -723,6 +1738,20 @@ func (x *ChangeServerRequest) GetEnvironment() string {
 	return ""
 }
 
+func (x *ChangeServerRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *ChangeServerRequest) GetOwner() *v13.FieldOwner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
 // ChangeServerResponse is the server after the change.
 type ChangeServerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -734,7 +1763,7 @@ type ChangeServerResponse struct {
 
 func (x *ChangeServerResponse) Reset() {
 	*x = ChangeServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +1775,7 @@ func (x *ChangeServerResponse) String() string {
 func (*ChangeServerResponse) ProtoMessage() {}
 
 func (x *ChangeServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,12 +1788,149 @@ func (x *ChangeServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeServerResponse.ProtoReflect.Descriptor instead.
 func (*ChangeServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{9}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ChangeServerResponse) GetServer() *v1.Server {
 	if x != nil {
 		return x.Server
+	}
+	return nil
+}
+
+// ReplaceServerRequest names the server whose machine is replaced.
+type ReplaceServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, a prefix that only one has, or its name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// Why; recorded.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long the token may be used; unset means one hour, and thirty days is the most.
+	ValidFor *durationpb.Duration `protobuf:"bytes,3,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	// True to replace it although it is online; refused with SERVER_ONLINE otherwise.
+	Force         bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceServerRequest) Reset() {
+	*x = ReplaceServerRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceServerRequest) ProtoMessage() {}
+
+func (x *ReplaceServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceServerRequest.ProtoReflect.Descriptor instead.
+func (*ReplaceServerRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReplaceServerRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *ReplaceServerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReplaceServerRequest) GetValidFor() *durationpb.Duration {
+	if x != nil {
+		return x.ValidFor
+	}
+	return nil
+}
+
+func (x *ReplaceServerRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+// ReplaceServerResponse carries the token. It is shown once; only its hash is kept.
+type ReplaceServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, whose credentials are void.
+	Server *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// The token, for the executor's join command on the new machine.
+	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	// After this the token is refused.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceServerResponse) Reset() {
+	*x = ReplaceServerResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceServerResponse) ProtoMessage() {}
+
+func (x *ReplaceServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceServerResponse.ProtoReflect.Descriptor instead.
+func (*ReplaceServerResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReplaceServerResponse) GetServer() *v1.Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+func (x *ReplaceServerResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *ReplaceServerResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
 	}
 	return nil
 }
@@ -782,7 +1948,7 @@ type ForgetServerRequest struct {
 
 func (x *ForgetServerRequest) Reset() {
 	*x = ForgetServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +1960,7 @@ func (x *ForgetServerRequest) String() string {
 func (*ForgetServerRequest) ProtoMessage() {}
 
 func (x *ForgetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +1973,7 @@ func (x *ForgetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetServerRequest.ProtoReflect.Descriptor instead.
 func (*ForgetServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{10}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ForgetServerRequest) GetServer() string {
@@ -837,7 +2003,7 @@ type ForgetServerResponse struct {
 
 func (x *ForgetServerResponse) Reset() {
 	*x = ForgetServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +2015,7 @@ func (x *ForgetServerResponse) String() string {
 func (*ForgetServerResponse) ProtoMessage() {}
 
 func (x *ForgetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +2028,7 @@ func (x *ForgetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetServerResponse.ProtoReflect.Descriptor instead.
 func (*ForgetServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{11}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ForgetServerResponse) GetServerId() string {
@@ -879,6 +2045,309 @@ func (x *ForgetServerResponse) GetLeaks() []*v1.Duty {
 	return nil
 }
 
+// QuarantineServerRequest names a server that is under management.
+type QuarantineServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, a prefix that only one has, or its name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// Why, in one line.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineServerRequest) Reset() {
+	*x = QuarantineServerRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineServerRequest) ProtoMessage() {}
+
+func (x *QuarantineServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineServerRequest.ProtoReflect.Descriptor instead.
+func (*QuarantineServerRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *QuarantineServerRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *QuarantineServerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// QuarantineServerResponse is the server after it.
+type QuarantineServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	Server        *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantineServerResponse) Reset() {
+	*x = QuarantineServerResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantineServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantineServerResponse) ProtoMessage() {}
+
+func (x *QuarantineServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantineServerResponse.ProtoReflect.Descriptor instead.
+func (*QuarantineServerResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *QuarantineServerResponse) GetServer() *v1.Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+// ReleaseServerRequest names a quarantined server.
+type ReleaseServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, a prefix that only one has, or its name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// Why, in one line.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseServerRequest) Reset() {
+	*x = ReleaseServerRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseServerRequest) ProtoMessage() {}
+
+func (x *ReleaseServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseServerRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseServerRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReleaseServerRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *ReleaseServerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ReleaseServerResponse is the server after it.
+type ReleaseServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	Server        *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseServerResponse) Reset() {
+	*x = ReleaseServerResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseServerResponse) ProtoMessage() {}
+
+func (x *ReleaseServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseServerResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseServerResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReleaseServerResponse) GetServer() *v1.Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+// RevokeServerRequest names a server that has credentials: one that is under management, or that is dead.
+type RevokeServerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, a prefix that only one has, or its name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// Why, in one line.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeServerRequest) Reset() {
+	*x = RevokeServerRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeServerRequest) ProtoMessage() {}
+
+func (x *RevokeServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeServerRequest.ProtoReflect.Descriptor instead.
+func (*RevokeServerRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RevokeServerRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *RevokeServerRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// RevokeServerResponse is the server after it.
+type RevokeServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	Server        *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeServerResponse) Reset() {
+	*x = RevokeServerResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeServerResponse) ProtoMessage() {}
+
+func (x *RevokeServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeServerResponse.ProtoReflect.Descriptor instead.
+func (*RevokeServerResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RevokeServerResponse) GetServer() *v1.Server {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
 // RecordCleanUpRequest says how a clean-up ended.
 type RecordCleanUpRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -886,15 +2355,15 @@ type RecordCleanUpRequest struct {
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	// How the machine was reached, as in "ssh root@web-1"; 256 bytes at most.
 	Via string `protobuf:"bytes,2,opt,name=via,proto3" json:"via,omitempty"`
-	// How it ended, as the executor's program on the machine said it, or whoever could not run that.
-	Outcome       *v13.CleanUpOutcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// The outcome, from the executor's program on the machine, or from the caller that could not run it.
+	Outcome       *v15.CleanUpOutcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordCleanUpRequest) Reset() {
 	*x = RecordCleanUpRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +2375,7 @@ func (x *RecordCleanUpRequest) String() string {
 func (*RecordCleanUpRequest) ProtoMessage() {}
 
 func (x *RecordCleanUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +2388,7 @@ func (x *RecordCleanUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCleanUpRequest.ProtoReflect.Descriptor instead.
 func (*RecordCleanUpRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{12}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RecordCleanUpRequest) GetServer() string {
@@ -936,7 +2405,7 @@ func (x *RecordCleanUpRequest) GetVia() string {
 	return ""
 }
 
-func (x *RecordCleanUpRequest) GetOutcome() *v13.CleanUpOutcome {
+func (x *RecordCleanUpRequest) GetOutcome() *v15.CleanUpOutcome {
 	if x != nil {
 		return x.Outcome
 	}
@@ -954,7 +2423,7 @@ type RecordCleanUpResponse struct {
 
 func (x *RecordCleanUpResponse) Reset() {
 	*x = RecordCleanUpResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +2435,7 @@ func (x *RecordCleanUpResponse) String() string {
 func (*RecordCleanUpResponse) ProtoMessage() {}
 
 func (x *RecordCleanUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +2448,7 @@ func (x *RecordCleanUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCleanUpResponse.ProtoReflect.Descriptor instead.
 func (*RecordCleanUpResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{13}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RecordCleanUpResponse) GetServer() *v1.Server {
@@ -998,7 +2467,7 @@ type ListUnknownServersRequest struct {
 
 func (x *ListUnknownServersRequest) Reset() {
 	*x = ListUnknownServersRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +2479,7 @@ func (x *ListUnknownServersRequest) String() string {
 func (*ListUnknownServersRequest) ProtoMessage() {}
 
 func (x *ListUnknownServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +2492,7 @@ func (x *ListUnknownServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnknownServersRequest.ProtoReflect.Descriptor instead.
 func (*ListUnknownServersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
 }
 
 // UnknownServer is a sender of beats that is not under management. It is kept in the memory of each replica, and not in
@@ -1054,7 +2523,7 @@ type UnknownServer struct {
 
 func (x *UnknownServer) Reset() {
 	*x = UnknownServer{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +2535,7 @@ func (x *UnknownServer) String() string {
 func (*UnknownServer) ProtoMessage() {}
 
 func (x *UnknownServer) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +2548,7 @@ func (x *UnknownServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnknownServer.ProtoReflect.Descriptor instead.
 func (*UnknownServer) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UnknownServer) GetServerId() string {
@@ -1160,7 +2629,7 @@ type ListUnknownServersResponse struct {
 
 func (x *ListUnknownServersResponse) Reset() {
 	*x = ListUnknownServersResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +2641,7 @@ func (x *ListUnknownServersResponse) String() string {
 func (*ListUnknownServersResponse) ProtoMessage() {}
 
 func (x *ListUnknownServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +2654,7 @@ func (x *ListUnknownServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnknownServersResponse.ProtoReflect.Descriptor instead.
 func (*ListUnknownServersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListUnknownServersResponse) GetServers() []*UnknownServer {
@@ -1209,15 +2678,188 @@ func (x *ListUnknownServersResponse) GetMore() bool {
 	return false
 }
 
+// ListCandidatesRequest asks for what the last scan of a server found.
+type ListCandidatesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server, by id, by a prefix of the id that only one has, or by name.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// Only what this detector found; empty for every one.
+	Detector string `protobuf:"bytes,2,opt,name=detector,proto3" json:"detector,omitempty"`
+	// Only what listens on a socket.
+	Listening bool `protobuf:"varint,3,opt,name=listening,proto3" json:"listening,omitempty"`
+	// Only candidates whose name matches this pattern, in which * stands for any text; empty for every one.
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// Which part of the list.
+	Page          *v11.Page `protobuf:"bytes,5,opt,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCandidatesRequest) Reset() {
+	*x = ListCandidatesRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCandidatesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCandidatesRequest) ProtoMessage() {}
+
+func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCandidatesRequest.ProtoReflect.Descriptor instead.
+func (*ListCandidatesRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListCandidatesRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *ListCandidatesRequest) GetDetector() string {
+	if x != nil {
+		return x.Detector
+	}
+	return ""
+}
+
+func (x *ListCandidatesRequest) GetListening() bool {
+	if x != nil {
+		return x.Listening
+	}
+	return false
+}
+
+func (x *ListCandidatesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListCandidatesRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+// ListCandidatesResponse is a part of the list.
+type ListCandidatesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How each detector ended.
+	Detections []*v1.Detection `protobuf:"bytes,4,rep,name=detections,proto3" json:"detections,omitempty"`
+	// The candidates, by id.
+	Candidates []*v1.Candidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// The candidates that fit into no answer.
+	LeftOut []*v11.LeftOut `protobuf:"bytes,3,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// When the server scanned, by its clock.
+	ScannedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=scanned_at,json=scannedAt,proto3" json:"scanned_at,omitempty"`
+	// The server's id.
+	ServerId      string `protobuf:"bytes,6,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCandidatesResponse) Reset() {
+	*x = ListCandidatesResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCandidatesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCandidatesResponse) ProtoMessage() {}
+
+func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCandidatesResponse.ProtoReflect.Descriptor instead.
+func (*ListCandidatesResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListCandidatesResponse) GetDetections() []*v1.Detection {
+	if x != nil {
+		return x.Detections
+	}
+	return nil
+}
+
+func (x *ListCandidatesResponse) GetCandidates() []*v1.Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+func (x *ListCandidatesResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListCandidatesResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+func (x *ListCandidatesResponse) GetScannedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScannedAt
+	}
+	return nil
+}
+
+func (x *ListCandidatesResponse) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
 // AgentLoss is an agent on which the ledger and the server differ.
 type AgentLoss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What the ledger wants; unset when it wants none, or knows of none.
-	Wanted *v14.Ref `protobuf:"bytes,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	Wanted *v16.Ref `protobuf:"bytes,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// What the server listed last; unset when it has none.
-	Found *v14.Ref `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
+	Found *v16.Ref `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
 	// What accepting would do.
 	Change LossChange `protobuf:"varint,4,opt,name=change,proto3,enum=garrison.registry.v1.LossChange" json:"change,omitempty"`
 	// Since when the registry knows what the server has.
@@ -1228,7 +2870,7 @@ type AgentLoss struct {
 
 func (x *AgentLoss) Reset() {
 	*x = AgentLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +2882,7 @@ func (x *AgentLoss) String() string {
 func (*AgentLoss) ProtoMessage() {}
 
 func (x *AgentLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +2895,7 @@ func (x *AgentLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLoss.ProtoReflect.Descriptor instead.
 func (*AgentLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AgentLoss) GetAgent() string {
@@ -1263,14 +2905,14 @@ func (x *AgentLoss) GetAgent() string {
 	return ""
 }
 
-func (x *AgentLoss) GetWanted() *v14.Ref {
+func (x *AgentLoss) GetWanted() *v16.Ref {
 	if x != nil {
 		return x.Wanted
 	}
 	return nil
 }
 
-func (x *AgentLoss) GetFound() *v14.Ref {
+func (x *AgentLoss) GetFound() *v16.Ref {
 	if x != nil {
 		return x.Found
 	}
@@ -1306,7 +2948,7 @@ type ServerLoss struct {
 
 func (x *ServerLoss) Reset() {
 	*x = ServerLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +2960,7 @@ func (x *ServerLoss) String() string {
 func (*ServerLoss) ProtoMessage() {}
 
 func (x *ServerLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +2973,7 @@ func (x *ServerLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoss.ProtoReflect.Descriptor instead.
 func (*ServerLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ServerLoss) GetServer() *v1.Server {
@@ -1368,7 +3010,7 @@ type GetRestoreStatusRequest struct {
 
 func (x *GetRestoreStatusRequest) Reset() {
 	*x = GetRestoreStatusRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +3022,7 @@ func (x *GetRestoreStatusRequest) String() string {
 func (*GetRestoreStatusRequest) ProtoMessage() {}
 
 func (x *GetRestoreStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +3035,7 @@ func (x *GetRestoreStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRestoreStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRestoreStatusRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetRestoreStatusRequest) GetPage() *v11.Page {
@@ -1425,14 +3067,16 @@ type GetRestoreStatusResponse struct {
 	// most. Only in the first part.
 	Offline []*v1.Server `protobuf:"bytes,5,rep,name=offline,proto3" json:"offline,omitempty"`
 	// How many servers are offline beyond those.
-	OfflineMore   uint32 `protobuf:"varint,6,opt,name=offline_more,json=offlineMore,proto3" json:"offline_more,omitempty"`
+	OfflineMore uint32 `protobuf:"varint,6,opt,name=offline_more,json=offlineMore,proto3" json:"offline_more,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRestoreStatusResponse) Reset() {
 	*x = GetRestoreStatusResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +3088,7 @@ func (x *GetRestoreStatusResponse) String() string {
 func (*GetRestoreStatusResponse) ProtoMessage() {}
 
 func (x *GetRestoreStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +3101,7 @@ func (x *GetRestoreStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRestoreStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRestoreStatusResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRestoreStatusResponse) GetLosses() []*ServerLoss {
@@ -1502,6 +3146,13 @@ func (x *GetRestoreStatusResponse) GetOfflineMore() uint32 {
 	return 0
 }
 
+func (x *GetRestoreStatusResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 // AcceptedLoss is a loss as the operator saw it.
 type AcceptedLoss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1515,7 +3166,7 @@ type AcceptedLoss struct {
 
 func (x *AcceptedLoss) Reset() {
 	*x = AcceptedLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +3178,7 @@ func (x *AcceptedLoss) String() string {
 func (*AcceptedLoss) ProtoMessage() {}
 
 func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +3191,7 @@ func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptedLoss.ProtoReflect.Descriptor instead.
 func (*AcceptedLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AcceptedLoss) GetServerId() string {
@@ -1568,7 +3219,7 @@ type AcceptRestoreRequest struct {
 
 func (x *AcceptRestoreRequest) Reset() {
 	*x = AcceptRestoreRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +3231,7 @@ func (x *AcceptRestoreRequest) String() string {
 func (*AcceptRestoreRequest) ProtoMessage() {}
 
 func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +3244,7 @@ func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRestoreRequest.ProtoReflect.Descriptor instead.
 func (*AcceptRestoreRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AcceptRestoreRequest) GetLosses() []*AcceptedLoss {
@@ -1614,7 +3265,7 @@ type AcceptRestoreResponse struct {
 
 func (x *AcceptRestoreResponse) Reset() {
 	*x = AcceptRestoreResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +3277,7 @@ func (x *AcceptRestoreResponse) String() string {
 func (*AcceptRestoreResponse) ProtoMessage() {}
 
 func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +3290,7 @@ func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRestoreResponse.ProtoReflect.Descriptor instead.
 func (*AcceptRestoreResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AcceptRestoreResponse) GetServers() []*v1.Server {
@@ -1663,16 +3314,32 @@ type ListInstancesRequest struct {
 	// Only instances on servers of this environment.
 	Environment string `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Only instances in this state.
-	State v15.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
+	State v17.State `protobuf:"varint,6,opt,name=state,proto3,enum=garrison.instance.v1.State" json:"state,omitempty"`
 	// Only instances on servers that this selector means, alive or not; unset means all.
-	On            *v12.Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
+	On *v12.Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
+	// Only instances that want or have an image of this version.
+	Version string `protobuf:"bytes,21,opt,name=version,proto3" json:"version,omitempty"`
+	// Only instances of agents of this kind.
+	Kind v18.Kind `protobuf:"varint,22,opt,name=kind,proto3,enum=garrison.agent.v1.Kind" json:"kind,omitempty"`
+	// Only instances of agents of this application.
+	Application string `protobuf:"bytes,23,opt,name=application,proto3" json:"application,omitempty"`
+	// Only instances in this health.
+	Health v17.Health `protobuf:"varint,24,opt,name=health,proto3,enum=garrison.instance.v1.Health" json:"health,omitempty"`
+	// Only instances with another image than the wanted one, without it, or with one while none is wanted.
+	NotAtWanted bool `protobuf:"varint,25,opt,name=not_at_wanted,json=notAtWanted,proto3" json:"not_at_wanted,omitempty"`
+	// Only instances that their server did not confirm within this time, as this replica of the registry knows it; one
+	// whose confirmation is unknown is among them.
+	UnconfirmedFor *durationpb.Duration `protobuf:"bytes,26,opt,name=unconfirmed_for,json=unconfirmedFor,proto3" json:"unconfirmed_for,omitempty"`
+	// True: also the instances of agents of kind external, behind the others. They have no state and no image, so a
+	// filter of those passes none of them.
+	WithExternal  bool `protobuf:"varint,100,opt,name=with_external,json=withExternal,proto3" json:"with_external,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +3351,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +3364,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListInstancesRequest) GetPage() *v11.Page {
@@ -1735,11 +3402,11 @@ func (x *ListInstancesRequest) GetEnvironment() string {
 	return ""
 }
 
-func (x *ListInstancesRequest) GetState() v15.State {
+func (x *ListInstancesRequest) GetState() v17.State {
 	if x != nil {
 		return x.State
 	}
-	return v15.State(0)
+	return v17.State(0)
 }
 
 func (x *ListInstancesRequest) GetOn() *v12.Selector {
@@ -1749,22 +3416,434 @@ func (x *ListInstancesRequest) GetOn() *v12.Selector {
 	return nil
 }
 
+func (x *ListInstancesRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ListInstancesRequest) GetKind() v18.Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return v18.Kind(0)
+}
+
+func (x *ListInstancesRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *ListInstancesRequest) GetHealth() v17.Health {
+	if x != nil {
+		return x.Health
+	}
+	return v17.Health(0)
+}
+
+func (x *ListInstancesRequest) GetNotAtWanted() bool {
+	if x != nil {
+		return x.NotAtWanted
+	}
+	return false
+}
+
+func (x *ListInstancesRequest) GetUnconfirmedFor() *durationpb.Duration {
+	if x != nil {
+		return x.UnconfirmedFor
+	}
+	return nil
+}
+
+func (x *ListInstancesRequest) GetWithExternal() bool {
+	if x != nil {
+		return x.WithExternal
+	}
+	return false
+}
+
+// CountServersRequest asks how many servers there are.
+type CountServersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which servers; its page must be unset.
+	Filter *ListServersRequest `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// The fields by whose values they are counted, four at most: the fields of a selector, label.NAME, life, standing or
+	// condition. None means only all together.
+	By []string `protobuf:"bytes,2,rep,name=by,proto3" json:"by,omitempty"`
+	// How many groups are returned; 0 means 100, and 1,000 is the most. The rest are counted together.
+	Top           uint32 `protobuf:"varint,3,opt,name=top,proto3" json:"top,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountServersRequest) Reset() {
+	*x = CountServersRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountServersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountServersRequest) ProtoMessage() {}
+
+func (x *CountServersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountServersRequest.ProtoReflect.Descriptor instead.
+func (*CountServersRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *CountServersRequest) GetFilter() *ListServersRequest {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *CountServersRequest) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *CountServersRequest) GetTop() uint32 {
+	if x != nil {
+		return x.Top
+	}
+	return 0
+}
+
+// CountServersResponse is the numbers.
+type CountServersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The numbers.
+	Counts        *Counts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountServersResponse) Reset() {
+	*x = CountServersResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountServersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountServersResponse) ProtoMessage() {}
+
+func (x *CountServersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountServersResponse.ProtoReflect.Descriptor instead.
+func (*CountServersResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *CountServersResponse) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// CountInstancesRequest asks how many instances there are.
+type CountInstancesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which instances; its page must be unset.
+	Filter *ListInstancesRequest `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// The fields by whose values they are counted, four at most: agent, version, image, wanted-version, wanted-image,
+	// kind, application, state, health, or a field of their server as in CountServersRequest. None means only all
+	// together.
+	By []string `protobuf:"bytes,2,rep,name=by,proto3" json:"by,omitempty"`
+	// How many groups are returned; 0 means 100, and 1,000 is the most. The rest are counted together.
+	Top           uint32 `protobuf:"varint,3,opt,name=top,proto3" json:"top,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountInstancesRequest) Reset() {
+	*x = CountInstancesRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountInstancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountInstancesRequest) ProtoMessage() {}
+
+func (x *CountInstancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountInstancesRequest.ProtoReflect.Descriptor instead.
+func (*CountInstancesRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *CountInstancesRequest) GetFilter() *ListInstancesRequest {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *CountInstancesRequest) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *CountInstancesRequest) GetTop() uint32 {
+	if x != nil {
+		return x.Top
+	}
+	return 0
+}
+
+// CountInstancesResponse is the numbers.
+type CountInstancesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The numbers.
+	Counts        *Counts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountInstancesResponse) Reset() {
+	*x = CountInstancesResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountInstancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountInstancesResponse) ProtoMessage() {}
+
+func (x *CountInstancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountInstancesResponse.ProtoReflect.Descriptor instead.
+func (*CountInstancesResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *CountInstancesResponse) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Counts is how many rows there are.
+type Counts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All rows that pass the filter.
+	Total uint64 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	// The fields by which they are counted.
+	By []string `protobuf:"bytes,2,rep,name=by,proto3" json:"by,omitempty"`
+	// The largest groups, the largest first; equal ones by their values.
+	Groups []*CountGroup `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// How many groups are left out.
+	OtherGroups uint32 `protobuf:"varint,4,opt,name=other_groups,json=otherGroups,proto3" json:"other_groups,omitempty"`
+	// How many rows those have together.
+	Others        uint64 `protobuf:"varint,5,opt,name=others,proto3" json:"others,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counts) Reset() {
+	*x = Counts{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counts) ProtoMessage() {}
+
+func (x *Counts) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counts.ProtoReflect.Descriptor instead.
+func (*Counts) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *Counts) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Counts) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *Counts) GetGroups() []*CountGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Counts) GetOtherGroups() uint32 {
+	if x != nil {
+		return x.OtherGroups
+	}
+	return 0
+}
+
+func (x *Counts) GetOthers() uint64 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
+// CountGroup is the rows that have the same values.
+type CountGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The values, in the order of the fields; empty where a row has none.
+	Values []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	// How many rows there are.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountGroup) Reset() {
+	*x = CountGroup{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountGroup) ProtoMessage() {}
+
+func (x *CountGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountGroup.ProtoReflect.Descriptor instead.
+func (*CountGroup) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *CountGroup) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *CountGroup) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // InstanceRow is an instance with what a table shows beside it.
 type InstanceRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance.
-	Instance *v15.Instance `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Instance *v17.Instance `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The server's name.
 	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	// The server's presence.
-	Presence      v1.Presence `protobuf:"varint,3,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
+	Presence v1.Presence `protobuf:"varint,3,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
+	// Set for an instance of an agent of kind external; instance then holds what both kinds have: server, agent, the
+	// version that is there, health, since when and why, and when a report last listed it.
+	External      *ExternalRow `protobuf:"bytes,100,opt,name=external,proto3" json:"external,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstanceRow) Reset() {
 	*x = InstanceRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +3855,7 @@ func (x *InstanceRow) String() string {
 func (*InstanceRow) ProtoMessage() {}
 
 func (x *InstanceRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,10 +3868,10 @@ func (x *InstanceRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceRow.ProtoReflect.Descriptor instead.
 func (*InstanceRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
 }
 
-func (x *InstanceRow) GetInstance() *v15.Instance {
+func (x *InstanceRow) GetInstance() *v17.Instance {
 	if x != nil {
 		return x.Instance
 	}
@@ -1813,20 +3892,29 @@ func (x *InstanceRow) GetPresence() v1.Presence {
 	return v1.Presence(0)
 }
 
+func (x *InstanceRow) GetExternal() *ExternalRow {
+	if x != nil {
+		return x.External
+	}
+	return nil
+}
+
 // ListInstancesResponse is one part of the instances.
 type ListInstancesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The instances, by server id and agent.
+	// The instances, by server id and agent, and then the external ones, by agent and name.
 	Instances []*InstanceRow `protobuf:"bytes,1,rep,name=instances,proto3" json:"instances,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +3926,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +3939,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceRow {
@@ -1868,6 +3956,486 @@ func (x *ListInstancesResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListInstancesResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// CheckFleetRequest says what to compare. Everything that is set must hold.
+type CheckFleetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only servers that this selector means, alive or not; unset means all.
+	On *v12.Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	// Only this agent; then nothing is said about servers themselves.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Only servers, or only agents.
+	Scope CheckScope `protobuf:"varint,4,opt,name=scope,proto3,enum=garrison.registry.v1.CheckScope" json:"scope,omitempty"`
+	// True to count differences without listing them.
+	CountOnly     bool `protobuf:"varint,5,opt,name=count_only,json=countOnly,proto3" json:"count_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckFleetRequest) Reset() {
+	*x = CheckFleetRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckFleetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckFleetRequest) ProtoMessage() {}
+
+func (x *CheckFleetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckFleetRequest.ProtoReflect.Descriptor instead.
+func (*CheckFleetRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *CheckFleetRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *CheckFleetRequest) GetOn() *v12.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *CheckFleetRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *CheckFleetRequest) GetScope() CheckScope {
+	if x != nil {
+		return x.Scope
+	}
+	return CheckScope_CHECK_SCOPE_UNSPECIFIED
+}
+
+func (x *CheckFleetRequest) GetCountOnly() bool {
+	if x != nil {
+		return x.CountOnly
+	}
+	return false
+}
+
+// Difference is one way in which what is there differs from what is wanted.
+type Difference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Its name, or its machine's.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// Its environment, or empty.
+	Environment string `protobuf:"bytes,3,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The agent; empty for a difference of the server itself.
+	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What is wanted, in a few words: a version, or a state.
+	Wanted string `protobuf:"bytes,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// What was observed, in a few words.
+	Observed string `protobuf:"bytes,6,opt,name=observed,proto3" json:"observed,omitempty"`
+	// The stable code of the most specific cause.
+	Cause string `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`
+	// The cause in one sentence, with its particulars.
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Since when, as far as it is known.
+	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	// Until when what was observed is known to have been true; unset when that is not known.
+	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
+	// What kind of thing cures it.
+	Remedy Remedy `protobuf:"varint,11,opt,name=remedy,proto3,enum=garrison.registry.v1.Remedy" json:"remedy,omitempty"`
+	// The cure: a command, or what a person must do.
+	Cure string `protobuf:"bytes,12,opt,name=cure,proto3" json:"cure,omitempty"`
+	// The image that is wanted; unset where none is.
+	Image *v16.Ref `protobuf:"bytes,13,opt,name=image,proto3" json:"image,omitempty"`
+	// When the server's executor next tries to cure it by itself; unset when it does not, or does not say when.
+	NextAt        *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Difference) Reset() {
+	*x = Difference{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Difference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Difference) ProtoMessage() {}
+
+func (x *Difference) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Difference.ProtoReflect.Descriptor instead.
+func (*Difference) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *Difference) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *Difference) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *Difference) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *Difference) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Difference) GetWanted() string {
+	if x != nil {
+		return x.Wanted
+	}
+	return ""
+}
+
+func (x *Difference) GetObserved() string {
+	if x != nil {
+		return x.Observed
+	}
+	return ""
+}
+
+func (x *Difference) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Difference) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Difference) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Difference) GetConfirmedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ConfirmedAt
+	}
+	return nil
+}
+
+func (x *Difference) GetRemedy() Remedy {
+	if x != nil {
+		return x.Remedy
+	}
+	return Remedy_REMEDY_UNSPECIFIED
+}
+
+func (x *Difference) GetCure() string {
+	if x != nil {
+		return x.Cure
+	}
+	return ""
+}
+
+func (x *Difference) GetImage() *v16.Ref {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Difference) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
+// CauseCount counts the differences with one cause.
+type CauseCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cause.
+	Cause string `protobuf:"bytes,1,opt,name=cause,proto3" json:"cause,omitempty"`
+	// How many differences have it.
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CauseCount) Reset() {
+	*x = CauseCount{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CauseCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CauseCount) ProtoMessage() {}
+
+func (x *CauseCount) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CauseCount.ProtoReflect.Descriptor instead.
+func (*CauseCount) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *CauseCount) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *CauseCount) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// CheckFleetResponse is one part of a comparison.
+type CheckFleetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many servers this part compared.
+	Servers uint32 `protobuf:"varint,1,opt,name=servers,proto3" json:"servers,omitempty"`
+	// How many agents on them.
+	Agents uint32 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
+	// The differences of this part, counted by cause, also when they are not listed.
+	Causes []*CauseCount `protobuf:"bytes,3,rep,name=causes,proto3" json:"causes,omitempty"`
+	// The environments of this part's servers that differ, or in which healing is braked, by name.
+	Drift []*EnvironmentDrift `protobuf:"bytes,20,rep,name=drift,proto3" json:"drift,omitempty"`
+	// Set while presence is held.
+	PresenceHeld *PresenceHeld `protobuf:"bytes,21,opt,name=presence_held,json=presenceHeld,proto3" json:"presence_held,omitempty"`
+	// Where servers differ, by server id; the server itself first, then its agents by name.
+	Differences []*Difference `protobuf:"bytes,4,rep,name=differences,proto3" json:"differences,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor    string `protobuf:"bytes,5,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckFleetResponse) Reset() {
+	*x = CheckFleetResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckFleetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckFleetResponse) ProtoMessage() {}
+
+func (x *CheckFleetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckFleetResponse.ProtoReflect.Descriptor instead.
+func (*CheckFleetResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *CheckFleetResponse) GetServers() uint32 {
+	if x != nil {
+		return x.Servers
+	}
+	return 0
+}
+
+func (x *CheckFleetResponse) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *CheckFleetResponse) GetCauses() []*CauseCount {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+func (x *CheckFleetResponse) GetDrift() []*EnvironmentDrift {
+	if x != nil {
+		return x.Drift
+	}
+	return nil
+}
+
+func (x *CheckFleetResponse) GetPresenceHeld() *PresenceHeld {
+	if x != nil {
+		return x.PresenceHeld
+	}
+	return nil
+}
+
+func (x *CheckFleetResponse) GetDifferences() []*Difference {
+	if x != nil {
+		return x.Differences
+	}
+	return nil
+}
+
+func (x *CheckFleetResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// EnvironmentDrift is what is done about drift in an environment.
+type EnvironmentDrift struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment.
+	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Its policy; never unspecified.
+	Policy v19.DriftPolicy `protobuf:"varint,2,opt,name=policy,proto3,enum=garrison.environment.v1.DriftPolicy" json:"policy,omitempty"`
+	// The percentage of online servers above which healing is braked.
+	BrakePercent uint32 `protobuf:"varint,3,opt,name=brake_percent,json=brakePercent,proto3" json:"brake_percent,omitempty"`
+	// Set while healing is braked.
+	Braked        *v19.Brake `protobuf:"bytes,4,opt,name=braked,proto3" json:"braked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnvironmentDrift) Reset() {
+	*x = EnvironmentDrift{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnvironmentDrift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnvironmentDrift) ProtoMessage() {}
+
+func (x *EnvironmentDrift) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnvironmentDrift.ProtoReflect.Descriptor instead.
+func (*EnvironmentDrift) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *EnvironmentDrift) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *EnvironmentDrift) GetPolicy() v19.DriftPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return v19.DriftPolicy(0)
+}
+
+func (x *EnvironmentDrift) GetBrakePercent() uint32 {
+	if x != nil {
+		return x.BrakePercent
+	}
+	return 0
+}
+
+func (x *EnvironmentDrift) GetBraked() *v19.Brake {
+	if x != nil {
+		return x.Braked
+	}
+	return nil
+}
+
 // ListAgentsRequest asks for agents.
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1879,7 +4447,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +4459,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +4472,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListAgentsRequest) GetPage() *v11.Page {
@@ -1918,16 +4486,18 @@ func (x *ListAgentsRequest) GetPage() *v11.Page {
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents, by name.
-	Agents []*v16.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	Agents []*v18.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +4509,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,10 +4522,10 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{61}
 }
 
-func (x *ListAgentsResponse) GetAgents() []*v16.Agent {
+func (x *ListAgentsResponse) GetAgents() []*v18.Agent {
 	if x != nil {
 		return x.Agents
 	}
@@ -1969,18 +4539,25 @@ func (x *ListAgentsResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListAgentsResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 // CreateAgentRequest carries the agent to create.
 type CreateAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent; its times are ignored.
-	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateAgentRequest) Reset() {
 	*x = CreateAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +4569,7 @@ func (x *CreateAgentRequest) String() string {
 func (*CreateAgentRequest) ProtoMessage() {}
 
 func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,10 +4582,10 @@ func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentRequest.ProtoReflect.Descriptor instead.
 func (*CreateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{62}
 }
 
-func (x *CreateAgentRequest) GetAgent() *v16.Agent {
+func (x *CreateAgentRequest) GetAgent() *v18.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -2019,14 +4596,14 @@ func (x *CreateAgentRequest) GetAgent() *v16.Agent {
 type CreateAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateAgentResponse) Reset() {
 	*x = CreateAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +4615,7 @@ func (x *CreateAgentResponse) String() string {
 func (*CreateAgentResponse) ProtoMessage() {}
 
 func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,12 +4628,85 @@ func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentResponse.ProtoReflect.Descriptor instead.
 func (*CreateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{63}
 }
 
-func (x *CreateAgentResponse) GetAgent() *v16.Agent {
+func (x *CreateAgentResponse) GetAgent() *v18.Agent {
 	if x != nil {
 		return x.Agent
+	}
+	return nil
+}
+
+// Outdated counts the instances of an agent whose metadata, merged now, differs from what they have.
+type Outdated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// How many instances a configure would change.
+	Instances uint32 `protobuf:"varint,2,opt,name=instances,proto3" json:"instances,omitempty"`
+	// How many a configure would leave out, because their metadata breaks the agent's schema or a limit.
+	LeftOut uint32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Why, of the first of those.
+	First         *v11.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Outdated) Reset() {
+	*x = Outdated{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outdated) ProtoMessage() {}
+
+func (x *Outdated) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outdated.ProtoReflect.Descriptor instead.
+func (*Outdated) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *Outdated) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Outdated) GetInstances() uint32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+func (x *Outdated) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *Outdated) GetFirst() *v11.Refusal {
+	if x != nil {
+		return x.First
 	}
 	return nil
 }
@@ -2065,14 +4715,14 @@ func (x *CreateAgentResponse) GetAgent() *v16.Agent {
 type ChangeAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent; its kind must not change.
-	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent         *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeAgentRequest) Reset() {
 	*x = ChangeAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +4734,7 @@ func (x *ChangeAgentRequest) String() string {
 func (*ChangeAgentRequest) ProtoMessage() {}
 
 func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,10 +4747,10 @@ func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
 }
 
-func (x *ChangeAgentRequest) GetAgent() *v16.Agent {
+func (x *ChangeAgentRequest) GetAgent() *v18.Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -2111,14 +4761,16 @@ func (x *ChangeAgentRequest) GetAgent() *v16.Agent {
 type ChangeAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *v16.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The agents with instances whose metadata would be other ones if they were configured now, by name.
+	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeAgentResponse) Reset() {
 	*x = ChangeAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +4782,7 @@ func (x *ChangeAgentResponse) String() string {
 func (*ChangeAgentResponse) ProtoMessage() {}
 
 func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,12 +4795,19 @@ func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
 }
 
-func (x *ChangeAgentResponse) GetAgent() *v16.Agent {
+func (x *ChangeAgentResponse) GetAgent() *v18.Agent {
 	if x != nil {
 		return x.Agent
+	}
+	return nil
+}
+
+func (x *ChangeAgentResponse) GetOutdated() []*Outdated {
+	if x != nil {
+		return x.Outdated
 	}
 	return nil
 }
@@ -2157,14 +4816,16 @@ func (x *ChangeAgentResponse) GetAgent() *v16.Agent {
 type DeleteAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The revision that it must have, or REVISION_CHANGED refuses; 0 checks nothing.
+	IfRevision    uint64 `protobuf:"varint,30,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteAgentRequest) Reset() {
 	*x = DeleteAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +4837,7 @@ func (x *DeleteAgentRequest) String() string {
 func (*DeleteAgentRequest) ProtoMessage() {}
 
 func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +4850,7 @@ func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DeleteAgentRequest) GetName() string {
@@ -2197,6 +4858,13 @@ func (x *DeleteAgentRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DeleteAgentRequest) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
 }
 
 // DeleteAgentResponse says that it is deleted.
@@ -2208,7 +4876,7 @@ type DeleteAgentResponse struct {
 
 func (x *DeleteAgentResponse) Reset() {
 	*x = DeleteAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +4888,7 @@ func (x *DeleteAgentResponse) String() string {
 func (*DeleteAgentResponse) ProtoMessage() {}
 
 func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +4901,7 @@ func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
 }
 
 // ListApplicationsRequest asks for applications.
@@ -2247,7 +4915,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +4927,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +4940,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListApplicationsRequest) GetPage() *v11.Page {
@@ -2286,16 +4954,18 @@ func (x *ListApplicationsRequest) GetPage() *v11.Page {
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The applications, by name.
-	Applications []*v17.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	Applications []*v110.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +4977,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,10 +4990,10 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
 }
 
-func (x *ListApplicationsResponse) GetApplications() []*v17.Application {
+func (x *ListApplicationsResponse) GetApplications() []*v110.Application {
 	if x != nil {
 		return x.Applications
 	}
@@ -2337,18 +5007,25 @@ func (x *ListApplicationsResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListApplicationsResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 // CreateApplicationRequest carries the application to create.
 type CreateApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationRequest) Reset() {
 	*x = CreateApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +5037,7 @@ func (x *CreateApplicationRequest) String() string {
 func (*CreateApplicationRequest) ProtoMessage() {}
 
 func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,10 +5050,10 @@ func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
 }
 
-func (x *CreateApplicationRequest) GetApplication() *v17.Application {
+func (x *CreateApplicationRequest) GetApplication() *v110.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -2387,14 +5064,14 @@ func (x *CreateApplicationRequest) GetApplication() *v17.Application {
 type CreateApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationResponse) Reset() {
 	*x = CreateApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +5083,7 @@ func (x *CreateApplicationResponse) String() string {
 func (*CreateApplicationResponse) ProtoMessage() {}
 
 func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,10 +5096,10 @@ func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
 }
 
-func (x *CreateApplicationResponse) GetApplication() *v17.Application {
+func (x *CreateApplicationResponse) GetApplication() *v110.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -2433,14 +5110,14 @@ func (x *CreateApplicationResponse) GetApplication() *v17.Application {
 type ChangeApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeApplicationRequest) Reset() {
 	*x = ChangeApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +5129,7 @@ func (x *ChangeApplicationRequest) String() string {
 func (*ChangeApplicationRequest) ProtoMessage() {}
 
 func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,10 +5142,10 @@ func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
 }
 
-func (x *ChangeApplicationRequest) GetApplication() *v17.Application {
+func (x *ChangeApplicationRequest) GetApplication() *v110.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -2479,14 +5156,16 @@ func (x *ChangeApplicationRequest) GetApplication() *v17.Application {
 type ChangeApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v17.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	// The agents with instances whose metadata would be other ones if they were configured now, by name.
+	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeApplicationResponse) Reset() {
 	*x = ChangeApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +5177,7 @@ func (x *ChangeApplicationResponse) String() string {
 func (*ChangeApplicationResponse) ProtoMessage() {}
 
 func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,12 +5190,19 @@ func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
 }
 
-func (x *ChangeApplicationResponse) GetApplication() *v17.Application {
+func (x *ChangeApplicationResponse) GetApplication() *v110.Application {
 	if x != nil {
 		return x.Application
+	}
+	return nil
+}
+
+func (x *ChangeApplicationResponse) GetOutdated() []*Outdated {
+	if x != nil {
+		return x.Outdated
 	}
 	return nil
 }
@@ -2525,14 +5211,16 @@ func (x *ChangeApplicationResponse) GetApplication() *v17.Application {
 type DeleteApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The revision that it must have, or REVISION_CHANGED refuses; 0 checks nothing.
+	IfRevision    uint64 `protobuf:"varint,30,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +5232,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +5245,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DeleteApplicationRequest) GetName() string {
@@ -2565,6 +5253,13 @@ func (x *DeleteApplicationRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DeleteApplicationRequest) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
 }
 
 // DeleteApplicationResponse says that it is deleted.
@@ -2576,7 +5271,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +5283,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +5296,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
 }
 
 // ListEnvironmentsRequest asks for environments.
@@ -2615,7 +5310,7 @@ type ListEnvironmentsRequest struct {
 
 func (x *ListEnvironmentsRequest) Reset() {
 	*x = ListEnvironmentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +5322,7 @@ func (x *ListEnvironmentsRequest) String() string {
 func (*ListEnvironmentsRequest) ProtoMessage() {}
 
 func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +5335,7 @@ func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
@@ -2654,16 +5349,18 @@ func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
 type ListEnvironmentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environments, by name.
-	Environments []*v18.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	Environments []*v19.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Where the next part starts; empty at the end.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListEnvironmentsResponse) Reset() {
 	*x = ListEnvironmentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +5372,7 @@ func (x *ListEnvironmentsResponse) String() string {
 func (*ListEnvironmentsResponse) ProtoMessage() {}
 
 func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,10 +5385,10 @@ func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
 }
 
-func (x *ListEnvironmentsResponse) GetEnvironments() []*v18.Environment {
+func (x *ListEnvironmentsResponse) GetEnvironments() []*v19.Environment {
 	if x != nil {
 		return x.Environments
 	}
@@ -2705,18 +5402,25 @@ func (x *ListEnvironmentsResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListEnvironmentsResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 // CreateEnvironmentRequest carries the environment to create.
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentRequest) Reset() {
 	*x = CreateEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +5432,7 @@ func (x *CreateEnvironmentRequest) String() string {
 func (*CreateEnvironmentRequest) ProtoMessage() {}
 
 func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,10 +5445,10 @@ func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
 }
 
-func (x *CreateEnvironmentRequest) GetEnvironment() *v18.Environment {
+func (x *CreateEnvironmentRequest) GetEnvironment() *v19.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2755,14 +5459,14 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *v18.Environment {
 type CreateEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentResponse) Reset() {
 	*x = CreateEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +5478,7 @@ func (x *CreateEnvironmentResponse) String() string {
 func (*CreateEnvironmentResponse) ProtoMessage() {}
 
 func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,10 +5491,10 @@ func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
 }
 
-func (x *CreateEnvironmentResponse) GetEnvironment() *v18.Environment {
+func (x *CreateEnvironmentResponse) GetEnvironment() *v19.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2801,14 +5505,14 @@ func (x *CreateEnvironmentResponse) GetEnvironment() *v18.Environment {
 type ChangeEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeEnvironmentRequest) Reset() {
 	*x = ChangeEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +5524,7 @@ func (x *ChangeEnvironmentRequest) String() string {
 func (*ChangeEnvironmentRequest) ProtoMessage() {}
 
 func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,10 +5537,10 @@ func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
 }
 
-func (x *ChangeEnvironmentRequest) GetEnvironment() *v18.Environment {
+func (x *ChangeEnvironmentRequest) GetEnvironment() *v19.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -2847,14 +5551,16 @@ func (x *ChangeEnvironmentRequest) GetEnvironment() *v18.Environment {
 type ChangeEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v18.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The agents with instances whose metadata would be other ones if they were configured now, by name.
+	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeEnvironmentResponse) Reset() {
 	*x = ChangeEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +5572,7 @@ func (x *ChangeEnvironmentResponse) String() string {
 func (*ChangeEnvironmentResponse) ProtoMessage() {}
 
 func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,12 +5585,19 @@ func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
 }
 
-func (x *ChangeEnvironmentResponse) GetEnvironment() *v18.Environment {
+func (x *ChangeEnvironmentResponse) GetEnvironment() *v19.Environment {
 	if x != nil {
 		return x.Environment
+	}
+	return nil
+}
+
+func (x *ChangeEnvironmentResponse) GetOutdated() []*Outdated {
+	if x != nil {
+		return x.Outdated
 	}
 	return nil
 }
@@ -2893,14 +5606,16 @@ func (x *ChangeEnvironmentResponse) GetEnvironment() *v18.Environment {
 type DeleteEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The revision that it must have, or REVISION_CHANGED refuses; 0 checks nothing.
+	IfRevision    uint64 `protobuf:"varint,30,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteEnvironmentRequest) Reset() {
 	*x = DeleteEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +5627,7 @@ func (x *DeleteEnvironmentRequest) String() string {
 func (*DeleteEnvironmentRequest) ProtoMessage() {}
 
 func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +5640,7 @@ func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DeleteEnvironmentRequest) GetName() string {
@@ -2933,6 +5648,13 @@ func (x *DeleteEnvironmentRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DeleteEnvironmentRequest) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
+	}
+	return 0
 }
 
 // DeleteEnvironmentResponse says that it is deleted.
@@ -2944,7 +5666,7 @@ type DeleteEnvironmentResponse struct {
 
 func (x *DeleteEnvironmentResponse) Reset() {
 	*x = DeleteEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +5678,7 @@ func (x *DeleteEnvironmentResponse) String() string {
 func (*DeleteEnvironmentResponse) ProtoMessage() {}
 
 func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +5691,7 @@ func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{84}
 }
 
 // GetIntentRequest names an intent.
@@ -2985,7 +5707,7 @@ type GetIntentRequest struct {
 
 func (x *GetIntentRequest) Reset() {
 	*x = GetIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +5719,7 @@ func (x *GetIntentRequest) String() string {
 func (*GetIntentRequest) ProtoMessage() {}
 
 func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +5732,7 @@ func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GetIntentRequest) GetIntentId() string {
@@ -3038,7 +5760,7 @@ type GetIntentResponse struct {
 
 func (x *GetIntentResponse) Reset() {
 	*x = GetIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3050,7 +5772,7 @@ func (x *GetIntentResponse) String() string {
 func (*GetIntentResponse) ProtoMessage() {}
 
 func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3063,7 +5785,7 @@ func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetIntentResponse) GetIntent() *v12.Record {
@@ -3092,7 +5814,7 @@ type PlanIntentRequest struct {
 
 func (x *PlanIntentRequest) Reset() {
 	*x = PlanIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +5826,7 @@ func (x *PlanIntentRequest) String() string {
 func (*PlanIntentRequest) ProtoMessage() {}
 
 func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +5839,7 @@ func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentRequest.ProtoReflect.Descriptor instead.
 func (*PlanIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PlanIntentRequest) GetPage() *v11.Page {
@@ -3170,7 +5892,7 @@ type PlanIntentResponse struct {
 
 func (x *PlanIntentResponse) Reset() {
 	*x = PlanIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +5904,7 @@ func (x *PlanIntentResponse) String() string {
 func (*PlanIntentResponse) ProtoMessage() {}
 
 func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +5917,7 @@ func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentResponse.ProtoReflect.Descriptor instead.
 func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PlanIntentResponse) GetPlans() []*v12.Plan {
@@ -3238,7 +5960,7 @@ type ListIntentsRequest struct {
 
 func (x *ListIntentsRequest) Reset() {
 	*x = ListIntentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +5972,7 @@ func (x *ListIntentsRequest) String() string {
 func (*ListIntentsRequest) ProtoMessage() {}
 
 func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +5985,7 @@ func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsRequest.ProtoReflect.Descriptor instead.
 func (*ListIntentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListIntentsRequest) GetPage() *v11.Page {
@@ -3309,14 +6031,16 @@ type ListIntentsResponse struct {
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// How many intents are kept at most; 0 while none was dropped. Older ones are in the ledger.
-	Kept          uint32 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`
+	Kept uint32 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListIntentsResponse) Reset() {
 	*x = ListIntentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +6052,7 @@ func (x *ListIntentsResponse) String() string {
 func (*ListIntentsResponse) ProtoMessage() {}
 
 func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +6065,7 @@ func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsResponse.ProtoReflect.Descriptor instead.
 func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListIntentsResponse) GetIntents() []*v12.Record {
@@ -3365,6 +6089,13 @@ func (x *ListIntentsResponse) GetKept() uint32 {
 	return 0
 }
 
+func (x *ListIntentsResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 // WithdrawIntentRequest names an intent.
 type WithdrawIntentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3378,7 +6109,7 @@ type WithdrawIntentRequest struct {
 
 func (x *WithdrawIntentRequest) Reset() {
 	*x = WithdrawIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3390,7 +6121,7 @@ func (x *WithdrawIntentRequest) String() string {
 func (*WithdrawIntentRequest) ProtoMessage() {}
 
 func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3403,7 +6134,7 @@ func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *WithdrawIntentRequest) GetIntentId() string {
@@ -3431,7 +6162,7 @@ type WithdrawIntentResponse struct {
 
 func (x *WithdrawIntentResponse) Reset() {
 	*x = WithdrawIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +6174,7 @@ func (x *WithdrawIntentResponse) String() string {
 func (*WithdrawIntentResponse) ProtoMessage() {}
 
 func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +6187,7 @@ func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *WithdrawIntentResponse) GetIntent() *v12.Record {
@@ -3466,23 +6197,887 @@ func (x *WithdrawIntentResponse) GetIntent() *v12.Record {
 	return nil
 }
 
+// SealSecretsRequest holds values in clear. It is not stored.
+type SealSecretsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The values by name.
+	Values        map[string]string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealSecretsRequest) Reset() {
+	*x = SealSecretsRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealSecretsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealSecretsRequest) ProtoMessage() {}
+
+func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealSecretsRequest.ProtoReflect.Descriptor instead.
+func (*SealSecretsRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *SealSecretsRequest) GetValues() map[string]string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// SealSecretsResponse holds the sealed values.
+type SealSecretsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name. A value under the same name is sealed to the same text, and opens under no other name.
+	Sealed        map[string]string `protobuf:"bytes,1,rep,name=sealed,proto3" json:"sealed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealSecretsResponse) Reset() {
+	*x = SealSecretsResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealSecretsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealSecretsResponse) ProtoMessage() {}
+
+func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealSecretsResponse.ProtoReflect.Descriptor instead.
+func (*SealSecretsResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *SealSecretsResponse) GetSealed() map[string]string {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+// ReadFactsRequest filters facts. Everything that is set must hold.
+type ReadFactsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Start at this sequence; 0 means the first fact.
+	From uint64 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	// End before this sequence; 0 means the end of the ledger.
+	Below uint64 `protobuf:"varint,2,opt,name=below,proto3" json:"below,omitempty"`
+	// Start at the first fact that was stored at this time or later.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// How many facts at most; 0 means 100, and 500 is the most. An answer ends earlier at 512 KiB.
+	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only facts about this noun, such as task.
+	Noun string `protobuf:"bytes,5,opt,name=noun,proto3" json:"noun,omitempty"`
+	// Only facts whose key is this, or begins with it and a dot: the id of a server also means its instances.
+	Key string `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	// Only facts of this kind, such as succeeded. It needs a noun.
+	Kind          string `protobuf:"bytes,7,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFactsRequest) Reset() {
+	*x = ReadFactsRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFactsRequest) ProtoMessage() {}
+
+func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFactsRequest.ProtoReflect.Descriptor instead.
+func (*ReadFactsRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *ReadFactsRequest) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *ReadFactsRequest) GetBelow() uint64 {
+	if x != nil {
+		return x.Below
+	}
+	return 0
+}
+
+func (x *ReadFactsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ReadFactsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ReadFactsRequest) GetNoun() string {
+	if x != nil {
+		return x.Noun
+	}
+	return ""
+}
+
+func (x *ReadFactsRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ReadFactsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+// ReadFactsResponse is a part of the ledger.
+type ReadFactsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The facts, by sequence.
+	Facts []*StoredFact `protobuf:"bytes,1,rep,name=facts,proto3" json:"facts,omitempty"`
+	// Where the next part starts; 0 when no more facts match now.
+	Next uint64 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	// The sequence of the last fact of the ledger, whatever the filter.
+	End           uint64 `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFactsResponse) Reset() {
+	*x = ReadFactsResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFactsResponse) ProtoMessage() {}
+
+func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFactsResponse.ProtoReflect.Descriptor instead.
+func (*ReadFactsResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ReadFactsResponse) GetFacts() []*StoredFact {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *ReadFactsResponse) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *ReadFactsResponse) GetEnd() uint64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+// StoredFact is a fact as the ledger stores it.
+type StoredFact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its place in the ledger.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// When the ledger stored it.
+	StoredAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=stored_at,json=storedAt,proto3" json:"stored_at,omitempty"`
+	// garrison.ledger.NOUN.KEY.KIND.
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Its headers: those of CloudEvents (ce-id, ce-type, ce-time and so on), Garrison-Actor, Garrison-Request and
+	// Garrison-Cause.
+	Headers map[string]string `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Its body, of the type that ce-type names. Unset when the registry does not know that type.
+	Body *anypb.Any `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	// Its body as it is stored, when the registry does not know its type.
+	UnknownBody []byte `protobuf:"bytes,6,opt,name=unknown_body,json=unknownBody,proto3" json:"unknown_body,omitempty"`
+	// How large the body is, when it is left out because it does not fit into an answer; 0 otherwise.
+	LeftOutBytes  uint64 `protobuf:"varint,7,opt,name=left_out_bytes,json=leftOutBytes,proto3" json:"left_out_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredFact) Reset() {
+	*x = StoredFact{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredFact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredFact) ProtoMessage() {}
+
+func (x *StoredFact) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredFact.ProtoReflect.Descriptor instead.
+func (*StoredFact) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *StoredFact) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *StoredFact) GetStoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoredAt
+	}
+	return nil
+}
+
+func (x *StoredFact) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *StoredFact) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *StoredFact) GetBody() *anypb.Any {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *StoredFact) GetUnknownBody() []byte {
+	if x != nil {
+		return x.UnknownBody
+	}
+	return nil
+}
+
+func (x *StoredFact) GetLeftOutBytes() uint64 {
+	if x != nil {
+		return x.LeftOutBytes
+	}
+	return 0
+}
+
+// ReportExternalRequest describes instances of one agent. The caller is the agent's reporter.
+type ReportExternalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent, of kind external.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What was found; at most 500. A name may occur once.
+	Found []*v111.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
+	// Says that found is complete for a range of names: what is recorded in the range and not in found is gone. Unset
+	// means that nothing goes.
+	Complete      *Range `protobuf:"bytes,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportExternalRequest) Reset() {
+	*x = ReportExternalRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportExternalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportExternalRequest) ProtoMessage() {}
+
+func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportExternalRequest.ProtoReflect.Descriptor instead.
+func (*ReportExternalRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *ReportExternalRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ReportExternalRequest) GetFound() []*v111.Found {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
+func (x *ReportExternalRequest) GetComplete() *Range {
+	if x != nil {
+		return x.Complete
+	}
+	return nil
+}
+
+// Range is a range of names in the order of their bytes, so that a long list can be reported in parts.
+type Range struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first name; empty means from the start.
+	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// The first name behind the range; empty means to the end.
+	Before        string `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Range) Reset() {
+	*x = Range{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Range) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Range) ProtoMessage() {}
+
+func (x *Range) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Range.ProtoReflect.Descriptor instead.
+func (*Range) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *Range) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Range) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+// ReportExternalResponse says what the report changed.
+type ReportExternalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many instances are new or differ from what was recorded.
+	Changed uint32 `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many are as recorded.
+	Confirmed uint32 `protobuf:"varint,2,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// How many are gone.
+	Gone uint32 `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
+	// The instances that were not recorded, and why.
+	LeftOut       []*LeftOutExternal `protobuf:"bytes,4,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportExternalResponse) Reset() {
+	*x = ReportExternalResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportExternalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportExternalResponse) ProtoMessage() {}
+
+func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportExternalResponse.ProtoReflect.Descriptor instead.
+func (*ReportExternalResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *ReportExternalResponse) GetChanged() uint32 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *ReportExternalResponse) GetConfirmed() uint32 {
+	if x != nil {
+		return x.Confirmed
+	}
+	return 0
+}
+
+func (x *ReportExternalResponse) GetGone() uint32 {
+	if x != nil {
+		return x.Gone
+	}
+	return 0
+}
+
+func (x *ReportExternalResponse) GetLeftOut() []*LeftOutExternal {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// LeftOutExternal is an instance that was not recorded. The others were.
+type LeftOutExternal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why.
+	Refusal       *v11.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftOutExternal) Reset() {
+	*x = LeftOutExternal{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftOutExternal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftOutExternal) ProtoMessage() {}
+
+func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftOutExternal.ProtoReflect.Descriptor instead.
+func (*LeftOutExternal) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *LeftOutExternal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LeftOutExternal) GetRefusal() *v11.Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+// ListExternalsRequest asks for instances of agents of kind external. All fields that are set must match.
+type ListExternalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only of this agent.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Only on this server: an id, a prefix of the id that only one has, or a name.
+	Server string `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
+	// Only with this version.
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Only with this health.
+	Health v17.Health `protobuf:"varint,5,opt,name=health,proto3,enum=garrison.instance.v1.Health" json:"health,omitempty"`
+	// Only the instance with this name.
+	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	// Only those that no report listed within the agent's report_within.
+	Stale bool `protobuf:"varint,7,opt,name=stale,proto3" json:"stale,omitempty"`
+	// Only on these servers; unset means all, and those on no server.
+	On            *v12.Selector `protobuf:"bytes,8,opt,name=on,proto3" json:"on,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListExternalsRequest) Reset() {
+	*x = ListExternalsRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListExternalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListExternalsRequest) ProtoMessage() {}
+
+func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListExternalsRequest.ProtoReflect.Descriptor instead.
+func (*ListExternalsRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *ListExternalsRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *ListExternalsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ListExternalsRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *ListExternalsRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ListExternalsRequest) GetHealth() v17.Health {
+	if x != nil {
+		return x.Health
+	}
+	return v17.Health(0)
+}
+
+func (x *ListExternalsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListExternalsRequest) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
+}
+
+func (x *ListExternalsRequest) GetOn() *v12.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+// ListExternalsResponse is one part of the instances.
+type ListExternalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instances, by agent and name.
+	Externals []*ExternalRow `protobuf:"bytes,1,rep,name=externals,proto3" json:"externals,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// The instances that are too large for an answer.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,3,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListExternalsResponse) Reset() {
+	*x = ListExternalsResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListExternalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListExternalsResponse) ProtoMessage() {}
+
+func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListExternalsResponse.ProtoReflect.Descriptor instead.
+func (*ListExternalsResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *ListExternalsResponse) GetExternals() []*ExternalRow {
+	if x != nil {
+		return x.Externals
+	}
+	return nil
+}
+
+func (x *ListExternalsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListExternalsResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// ExternalRow is an instance and what the list shows of its server.
+type ExternalRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instance.
+	External *v111.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
+	// The server's name; empty when it is on none.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// True when no report listed it within the agent's report_within. A registry that started since waits for as long.
+	Stale bool `protobuf:"varint,3,opt,name=stale,proto3" json:"stale,omitempty"`
+	// The version that it should have, by what its agent says; empty when it says nothing.
+	Wanted        string `protobuf:"bytes,4,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExternalRow) Reset() {
+	*x = ExternalRow{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExternalRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExternalRow) ProtoMessage() {}
+
+func (x *ExternalRow) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExternalRow.ProtoReflect.Descriptor instead.
+func (*ExternalRow) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *ExternalRow) GetExternal() *v111.External {
+	if x != nil {
+		return x.External
+	}
+	return nil
+}
+
+func (x *ExternalRow) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *ExternalRow) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
+}
+
+func (x *ExternalRow) GetWanted() string {
+	if x != nil {
+		return x.Wanted
+	}
+	return ""
+}
+
 var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgarrison/report/v1/report.proto\x1a garrison/server/v1/history.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x03 \x01(\tR\tpublicKey\x125\n" +
-	"\asysinfo\x18\x04 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\"\xab\x01\n" +
+	"\asysinfo\x18\x04 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x19\n" +
+	"\bseal_key\x18< \x01(\tR\asealKey\"\xa8\x02\n" +
 	"\rEnrolResponse\x12\x19\n" +
 	"\buser_jwt\x18\x01 \x01(\tR\auserJwt\x12;\n" +
 	"\townership\x18\x02 \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x12#\n" +
 	"\rtombstone_key\x18\x03 \x01(\tR\ftombstoneKey\x12\x1d\n" +
 	"\n" +
-	"image_keys\x18\x04 \x03(\tR\timageKeys\"\xae\x03\n" +
+	"image_keys\x18\x04 \x03(\tR\timageKeys\x12\x15\n" +
+	"\x06bus_ca\x18\x05 \x01(\tR\x05busCa\x12\x1b\n" +
+	"\tserver_id\x18< \x01(\tR\bserverId\x12\x16\n" +
+	"\x06sealed\x18= \x01(\fR\x06sealed\x12\x1b\n" +
+	"\tsealed_by\x18> \x01(\tR\bsealedBy\x12\x12\n" +
+	"\x04cell\x18Z \x01(\tR\x04cell\"J\n" +
+	"\fRenewRequest\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\tR\tpublicKey\"A\n" +
+	"\rRenewResponse\x12\x19\n" +
+	"\buser_jwt\x18\x01 \x01(\tR\auserJwt\x12\x15\n" +
+	"\x06bus_ca\x18\x02 \x01(\tR\x05busCa\"\x83\x05\n" +
 	"\x12ListServersRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12 \n" +
 	"\venvironment\x18\x02 \x01(\tR\venvironment\x12L\n" +
@@ -3490,52 +7085,134 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x04life\x18\x04 \x01(\x0e2\x18.garrison.server.v1.LifeR\x04life\x128\n" +
 	"\bpresence\x18\x05 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12\x16\n" +
 	"\x06leaked\x18\x06 \x01(\bR\x06leaked\x12\x14\n" +
-	"\x05found\x18\a \x01(\bR\x05found\x12,\n" +
-	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x1a9\n" +
+	"\x05found\x18\a \x01(\bR\x05found\x12\x14\n" +
+	"\x05token\x18< \x01(\tR\x05token\x12,\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x128\n" +
+	"\bstanding\x18\x15 \x01(\x0e2\x1c.garrison.server.v1.StandingR\bstanding\x12?\n" +
+	"\tcondition\x18\x16 \x01(\x0e2!.garrison.server.v1.ExecutorStateR\tcondition\x12B\n" +
+	"\x0funconfirmed_for\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"l\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xea\x01\n" +
 	"\x13ListServersResponse\x124\n" +
 	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"*\n" +
+	"nextCursor\x12G\n" +
+	"\rpresence_held\x18( \x01(\v2\".garrison.registry.v1.PresenceHeldR\fpresenceHeld\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"\x9a\x01\n" +
+	"\fPresenceHeld\x12\x16\n" +
+	"\x06silent\x18\x01 \x01(\rR\x06silent\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\rR\x02of\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"*\n" +
 	"\x10GetServerRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\"G\n" +
 	"\x11GetServerResponse\x122\n" +
-	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\xde\x02\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\xb0\x03\n" +
 	"\x13InviteServerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12M\n" +
 	"\x06labels\x18\x03 \x03(\v25.garrison.registry.v1.InviteServerRequest.LabelsEntryR\x06labels\x12 \n" +
 	"\venvironment\x18\x04 \x01(\tR\venvironment\x12;\n" +
 	"\townership\x18\x05 \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x126\n" +
-	"\tvalid_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x1a9\n" +
+	"\tvalid_for\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12\x1b\n" +
+	"\tserver_id\x18F \x01(\tR\bserverId\x123\n" +
+	"\x05owner\x18G \x01(\v2\x1d.garrison.owner.v1.FieldOwnerR\x05owner\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x01\n" +
 	"\x14InviteServerResponse\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x9e\x02\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\"[\n" +
+	"\x14InviteServersRequest\x12C\n" +
+	"\aservers\x18\x01 \x03(\v2).garrison.registry.v1.InviteServerRequestR\aservers\"\xa7\x01\n" +
+	"\rInvitedServer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x129\n" +
+	"\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x14\n" +
+	"\x05known\x18\x05 \x01(\bR\x05known\"V\n" +
+	"\x15InviteServersResponse\x12=\n" +
+	"\aservers\x18\x01 \x03(\v2#.garrison.registry.v1.InvitedServerR\aservers\"\xd1\x03\n" +
+	"\x12CreateTokenRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\x126\n" +
+	"\tvalid_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12\x12\n" +
+	"\x04cell\x18\x04 \x01(\tR\x04cell\x12 \n" +
+	"\venvironment\x18\x05 \x01(\tR\venvironment\x12L\n" +
+	"\x06labels\x18\x06 \x03(\v24.garrison.registry.v1.CreateTokenRequest.LabelsEntryR\x06labels\x12;\n" +
+	"\townership\x18\a \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x12%\n" +
+	"\x0efrom_addresses\x18\b \x03(\tR\rfromAddresses\x128\n" +
+	"\tname_from\x18\t \x01(\x0e2\x1b.garrison.token.v1.NameFromR\bnameFrom\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"]\n" +
+	"\x13CreateTokenResponse\x12.\n" +
+	"\x05token\x18\x01 \x01(\v2\x18.garrison.token.v1.TokenR\x05token\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"R\n" +
+	"\x11ListTokensRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x9c\x01\n" +
+	"\x12ListTokensResponse\x120\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x18.garrison.token.v1.TokenR\x06tokens\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"@\n" +
+	"\x12RevokeTokenRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"E\n" +
+	"\x13RevokeTokenResponse\x12.\n" +
+	"\x05token\x18\x01 \x01(\v2\x18.garrison.token.v1.TokenR\x05token\"\xf5\x02\n" +
 	"\x13ChangeServerRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12W\n" +
 	"\n" +
 	"set_labels\x18\x02 \x03(\v28.garrison.registry.v1.ChangeServerRequest.SetLabelsEntryR\tsetLabels\x12!\n" +
 	"\funset_labels\x18\x03 \x03(\tR\vunsetLabels\x12%\n" +
-	"\venvironment\x18\x04 \x01(\tH\x00R\venvironment\x88\x01\x01\x1a<\n" +
+	"\venvironment\x18\x04 \x01(\tH\x00R\venvironment\x88\x01\x01\x12\x17\n" +
+	"\x04name\x18( \x01(\tH\x01R\x04name\x88\x01\x01\x123\n" +
+	"\x05owner\x18F \x01(\v2\x1d.garrison.owner.v1.FieldOwnerR\x05owner\x1a<\n" +
 	"\x0eSetLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
-	"\f_environment\"J\n" +
+	"\f_environmentB\a\n" +
+	"\x05_name\"J\n" +
 	"\x14ChangeServerResponse\x122\n" +
-	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"A\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\x94\x01\n" +
+	"\x14ReplaceServerRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x126\n" +
+	"\tvalid_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"\x9c\x01\n" +
+	"\x15ReplaceServerResponse\x122\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"A\n" +
 	"\x13ForgetServerRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04leak\x18\x02 \x01(\bR\x04leak\"c\n" +
 	"\x14ForgetServerResponse\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12.\n" +
-	"\x05leaks\x18\x02 \x03(\v2\x18.garrison.server.v1.DutyR\x05leaks\"~\n" +
+	"\x05leaks\x18\x02 \x03(\v2\x18.garrison.server.v1.DutyR\x05leaks\"I\n" +
+	"\x17QuarantineServerRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"N\n" +
+	"\x18QuarantineServerResponse\x122\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"F\n" +
+	"\x14ReleaseServerRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"K\n" +
+	"\x15ReleaseServerResponse\x122\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"E\n" +
+	"\x13RevokeServerRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"J\n" +
+	"\x14RevokeServerResponse\x122\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"~\n" +
 	"\x14RecordCleanUpRequest\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x10\n" +
 	"\x03via\x18\x02 \x01(\tR\x03via\x12<\n" +
@@ -3557,7 +7234,26 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\aservers\x18\x01 \x03(\v2#.garrison.registry.v1.UnknownServerR\aservers\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xf6\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xa8\x01\n" +
+	"\x15ListCandidatesRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x1a\n" +
+	"\bdetector\x18\x02 \x01(\tR\bdetector\x12\x1c\n" +
+	"\tlistening\x18\x03 \x01(\bR\tlistening\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12)\n" +
+	"\x04page\x18\x05 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xc4\x02\n" +
+	"\x16ListCandidatesResponse\x12=\n" +
+	"\n" +
+	"detections\x18\x04 \x03(\v2\x1d.garrison.server.v1.DetectionR\n" +
+	"detections\x12=\n" +
+	"\n" +
+	"candidates\x18\x01 \x03(\v2\x1d.garrison.server.v1.CandidateR\n" +
+	"candidates\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18\x03 \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\x129\n" +
+	"\n" +
+	"scanned_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tscannedAt\x12\x1b\n" +
+	"\tserver_id\x18\x06 \x01(\tR\bserverId\"\xf6\x01\n" +
 	"\tAgentLoss\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12.\n" +
 	"\x06wanted\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x06wanted\x12,\n" +
@@ -3572,7 +7268,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x04same\x18\x03 \x01(\rR\x04same\"r\n" +
 	"\x17GetRestoreStatusRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12,\n" +
-	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xac\x02\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xe1\x02\n" +
 	"\x18GetRestoreStatusResponse\x128\n" +
 	"\x06losses\x18\x01 \x03(\v2 .garrison.registry.v1.ServerLossR\x06losses\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -3581,14 +7277,15 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"ledger_end\x18\x03 \x01(\x04R\tledgerEnd\x12=\n" +
 	"\aunknown\x18\x04 \x03(\v2#.garrison.registry.v1.UnknownServerR\aunknown\x124\n" +
 	"\aoffline\x18\x05 \x03(\v2\x1a.garrison.server.v1.ServerR\aoffline\x12!\n" +
-	"\foffline_more\x18\x06 \x01(\rR\vofflineMore\"d\n" +
+	"\foffline_more\x18\x06 \x01(\rR\vofflineMore\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"d\n" +
 	"\fAcceptedLoss\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x127\n" +
 	"\x05place\x18\x02 \x01(\v2!.garrison.server.v1.DocumentPlaceR\x05place\"R\n" +
 	"\x14AcceptRestoreRequest\x12:\n" +
 	"\x06losses\x18\x01 \x03(\v2\".garrison.registry.v1.AcceptedLossR\x06losses\"M\n" +
 	"\x15AcceptRestoreResponse\x124\n" +
-	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\x8d\x02\n" +
+	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xb9\x04\n" +
 	"\x14ListInstancesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
@@ -3596,66 +7293,157 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\bimage_id\x18\x04 \x01(\tR\aimageId\x12 \n" +
 	"\venvironment\x18\x05 \x01(\tR\venvironment\x121\n" +
 	"\x05state\x18\x06 \x01(\x0e2\x1b.garrison.instance.v1.StateR\x05state\x12,\n" +
-	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xa4\x01\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12\x18\n" +
+	"\aversion\x18\x15 \x01(\tR\aversion\x12+\n" +
+	"\x04kind\x18\x16 \x01(\x0e2\x17.garrison.agent.v1.KindR\x04kind\x12 \n" +
+	"\vapplication\x18\x17 \x01(\tR\vapplication\x124\n" +
+	"\x06health\x18\x18 \x01(\x0e2\x1c.garrison.instance.v1.HealthR\x06health\x12\"\n" +
+	"\rnot_at_wanted\x18\x19 \x01(\bR\vnotAtWanted\x12B\n" +
+	"\x0funconfirmed_for\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x12#\n" +
+	"\rwith_external\x18d \x01(\bR\fwithExternal\"y\n" +
+	"\x13CountServersRequest\x12@\n" +
+	"\x06filter\x18\x01 \x01(\v2(.garrison.registry.v1.ListServersRequestR\x06filter\x12\x0e\n" +
+	"\x02by\x18\x02 \x03(\tR\x02by\x12\x10\n" +
+	"\x03top\x18\x03 \x01(\rR\x03top\"L\n" +
+	"\x14CountServersResponse\x124\n" +
+	"\x06counts\x18\x01 \x01(\v2\x1c.garrison.registry.v1.CountsR\x06counts\"}\n" +
+	"\x15CountInstancesRequest\x12B\n" +
+	"\x06filter\x18\x01 \x01(\v2*.garrison.registry.v1.ListInstancesRequestR\x06filter\x12\x0e\n" +
+	"\x02by\x18\x02 \x03(\tR\x02by\x12\x10\n" +
+	"\x03top\x18\x03 \x01(\rR\x03top\"N\n" +
+	"\x16CountInstancesResponse\x124\n" +
+	"\x06counts\x18\x01 \x01(\v2\x1c.garrison.registry.v1.CountsR\x06counts\"\xa3\x01\n" +
+	"\x06Counts\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x04R\x05total\x12\x0e\n" +
+	"\x02by\x18\x02 \x03(\tR\x02by\x128\n" +
+	"\x06groups\x18\x03 \x03(\v2 .garrison.registry.v1.CountGroupR\x06groups\x12!\n" +
+	"\fother_groups\x18\x04 \x01(\rR\votherGroups\x12\x16\n" +
+	"\x06others\x18\x05 \x01(\x04R\x06others\":\n" +
+	"\n" +
+	"CountGroup\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xe3\x01\n" +
 	"\vInstanceRow\x12:\n" +
 	"\binstance\x18\x01 \x01(\v2\x1e.garrison.instance.v1.InstanceR\binstance\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
 	"serverName\x128\n" +
-	"\bpresence\x18\x03 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\"y\n" +
+	"\bpresence\x18\x03 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12=\n" +
+	"\bexternal\x18d \x01(\v2!.garrison.registry.v1.ExternalRowR\bexternal\"\xae\x01\n" +
 	"\x15ListInstancesResponse\x12?\n" +
 	"\tinstances\x18\x01 \x03(\v2!.garrison.registry.v1.InstanceRowR\tinstances\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\">\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"\xd9\x01\n" +
+	"\x11CheckFleetRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12,\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x126\n" +
+	"\x05scope\x18\x04 \x01(\x0e2 .garrison.registry.v1.CheckScopeR\x05scope\x12\x1d\n" +
+	"\n" +
+	"count_only\x18\x05 \x01(\bR\tcountOnly\"\x82\x04\n" +
+	"\n" +
+	"Difference\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12 \n" +
+	"\venvironment\x18\x03 \x01(\tR\venvironment\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06wanted\x18\x05 \x01(\tR\x06wanted\x12\x1a\n" +
+	"\bobserved\x18\x06 \x01(\tR\bobserved\x12\x14\n" +
+	"\x05cause\x18\a \x01(\tR\x05cause\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12=\n" +
+	"\fconfirmed_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x124\n" +
+	"\x06remedy\x18\v \x01(\x0e2\x1c.garrison.registry.v1.RemedyR\x06remedy\x12\x12\n" +
+	"\x04cure\x18\f \x01(\tR\x04cure\x12,\n" +
+	"\x05image\x18\r \x01(\v2\x16.garrison.image.v1.RefR\x05image\x123\n" +
+	"\anext_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"8\n" +
+	"\n" +
+	"CauseCount\x12\x14\n" +
+	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\xec\x02\n" +
+	"\x12CheckFleetResponse\x12\x18\n" +
+	"\aservers\x18\x01 \x01(\rR\aservers\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\rR\x06agents\x128\n" +
+	"\x06causes\x18\x03 \x03(\v2 .garrison.registry.v1.CauseCountR\x06causes\x12<\n" +
+	"\x05drift\x18\x14 \x03(\v2&.garrison.registry.v1.EnvironmentDriftR\x05drift\x12G\n" +
+	"\rpresence_held\x18\x15 \x01(\v2\".garrison.registry.v1.PresenceHeldR\fpresenceHeld\x12B\n" +
+	"\vdifferences\x18\x04 \x03(\v2 .garrison.registry.v1.DifferenceR\vdifferences\x12\x1f\n" +
+	"\vnext_cursor\x18\x05 \x01(\tR\n" +
+	"nextCursor\"\xcf\x01\n" +
+	"\x10EnvironmentDrift\x12 \n" +
+	"\venvironment\x18\x01 \x01(\tR\venvironment\x12<\n" +
+	"\x06policy\x18\x02 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x06policy\x12#\n" +
+	"\rbrake_percent\x18\x03 \x01(\rR\fbrakePercent\x126\n" +
+	"\x06braked\x18\x04 \x01(\v2\x1e.garrison.environment.v1.BrakeR\x06braked\">\n" +
 	"\x11ListAgentsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"g\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x9c\x01\n" +
 	"\x12ListAgentsResponse\x120\n" +
 	"\x06agents\x18\x01 \x03(\v2\x18.garrison.agent.v1.AgentR\x06agents\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"D\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"D\n" +
 	"\x12CreateAgentRequest\x12.\n" +
 	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"E\n" +
 	"\x13CreateAgentResponse\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"D\n" +
+	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"\x89\x01\n" +
+	"\bOutdated\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1c\n" +
+	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x19\n" +
+	"\bleft_out\x18\x03 \x01(\rR\aleftOut\x12.\n" +
+	"\x05first\x18\x04 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"D\n" +
 	"\x12ChangeAgentRequest\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"E\n" +
+	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"\x81\x01\n" +
 	"\x13ChangeAgentResponse\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"(\n" +
+	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\x12:\n" +
+	"\boutdated\x18\x1e \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"I\n" +
 	"\x12DeleteAgentRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vif_revision\x18\x1e \x01(\x04R\n" +
+	"ifRevision\"\x15\n" +
 	"\x13DeleteAgentResponse\"D\n" +
 	"\x17ListApplicationsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x85\x01\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xba\x01\n" +
 	"\x18ListApplicationsResponse\x12H\n" +
 	"\fapplications\x18\x01 \x03(\v2$.garrison.application.v1.ApplicationR\fapplications\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"b\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"b\n" +
 	"\x18CreateApplicationRequest\x12F\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"c\n" +
 	"\x19CreateApplicationResponse\x12F\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"b\n" +
 	"\x18ChangeApplicationRequest\x12F\n" +
-	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"c\n" +
+	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"\x9f\x01\n" +
 	"\x19ChangeApplicationResponse\x12F\n" +
-	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\".\n" +
+	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\x12:\n" +
+	"\boutdated\x18\x1e \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"O\n" +
 	"\x18DeleteApplicationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vif_revision\x18\x1e \x01(\x04R\n" +
+	"ifRevision\"\x1b\n" +
 	"\x19DeleteApplicationResponse\"D\n" +
 	"\x17ListEnvironmentsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x85\x01\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xba\x01\n" +
 	"\x18ListEnvironmentsResponse\x12H\n" +
 	"\fenvironments\x18\x01 \x03(\v2$.garrison.environment.v1.EnvironmentR\fenvironments\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"b\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"b\n" +
 	"\x18CreateEnvironmentRequest\x12F\n" +
 	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"c\n" +
 	"\x19CreateEnvironmentResponse\x12F\n" +
 	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"b\n" +
 	"\x18ChangeEnvironmentRequest\x12F\n" +
-	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"c\n" +
+	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"\x9f\x01\n" +
 	"\x19ChangeEnvironmentResponse\x12F\n" +
-	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\".\n" +
+	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\x12:\n" +
+	"\boutdated\x18\x1e \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"O\n" +
 	"\x18DeleteEnvironmentRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x1b\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vif_revision\x18\x1e \x01(\x04R\n" +
+	"ifRevision\"\x1b\n" +
 	"\x19DeleteEnvironmentResponse\"^\n" +
 	"\x10GetIntentRequest\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12-\n" +
@@ -3679,34 +7467,138 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04verb\x18\x03 \x01(\tR\x04verb\x12/\n" +
 	"\x05state\x18\x04 \x01(\x0e2\x19.garrison.intent.v1.StateR\x05state\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x80\x01\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xb5\x01\n" +
 	"\x13ListIntentsResponse\x124\n" +
 	"\aintents\x18\x01 \x03(\v2\x1a.garrison.intent.v1.RecordR\aintents\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x12\x12\n" +
-	"\x04kept\x18\x03 \x01(\rR\x04kept\"L\n" +
+	"\x04kept\x18\x03 \x01(\rR\x04kept\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"L\n" +
 	"\x15WithdrawIntentRequest\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"L\n" +
 	"\x16WithdrawIntentResponse\x122\n" +
-	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent*s\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.RecordR\x06intent\"\x9d\x01\n" +
+	"\x12SealSecretsRequest\x12L\n" +
+	"\x06values\x18\x01 \x03(\v24.garrison.registry.v1.SealSecretsRequest.ValuesEntryR\x06values\x1a9\n" +
+	"\vValuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x01\n" +
+	"\x13SealSecretsResponse\x12M\n" +
+	"\x06sealed\x18\x01 \x03(\v25.garrison.registry.v1.SealSecretsResponse.SealedEntryR\x06sealed\x1a9\n" +
+	"\vSealedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x01\n" +
+	"\x10ReadFactsRequest\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x14\n" +
+	"\x05below\x18\x02 \x01(\x04R\x05below\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x12\n" +
+	"\x04noun\x18\x05 \x01(\tR\x04noun\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\tR\x03key\x12\x12\n" +
+	"\x04kind\x18\a \x01(\tR\x04kind\"q\n" +
+	"\x11ReadFactsResponse\x126\n" +
+	"\x05facts\x18\x01 \x03(\v2 .garrison.registry.v1.StoredFactR\x05facts\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x04R\x03end\"\xf3\x02\n" +
+	"\n" +
+	"StoredFact\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
+	"\tstored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bstoredAt\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12G\n" +
+	"\aheaders\x18\x04 \x03(\v2-.garrison.registry.v1.StoredFact.HeadersEntryR\aheaders\x12(\n" +
+	"\x04body\x18\x05 \x01(\v2\x14.google.protobuf.AnyR\x04body\x12!\n" +
+	"\funknown_body\x18\x06 \x01(\fR\vunknownBody\x12$\n" +
+	"\x0eleft_out_bytes\x18\a \x01(\x04R\fleftOutBytes\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
+	"\x15ReportExternalRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x121\n" +
+	"\x05found\x18\x02 \x03(\v2\x1b.garrison.external.v1.FoundR\x05found\x127\n" +
+	"\bcomplete\x18\x03 \x01(\v2\x1b.garrison.registry.v1.RangeR\bcomplete\"3\n" +
+	"\x05Range\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\"\xa6\x01\n" +
+	"\x16ReportExternalResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\rR\achanged\x12\x1c\n" +
+	"\tconfirmed\x18\x02 \x01(\rR\tconfirmed\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\rR\x04gone\x12@\n" +
+	"\bleft_out\x18\x04 \x03(\v2%.garrison.registry.v1.LeftOutExternalR\aleftOut\"Y\n" +
+	"\x0fLeftOutExternal\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"\x97\x02\n" +
+	"\x14ListExternalsRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06server\x18\x03 \x01(\tR\x06server\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x124\n" +
+	"\x06health\x18\x05 \x01(\x0e2\x1c.garrison.instance.v1.HealthR\x06health\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12\x14\n" +
+	"\x05stale\x18\a \x01(\bR\x05stale\x12,\n" +
+	"\x02on\x18\b \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xae\x01\n" +
+	"\x15ListExternalsResponse\x12?\n" +
+	"\texternals\x18\x01 \x03(\v2!.garrison.registry.v1.ExternalRowR\texternals\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18\x03 \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"\x98\x01\n" +
+	"\vExternalRow\x12:\n" +
+	"\bexternal\x18\x01 \x01(\v2\x1e.garrison.external.v1.ExternalR\bexternal\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12\x14\n" +
+	"\x05stale\x18\x03 \x01(\bR\x05stale\x12\x16\n" +
+	"\x06wanted\x18\x04 \x01(\tR\x06wanted*s\n" +
 	"\n" +
 	"LossChange\x12\x1b\n" +
 	"\x17LOSS_CHANGE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13LOSS_CHANGE_INSTALL\x10\x01\x12\x17\n" +
 	"\x13LOSS_CHANGE_REPLACE\x10\x02\x12\x16\n" +
-	"\x12LOSS_CHANGE_REMOVE\x10\x032\x95\x17\n" +
+	"\x12LOSS_CHANGE_REMOVE\x10\x03*Z\n" +
+	"\n" +
+	"CheckScope\x12\x1b\n" +
+	"\x17CHECK_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13CHECK_SCOPE_SERVERS\x10\x01\x12\x16\n" +
+	"\x12CHECK_SCOPE_AGENTS\x10\x02*z\n" +
+	"\x06Remedy\x12\x16\n" +
+	"\x12REMEDY_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vREMEDY_WAIT\x10\x01\x12\r\n" +
+	"\tREMEDY_UP\x10\x02\x12\x11\n" +
+	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
+	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
+	"\rREMEDY_PERSON\x10\x052\x94.\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
-	"\fInviteServer\x12).garrison.registry.v1.InviteServerRequest\x1a*.garrison.registry.v1.InviteServerResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
-	"\fChangeServer\x12).garrison.registry.v1.ChangeServerRequest\x1a*.garrison.registry.v1.ChangeServerResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
-	"\fForgetServer\x12).garrison.registry.v1.ForgetServerRequest\x1a*.garrison.registry.v1.ForgetServerResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
+	"\fInviteServer\x12).garrison.registry.v1.InviteServerRequest\x1a*.garrison.registry.v1.InviteServerResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
+	"\rInviteServers\x12*.garrison.registry.v1.InviteServersRequest\x1a+.garrison.registry.v1.InviteServersResponse\"\x04\x88\xb5\x18\x03\x12b\n" +
+	"\tListLobby\x12&.garrison.registry.v1.ListLobbyRequest\x1a'.garrison.registry.v1.ListLobbyResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vAcceptLobby\x12(.garrison.registry.v1.AcceptLobbyRequest\x1a).garrison.registry.v1.AcceptLobbyResponse\"\x04\x88\xb5\x18\x03\x12h\n" +
+	"\vRejectLobby\x12(.garrison.registry.v1.RejectLobbyRequest\x1a).garrison.registry.v1.RejectLobbyResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
+	"\fSetLabelRule\x12).garrison.registry.v1.SetLabelRuleRequest\x1a*.garrison.registry.v1.SetLabelRuleResponse\"\x04\x88\xb5\x18\x02\x12q\n" +
+	"\x0eUnsetLabelRule\x12+.garrison.registry.v1.UnsetLabelRuleRequest\x1a,.garrison.registry.v1.UnsetLabelRuleResponse\"\x04\x88\xb5\x18\x02\x12q\n" +
+	"\x0eListLabelRules\x12+.garrison.registry.v1.ListLabelRulesRequest\x1a,.garrison.registry.v1.ListLabelRulesResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vCreateToken\x12(.garrison.registry.v1.CreateTokenRequest\x1a).garrison.registry.v1.CreateTokenResponse\"\x04\x88\xb5\x18\x03\x12e\n" +
+	"\n" +
+	"ListTokens\x12'.garrison.registry.v1.ListTokensRequest\x1a(.garrison.registry.v1.ListTokensResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vRevokeToken\x12(.garrison.registry.v1.RevokeTokenRequest\x1a).garrison.registry.v1.RevokeTokenResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
+	"\fChangeServer\x12).garrison.registry.v1.ChangeServerRequest\x1a*.garrison.registry.v1.ChangeServerResponse\"\x04\x88\xb5\x18\x02\x12n\n" +
+	"\rReplaceServer\x12*.garrison.registry.v1.ReplaceServerRequest\x1a+.garrison.registry.v1.ReplaceServerResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
+	"\fForgetServer\x12).garrison.registry.v1.ForgetServerRequest\x1a*.garrison.registry.v1.ForgetServerResponse\"\x04\x88\xb5\x18\x03\x12w\n" +
+	"\x10QuarantineServer\x12-.garrison.registry.v1.QuarantineServerRequest\x1a..garrison.registry.v1.QuarantineServerResponse\"\x04\x88\xb5\x18\x02\x12n\n" +
+	"\rReleaseServer\x12*.garrison.registry.v1.ReleaseServerRequest\x1a+.garrison.registry.v1.ReleaseServerResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
+	"\fRevokeServer\x12).garrison.registry.v1.RevokeServerRequest\x1a*.garrison.registry.v1.RevokeServerResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
+	"\fCountServers\x12).garrison.registry.v1.CountServersRequest\x1a*.garrison.registry.v1.CountServersResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
+	"\x0eCountInstances\x12+.garrison.registry.v1.CountInstancesRequest\x1a,.garrison.registry.v1.CountInstancesResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
 	"\rRecordCleanUp\x12*.garrison.registry.v1.RecordCleanUpRequest\x1a+.garrison.registry.v1.RecordCleanUpResponse\"\x04\x88\xb5\x18\x03\x12}\n" +
-	"\x12ListUnknownServers\x12/.garrison.registry.v1.ListUnknownServersRequest\x1a0.garrison.registry.v1.ListUnknownServersResponse\"\x04\x88\xb5\x18\x01\x12w\n" +
+	"\x12ListUnknownServers\x12/.garrison.registry.v1.ListUnknownServersRequest\x1a0.garrison.registry.v1.ListUnknownServersResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
+	"\x0eListCandidates\x12+.garrison.registry.v1.ListCandidatesRequest\x1a,.garrison.registry.v1.ListCandidatesResponse\"\x04\x88\xb5\x18\x01\x12w\n" +
 	"\x10GetRestoreStatus\x12-.garrison.registry.v1.GetRestoreStatusRequest\x1a..garrison.registry.v1.GetRestoreStatusResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
 	"\rAcceptRestore\x12*.garrison.registry.v1.AcceptRestoreRequest\x1a+.garrison.registry.v1.AcceptRestoreResponse\"\x04\x88\xb5\x18\x03\x12n\n" +
 	"\rListInstances\x12*.garrison.registry.v1.ListInstancesRequest\x1a+.garrison.registry.v1.ListInstancesResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
+	"\n" +
+	"CheckFleet\x12'.garrison.registry.v1.CheckFleetRequest\x1a(.garrison.registry.v1.CheckFleetResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
+	"\x0eReportExternal\x12+.garrison.registry.v1.ReportExternalRequest\x1a,.garrison.registry.v1.ReportExternalResponse\"\x04\x88\xb5\x18\x04\x12n\n" +
+	"\rListExternals\x12*.garrison.registry.v1.ListExternalsRequest\x1a+.garrison.registry.v1.ListExternalsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12'.garrison.registry.v1.ListAgentsRequest\x1a(.garrison.registry.v1.ListAgentsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vCreateAgent\x12(.garrison.registry.v1.CreateAgentRequest\x1a).garrison.registry.v1.CreateAgentResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
@@ -3719,12 +7611,20 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x11ChangeEnvironment\x12..garrison.registry.v1.ChangeEnvironmentRequest\x1a/.garrison.registry.v1.ChangeEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
 	"\x10ListEnvironments\x12-.garrison.registry.v1.ListEnvironmentsRequest\x1a..garrison.registry.v1.ListEnvironmentsResponse\"\x04\x88\xb5\x18\x01\x12z\n" +
 	"\x11CreateEnvironment\x12..garrison.registry.v1.CreateEnvironmentRequest\x1a/.garrison.registry.v1.CreateEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
+	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
+	"\fPlanDefaults\x12).garrison.registry.v1.PlanDefaultsRequest\x1a*.garrison.registry.v1.PlanDefaultsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
+	"\n" +
+	"SetDefault\x12'.garrison.registry.v1.SetDefaultRequest\x1a(.garrison.registry.v1.SetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
+	"\fUnsetDefault\x12).garrison.registry.v1.UnsetDefaultRequest\x1a*.garrison.registry.v1.UnsetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
+	"\fListDefaults\x12).garrison.registry.v1.ListDefaultsRequest\x1a*.garrison.registry.v1.ListDefaultsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vMoveServers\x12(.garrison.registry.v1.MoveServersRequest\x1a).garrison.registry.v1.MoveServersResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
 	"\n" +
 	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vListIntents\x12(.garrison.registry.v1.ListIntentsRequest\x1a).garrison.registry.v1.ListIntentsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
-	"\x0eWithdrawIntent\x12+.garrison.registry.v1.WithdrawIntentRequest\x1a,.garrison.registry.v1.WithdrawIntentResponse\"\x04\x88\xb5\x18\x02BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
+	"\x0eWithdrawIntent\x12+.garrison.registry.v1.WithdrawIntentRequest\x1a,.garrison.registry.v1.WithdrawIntentResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
+	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
+	"\tReadFacts\x12&.garrison.registry.v1.ReadFactsRequest\x1a'.garrison.registry.v1.ReadFactsResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_garrison_registry_v1_registry_service_proto_rawDescOnce sync.Once
@@ -3738,226 +7638,452 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_registry_service_proto_rawDescData
 }
 
-var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(LossChange)(0),                    // 0: garrison.registry.v1.LossChange
-	(*EnrolRequest)(nil),               // 1: garrison.registry.v1.EnrolRequest
-	(*EnrolResponse)(nil),              // 2: garrison.registry.v1.EnrolResponse
-	(*ListServersRequest)(nil),         // 3: garrison.registry.v1.ListServersRequest
-	(*ListServersResponse)(nil),        // 4: garrison.registry.v1.ListServersResponse
-	(*GetServerRequest)(nil),           // 5: garrison.registry.v1.GetServerRequest
-	(*GetServerResponse)(nil),          // 6: garrison.registry.v1.GetServerResponse
-	(*InviteServerRequest)(nil),        // 7: garrison.registry.v1.InviteServerRequest
-	(*InviteServerResponse)(nil),       // 8: garrison.registry.v1.InviteServerResponse
-	(*ChangeServerRequest)(nil),        // 9: garrison.registry.v1.ChangeServerRequest
-	(*ChangeServerResponse)(nil),       // 10: garrison.registry.v1.ChangeServerResponse
-	(*ForgetServerRequest)(nil),        // 11: garrison.registry.v1.ForgetServerRequest
-	(*ForgetServerResponse)(nil),       // 12: garrison.registry.v1.ForgetServerResponse
-	(*RecordCleanUpRequest)(nil),       // 13: garrison.registry.v1.RecordCleanUpRequest
-	(*RecordCleanUpResponse)(nil),      // 14: garrison.registry.v1.RecordCleanUpResponse
-	(*ListUnknownServersRequest)(nil),  // 15: garrison.registry.v1.ListUnknownServersRequest
-	(*UnknownServer)(nil),              // 16: garrison.registry.v1.UnknownServer
-	(*ListUnknownServersResponse)(nil), // 17: garrison.registry.v1.ListUnknownServersResponse
-	(*AgentLoss)(nil),                  // 18: garrison.registry.v1.AgentLoss
-	(*ServerLoss)(nil),                 // 19: garrison.registry.v1.ServerLoss
-	(*GetRestoreStatusRequest)(nil),    // 20: garrison.registry.v1.GetRestoreStatusRequest
-	(*GetRestoreStatusResponse)(nil),   // 21: garrison.registry.v1.GetRestoreStatusResponse
-	(*AcceptedLoss)(nil),               // 22: garrison.registry.v1.AcceptedLoss
-	(*AcceptRestoreRequest)(nil),       // 23: garrison.registry.v1.AcceptRestoreRequest
-	(*AcceptRestoreResponse)(nil),      // 24: garrison.registry.v1.AcceptRestoreResponse
-	(*ListInstancesRequest)(nil),       // 25: garrison.registry.v1.ListInstancesRequest
-	(*InstanceRow)(nil),                // 26: garrison.registry.v1.InstanceRow
-	(*ListInstancesResponse)(nil),      // 27: garrison.registry.v1.ListInstancesResponse
-	(*ListAgentsRequest)(nil),          // 28: garrison.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),         // 29: garrison.registry.v1.ListAgentsResponse
-	(*CreateAgentRequest)(nil),         // 30: garrison.registry.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),        // 31: garrison.registry.v1.CreateAgentResponse
-	(*ChangeAgentRequest)(nil),         // 32: garrison.registry.v1.ChangeAgentRequest
-	(*ChangeAgentResponse)(nil),        // 33: garrison.registry.v1.ChangeAgentResponse
-	(*DeleteAgentRequest)(nil),         // 34: garrison.registry.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),        // 35: garrison.registry.v1.DeleteAgentResponse
-	(*ListApplicationsRequest)(nil),    // 36: garrison.registry.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),   // 37: garrison.registry.v1.ListApplicationsResponse
-	(*CreateApplicationRequest)(nil),   // 38: garrison.registry.v1.CreateApplicationRequest
-	(*CreateApplicationResponse)(nil),  // 39: garrison.registry.v1.CreateApplicationResponse
-	(*ChangeApplicationRequest)(nil),   // 40: garrison.registry.v1.ChangeApplicationRequest
-	(*ChangeApplicationResponse)(nil),  // 41: garrison.registry.v1.ChangeApplicationResponse
-	(*DeleteApplicationRequest)(nil),   // 42: garrison.registry.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),  // 43: garrison.registry.v1.DeleteApplicationResponse
-	(*ListEnvironmentsRequest)(nil),    // 44: garrison.registry.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),   // 45: garrison.registry.v1.ListEnvironmentsResponse
-	(*CreateEnvironmentRequest)(nil),   // 46: garrison.registry.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil),  // 47: garrison.registry.v1.CreateEnvironmentResponse
-	(*ChangeEnvironmentRequest)(nil),   // 48: garrison.registry.v1.ChangeEnvironmentRequest
-	(*ChangeEnvironmentResponse)(nil),  // 49: garrison.registry.v1.ChangeEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),   // 50: garrison.registry.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil),  // 51: garrison.registry.v1.DeleteEnvironmentResponse
-	(*GetIntentRequest)(nil),           // 52: garrison.registry.v1.GetIntentRequest
-	(*GetIntentResponse)(nil),          // 53: garrison.registry.v1.GetIntentResponse
-	(*PlanIntentRequest)(nil),          // 54: garrison.registry.v1.PlanIntentRequest
-	(*PlanIntentResponse)(nil),         // 55: garrison.registry.v1.PlanIntentResponse
-	(*ListIntentsRequest)(nil),         // 56: garrison.registry.v1.ListIntentsRequest
-	(*ListIntentsResponse)(nil),        // 57: garrison.registry.v1.ListIntentsResponse
-	(*WithdrawIntentRequest)(nil),      // 58: garrison.registry.v1.WithdrawIntentRequest
-	(*WithdrawIntentResponse)(nil),     // 59: garrison.registry.v1.WithdrawIntentResponse
-	nil,                                // 60: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                                // 61: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                                // 62: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	(*v1.Sysinfo)(nil),                 // 63: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                  // 64: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                   // 65: garrison.api.v1.Page
-	(v1.Life)(0),                       // 66: garrison.server.v1.Life
-	(v1.Presence)(0),                   // 67: garrison.server.v1.Presence
-	(*v12.Selector)(nil),               // 68: garrison.intent.v1.Selector
-	(*v1.Server)(nil),                  // 69: garrison.server.v1.Server
-	(*durationpb.Duration)(nil),        // 70: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),      // 71: google.protobuf.Timestamp
-	(*v1.Duty)(nil),                    // 72: garrison.server.v1.Duty
-	(*v13.CleanUpOutcome)(nil),         // 73: garrison.report.v1.CleanUpOutcome
-	(*v14.Ref)(nil),                    // 74: garrison.image.v1.Ref
-	(*v1.DocumentPlace)(nil),           // 75: garrison.server.v1.DocumentPlace
-	(v15.State)(0),                     // 76: garrison.instance.v1.State
-	(*v15.Instance)(nil),               // 77: garrison.instance.v1.Instance
-	(*v16.Agent)(nil),                  // 78: garrison.agent.v1.Agent
-	(*v17.Application)(nil),            // 79: garrison.application.v1.Application
-	(*v18.Environment)(nil),            // 80: garrison.environment.v1.Environment
-	(*v12.Record)(nil),                 // 81: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 82: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 83: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 84: garrison.intent.v1.Plan
-	(*v12.Target)(nil),                 // 85: garrison.intent.v1.Target
-	(v12.State)(0),                     // 86: garrison.intent.v1.State
+	(CheckScope)(0),                    // 1: garrison.registry.v1.CheckScope
+	(Remedy)(0),                        // 2: garrison.registry.v1.Remedy
+	(*EnrolRequest)(nil),               // 3: garrison.registry.v1.EnrolRequest
+	(*EnrolResponse)(nil),              // 4: garrison.registry.v1.EnrolResponse
+	(*RenewRequest)(nil),               // 5: garrison.registry.v1.RenewRequest
+	(*RenewResponse)(nil),              // 6: garrison.registry.v1.RenewResponse
+	(*ListServersRequest)(nil),         // 7: garrison.registry.v1.ListServersRequest
+	(*ListServersResponse)(nil),        // 8: garrison.registry.v1.ListServersResponse
+	(*PresenceHeld)(nil),               // 9: garrison.registry.v1.PresenceHeld
+	(*GetServerRequest)(nil),           // 10: garrison.registry.v1.GetServerRequest
+	(*GetServerResponse)(nil),          // 11: garrison.registry.v1.GetServerResponse
+	(*InviteServerRequest)(nil),        // 12: garrison.registry.v1.InviteServerRequest
+	(*InviteServerResponse)(nil),       // 13: garrison.registry.v1.InviteServerResponse
+	(*InviteServersRequest)(nil),       // 14: garrison.registry.v1.InviteServersRequest
+	(*InvitedServer)(nil),              // 15: garrison.registry.v1.InvitedServer
+	(*InviteServersResponse)(nil),      // 16: garrison.registry.v1.InviteServersResponse
+	(*CreateTokenRequest)(nil),         // 17: garrison.registry.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),        // 18: garrison.registry.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),          // 19: garrison.registry.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),         // 20: garrison.registry.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),         // 21: garrison.registry.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),        // 22: garrison.registry.v1.RevokeTokenResponse
+	(*ChangeServerRequest)(nil),        // 23: garrison.registry.v1.ChangeServerRequest
+	(*ChangeServerResponse)(nil),       // 24: garrison.registry.v1.ChangeServerResponse
+	(*ReplaceServerRequest)(nil),       // 25: garrison.registry.v1.ReplaceServerRequest
+	(*ReplaceServerResponse)(nil),      // 26: garrison.registry.v1.ReplaceServerResponse
+	(*ForgetServerRequest)(nil),        // 27: garrison.registry.v1.ForgetServerRequest
+	(*ForgetServerResponse)(nil),       // 28: garrison.registry.v1.ForgetServerResponse
+	(*QuarantineServerRequest)(nil),    // 29: garrison.registry.v1.QuarantineServerRequest
+	(*QuarantineServerResponse)(nil),   // 30: garrison.registry.v1.QuarantineServerResponse
+	(*ReleaseServerRequest)(nil),       // 31: garrison.registry.v1.ReleaseServerRequest
+	(*ReleaseServerResponse)(nil),      // 32: garrison.registry.v1.ReleaseServerResponse
+	(*RevokeServerRequest)(nil),        // 33: garrison.registry.v1.RevokeServerRequest
+	(*RevokeServerResponse)(nil),       // 34: garrison.registry.v1.RevokeServerResponse
+	(*RecordCleanUpRequest)(nil),       // 35: garrison.registry.v1.RecordCleanUpRequest
+	(*RecordCleanUpResponse)(nil),      // 36: garrison.registry.v1.RecordCleanUpResponse
+	(*ListUnknownServersRequest)(nil),  // 37: garrison.registry.v1.ListUnknownServersRequest
+	(*UnknownServer)(nil),              // 38: garrison.registry.v1.UnknownServer
+	(*ListUnknownServersResponse)(nil), // 39: garrison.registry.v1.ListUnknownServersResponse
+	(*ListCandidatesRequest)(nil),      // 40: garrison.registry.v1.ListCandidatesRequest
+	(*ListCandidatesResponse)(nil),     // 41: garrison.registry.v1.ListCandidatesResponse
+	(*AgentLoss)(nil),                  // 42: garrison.registry.v1.AgentLoss
+	(*ServerLoss)(nil),                 // 43: garrison.registry.v1.ServerLoss
+	(*GetRestoreStatusRequest)(nil),    // 44: garrison.registry.v1.GetRestoreStatusRequest
+	(*GetRestoreStatusResponse)(nil),   // 45: garrison.registry.v1.GetRestoreStatusResponse
+	(*AcceptedLoss)(nil),               // 46: garrison.registry.v1.AcceptedLoss
+	(*AcceptRestoreRequest)(nil),       // 47: garrison.registry.v1.AcceptRestoreRequest
+	(*AcceptRestoreResponse)(nil),      // 48: garrison.registry.v1.AcceptRestoreResponse
+	(*ListInstancesRequest)(nil),       // 49: garrison.registry.v1.ListInstancesRequest
+	(*CountServersRequest)(nil),        // 50: garrison.registry.v1.CountServersRequest
+	(*CountServersResponse)(nil),       // 51: garrison.registry.v1.CountServersResponse
+	(*CountInstancesRequest)(nil),      // 52: garrison.registry.v1.CountInstancesRequest
+	(*CountInstancesResponse)(nil),     // 53: garrison.registry.v1.CountInstancesResponse
+	(*Counts)(nil),                     // 54: garrison.registry.v1.Counts
+	(*CountGroup)(nil),                 // 55: garrison.registry.v1.CountGroup
+	(*InstanceRow)(nil),                // 56: garrison.registry.v1.InstanceRow
+	(*ListInstancesResponse)(nil),      // 57: garrison.registry.v1.ListInstancesResponse
+	(*CheckFleetRequest)(nil),          // 58: garrison.registry.v1.CheckFleetRequest
+	(*Difference)(nil),                 // 59: garrison.registry.v1.Difference
+	(*CauseCount)(nil),                 // 60: garrison.registry.v1.CauseCount
+	(*CheckFleetResponse)(nil),         // 61: garrison.registry.v1.CheckFleetResponse
+	(*EnvironmentDrift)(nil),           // 62: garrison.registry.v1.EnvironmentDrift
+	(*ListAgentsRequest)(nil),          // 63: garrison.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),         // 64: garrison.registry.v1.ListAgentsResponse
+	(*CreateAgentRequest)(nil),         // 65: garrison.registry.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),        // 66: garrison.registry.v1.CreateAgentResponse
+	(*Outdated)(nil),                   // 67: garrison.registry.v1.Outdated
+	(*ChangeAgentRequest)(nil),         // 68: garrison.registry.v1.ChangeAgentRequest
+	(*ChangeAgentResponse)(nil),        // 69: garrison.registry.v1.ChangeAgentResponse
+	(*DeleteAgentRequest)(nil),         // 70: garrison.registry.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),        // 71: garrison.registry.v1.DeleteAgentResponse
+	(*ListApplicationsRequest)(nil),    // 72: garrison.registry.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),   // 73: garrison.registry.v1.ListApplicationsResponse
+	(*CreateApplicationRequest)(nil),   // 74: garrison.registry.v1.CreateApplicationRequest
+	(*CreateApplicationResponse)(nil),  // 75: garrison.registry.v1.CreateApplicationResponse
+	(*ChangeApplicationRequest)(nil),   // 76: garrison.registry.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil),  // 77: garrison.registry.v1.ChangeApplicationResponse
+	(*DeleteApplicationRequest)(nil),   // 78: garrison.registry.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),  // 79: garrison.registry.v1.DeleteApplicationResponse
+	(*ListEnvironmentsRequest)(nil),    // 80: garrison.registry.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),   // 81: garrison.registry.v1.ListEnvironmentsResponse
+	(*CreateEnvironmentRequest)(nil),   // 82: garrison.registry.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil),  // 83: garrison.registry.v1.CreateEnvironmentResponse
+	(*ChangeEnvironmentRequest)(nil),   // 84: garrison.registry.v1.ChangeEnvironmentRequest
+	(*ChangeEnvironmentResponse)(nil),  // 85: garrison.registry.v1.ChangeEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),   // 86: garrison.registry.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil),  // 87: garrison.registry.v1.DeleteEnvironmentResponse
+	(*GetIntentRequest)(nil),           // 88: garrison.registry.v1.GetIntentRequest
+	(*GetIntentResponse)(nil),          // 89: garrison.registry.v1.GetIntentResponse
+	(*PlanIntentRequest)(nil),          // 90: garrison.registry.v1.PlanIntentRequest
+	(*PlanIntentResponse)(nil),         // 91: garrison.registry.v1.PlanIntentResponse
+	(*ListIntentsRequest)(nil),         // 92: garrison.registry.v1.ListIntentsRequest
+	(*ListIntentsResponse)(nil),        // 93: garrison.registry.v1.ListIntentsResponse
+	(*WithdrawIntentRequest)(nil),      // 94: garrison.registry.v1.WithdrawIntentRequest
+	(*WithdrawIntentResponse)(nil),     // 95: garrison.registry.v1.WithdrawIntentResponse
+	(*SealSecretsRequest)(nil),         // 96: garrison.registry.v1.SealSecretsRequest
+	(*SealSecretsResponse)(nil),        // 97: garrison.registry.v1.SealSecretsResponse
+	(*ReadFactsRequest)(nil),           // 98: garrison.registry.v1.ReadFactsRequest
+	(*ReadFactsResponse)(nil),          // 99: garrison.registry.v1.ReadFactsResponse
+	(*StoredFact)(nil),                 // 100: garrison.registry.v1.StoredFact
+	(*ReportExternalRequest)(nil),      // 101: garrison.registry.v1.ReportExternalRequest
+	(*Range)(nil),                      // 102: garrison.registry.v1.Range
+	(*ReportExternalResponse)(nil),     // 103: garrison.registry.v1.ReportExternalResponse
+	(*LeftOutExternal)(nil),            // 104: garrison.registry.v1.LeftOutExternal
+	(*ListExternalsRequest)(nil),       // 105: garrison.registry.v1.ListExternalsRequest
+	(*ListExternalsResponse)(nil),      // 106: garrison.registry.v1.ListExternalsResponse
+	(*ExternalRow)(nil),                // 107: garrison.registry.v1.ExternalRow
+	nil,                                // 108: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                                // 109: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                                // 110: garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	nil,                                // 111: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	nil,                                // 112: garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	nil,                                // 113: garrison.registry.v1.SealSecretsResponse.SealedEntry
+	nil,                                // 114: garrison.registry.v1.StoredFact.HeadersEntry
+	(*v1.Sysinfo)(nil),                 // 115: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                  // 116: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                   // 117: garrison.api.v1.Page
+	(v1.Life)(0),                       // 118: garrison.server.v1.Life
+	(v1.Presence)(0),                   // 119: garrison.server.v1.Presence
+	(*v12.Selector)(nil),               // 120: garrison.intent.v1.Selector
+	(v1.Standing)(0),                   // 121: garrison.server.v1.Standing
+	(v1.ExecutorState)(0),              // 122: garrison.server.v1.ExecutorState
+	(*durationpb.Duration)(nil),        // 123: google.protobuf.Duration
+	(*v1.Server)(nil),                  // 124: garrison.server.v1.Server
+	(*v11.LeftOut)(nil),                // 125: garrison.api.v1.LeftOut
+	(*timestamppb.Timestamp)(nil),      // 126: google.protobuf.Timestamp
+	(*v13.FieldOwner)(nil),             // 127: garrison.owner.v1.FieldOwner
+	(v14.NameFrom)(0),                  // 128: garrison.token.v1.NameFrom
+	(*v14.Token)(nil),                  // 129: garrison.token.v1.Token
+	(*v1.Duty)(nil),                    // 130: garrison.server.v1.Duty
+	(*v15.CleanUpOutcome)(nil),         // 131: garrison.report.v1.CleanUpOutcome
+	(*v1.Detection)(nil),               // 132: garrison.server.v1.Detection
+	(*v1.Candidate)(nil),               // 133: garrison.server.v1.Candidate
+	(*v16.Ref)(nil),                    // 134: garrison.image.v1.Ref
+	(*v1.DocumentPlace)(nil),           // 135: garrison.server.v1.DocumentPlace
+	(v17.State)(0),                     // 136: garrison.instance.v1.State
+	(v18.Kind)(0),                      // 137: garrison.agent.v1.Kind
+	(v17.Health)(0),                    // 138: garrison.instance.v1.Health
+	(*v17.Instance)(nil),               // 139: garrison.instance.v1.Instance
+	(v19.DriftPolicy)(0),               // 140: garrison.environment.v1.DriftPolicy
+	(*v19.Brake)(nil),                  // 141: garrison.environment.v1.Brake
+	(*v18.Agent)(nil),                  // 142: garrison.agent.v1.Agent
+	(*v11.Refusal)(nil),                // 143: garrison.api.v1.Refusal
+	(*v110.Application)(nil),           // 144: garrison.application.v1.Application
+	(*v19.Environment)(nil),            // 145: garrison.environment.v1.Environment
+	(*v12.Record)(nil),                 // 146: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 147: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 148: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 149: garrison.intent.v1.Plan
+	(*v12.Target)(nil),                 // 150: garrison.intent.v1.Target
+	(v12.State)(0),                     // 151: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 152: google.protobuf.Any
+	(*v111.Found)(nil),                 // 153: garrison.external.v1.Found
+	(*v111.External)(nil),              // 154: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 155: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 156: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 157: garrison.registry.v1.RejectLobbyRequest
+	(*SetLabelRuleRequest)(nil),        // 158: garrison.registry.v1.SetLabelRuleRequest
+	(*UnsetLabelRuleRequest)(nil),      // 159: garrison.registry.v1.UnsetLabelRuleRequest
+	(*ListLabelRulesRequest)(nil),      // 160: garrison.registry.v1.ListLabelRulesRequest
+	(*PlanDefaultsRequest)(nil),        // 161: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 162: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 163: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 164: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 165: garrison.registry.v1.MoveServersRequest
+	(*ListLobbyResponse)(nil),          // 166: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 167: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 168: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 169: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 170: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 171: garrison.registry.v1.ListLabelRulesResponse
+	(*PlanDefaultsResponse)(nil),       // 172: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 173: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 174: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 175: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 176: garrison.registry.v1.MoveServersResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	63, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	64, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	65, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	60, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	66, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	67, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	68, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
-	69, // 7: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
-	69, // 8: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	61, // 9: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	64, // 10: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	70, // 11: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	71, // 12: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	62, // 13: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	69, // 14: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	72, // 15: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
-	73, // 16: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	69, // 17: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	71, // 18: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	71, // 19: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
-	16, // 20: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	74, // 21: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	74, // 22: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
-	0,  // 23: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	71, // 24: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	69, // 25: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
-	18, // 26: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	65, // 27: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	68, // 28: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
-	19, // 29: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
-	16, // 30: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	69, // 31: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	75, // 32: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
-	22, // 33: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	69, // 34: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	65, // 35: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	76, // 36: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	68, // 37: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
-	77, // 38: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	67, // 39: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	26, // 40: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	65, // 41: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	78, // 42: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	78, // 43: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	78, // 44: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	78, // 45: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	78, // 46: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	65, // 47: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	79, // 48: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	79, // 49: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	79, // 50: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	79, // 51: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	79, // 52: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	65, // 53: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	80, // 54: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	80, // 55: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	80, // 56: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	80, // 57: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	80, // 58: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	70, // 59: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	81, // 60: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	65, // 61: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	82, // 62: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	83, // 63: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	84, // 64: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	85, // 65: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	65, // 66: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	86, // 67: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	71, // 68: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	81, // 69: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	81, // 70: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	3,  // 71: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	5,  // 72: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	7,  // 73: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	9,  // 74: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	11, // 75: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	13, // 76: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	15, // 77: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	20, // 78: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	23, // 79: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	25, // 80: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	28, // 81: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	30, // 82: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	32, // 83: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	34, // 84: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	36, // 85: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	38, // 86: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	42, // 87: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	40, // 88: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	48, // 89: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	44, // 90: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	46, // 91: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	50, // 92: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	54, // 93: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	52, // 94: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	56, // 95: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	58, // 96: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	4,  // 97: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	6,  // 98: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	8,  // 99: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	10, // 100: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	12, // 101: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	14, // 102: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	17, // 103: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	21, // 104: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	24, // 105: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	27, // 106: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	29, // 107: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	31, // 108: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	33, // 109: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	35, // 110: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	37, // 111: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	39, // 112: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	43, // 113: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	41, // 114: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	49, // 115: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	45, // 116: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	47, // 117: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	51, // 118: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	55, // 119: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	53, // 120: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	57, // 121: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	59, // 122: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	97, // [97:123] is the sub-list for method output_type
-	71, // [71:97] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	115, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	116, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	117, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	108, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	118, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	119, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	120, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
+	121, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
+	122, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
+	123, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	124, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	9,   // 11: garrison.registry.v1.ListServersResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
+	125, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	126, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
+	126, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
+	124, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	109, // 16: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	116, // 17: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	123, // 18: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	127, // 19: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	126, // 20: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	12,  // 21: garrison.registry.v1.InviteServersRequest.servers:type_name -> garrison.registry.v1.InviteServerRequest
+	126, // 22: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
+	15,  // 23: garrison.registry.v1.InviteServersResponse.servers:type_name -> garrison.registry.v1.InvitedServer
+	123, // 24: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	110, // 25: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	116, // 26: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
+	128, // 27: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
+	129, // 28: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
+	117, // 29: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
+	129, // 30: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
+	125, // 31: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	129, // 32: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
+	111, // 33: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	127, // 34: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	124, // 35: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	123, // 36: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
+	124, // 37: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
+	126, // 38: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	130, // 39: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
+	124, // 40: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
+	124, // 41: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
+	124, // 42: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
+	131, // 43: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	124, // 44: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	126, // 45: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	126, // 46: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	38,  // 47: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
+	117, // 48: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
+	132, // 49: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
+	133, // 50: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
+	125, // 51: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	126, // 52: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
+	134, // 53: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	134, // 54: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	0,   // 55: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
+	126, // 56: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	124, // 57: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	42,  // 58: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
+	117, // 59: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	120, // 60: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	43,  // 61: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
+	38,  // 62: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
+	124, // 63: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	125, // 64: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	135, // 65: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	46,  // 66: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
+	124, // 67: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	117, // 68: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	136, // 69: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	120, // 70: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	137, // 71: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
+	138, // 72: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
+	123, // 73: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	7,   // 74: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
+	54,  // 75: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
+	49,  // 76: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
+	54,  // 77: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
+	55,  // 78: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
+	139, // 79: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	119, // 80: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	107, // 81: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
+	56,  // 82: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	125, // 83: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	117, // 84: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
+	120, // 85: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
+	1,   // 86: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
+	126, // 87: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
+	126, // 88: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
+	2,   // 89: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
+	134, // 90: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
+	126, // 91: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
+	60,  // 92: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
+	62,  // 93: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
+	9,   // 94: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
+	59,  // 95: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
+	140, // 96: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
+	141, // 97: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
+	117, // 98: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	142, // 99: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	125, // 100: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	142, // 101: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	142, // 102: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	143, // 103: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	142, // 104: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	142, // 105: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	67,  // 106: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	117, // 107: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	144, // 108: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	125, // 109: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	144, // 110: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	144, // 111: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	144, // 112: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	144, // 113: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	67,  // 114: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	117, // 115: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	145, // 116: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	125, // 117: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	145, // 118: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	145, // 119: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	145, // 120: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	145, // 121: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	67,  // 122: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	123, // 123: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	146, // 124: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	117, // 125: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	147, // 126: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	148, // 127: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	149, // 128: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	150, // 129: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	117, // 130: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	151, // 131: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	126, // 132: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	146, // 133: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	125, // 134: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	146, // 135: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	112, // 136: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	113, // 137: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	126, // 138: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	100, // 139: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
+	126, // 140: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	114, // 141: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	152, // 142: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	153, // 143: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	102, // 144: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
+	104, // 145: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
+	143, // 146: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	117, // 147: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
+	138, // 148: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
+	120, // 149: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
+	107, // 150: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
+	125, // 151: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	154, // 152: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 153: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 154: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	12,  // 155: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	14,  // 156: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	155, // 157: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	156, // 158: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	157, // 159: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	158, // 160: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
+	159, // 161: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
+	160, // 162: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
+	17,  // 163: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	19,  // 164: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	21,  // 165: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	23,  // 166: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	25,  // 167: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	27,  // 168: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	29,  // 169: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	31,  // 170: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	33,  // 171: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	50,  // 172: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	52,  // 173: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	35,  // 174: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	37,  // 175: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	40,  // 176: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	44,  // 177: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	47,  // 178: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	49,  // 179: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	58,  // 180: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	101, // 181: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	105, // 182: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	63,  // 183: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	65,  // 184: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	68,  // 185: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	70,  // 186: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	72,  // 187: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	74,  // 188: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	78,  // 189: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	76,  // 190: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	84,  // 191: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	80,  // 192: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	82,  // 193: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	86,  // 194: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	161, // 195: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	162, // 196: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	163, // 197: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	164, // 198: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	165, // 199: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	90,  // 200: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	88,  // 201: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	92,  // 202: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	94,  // 203: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	96,  // 204: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	98,  // 205: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 206: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 207: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	13,  // 208: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	16,  // 209: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	166, // 210: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	167, // 211: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	168, // 212: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	169, // 213: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	170, // 214: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	171, // 215: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	18,  // 216: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	20,  // 217: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	22,  // 218: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	24,  // 219: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	26,  // 220: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	28,  // 221: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	30,  // 222: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	32,  // 223: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	34,  // 224: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	51,  // 225: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	53,  // 226: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	36,  // 227: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	39,  // 228: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	41,  // 229: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	45,  // 230: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	48,  // 231: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	57,  // 232: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	61,  // 233: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	103, // 234: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	106, // 235: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	64,  // 236: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	66,  // 237: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	69,  // 238: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	71,  // 239: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	73,  // 240: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	75,  // 241: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	79,  // 242: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	77,  // 243: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	85,  // 244: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	81,  // 245: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	83,  // 246: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	87,  // 247: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	172, // 248: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	173, // 249: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	174, // 250: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	175, // 251: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	176, // 252: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	91,  // 253: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	89,  // 254: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	93,  // 255: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	95,  // 256: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	97,  // 257: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	99,  // 258: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	206, // [206:259] is the sub-list for method output_type
+	153, // [153:206] is the sub-list for method input_type
+	153, // [153:153] is the sub-list for extension type_name
+	153, // [153:153] is the sub-list for extension extendee
+	0,   // [0:153] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -3965,14 +8091,17 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 	if File_garrison_registry_v1_registry_service_proto != nil {
 		return
 	}
-	file_garrison_registry_v1_registry_service_proto_msgTypes[8].OneofWrappers = []any{}
+	file_garrison_registry_v1_defaults_proto_init()
+	file_garrison_registry_v1_labelrules_proto_init()
+	file_garrison_registry_v1_lobby_proto_init()
+	file_garrison_registry_v1_registry_service_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   62,
+			NumEnums:      3,
+			NumMessages:   112,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

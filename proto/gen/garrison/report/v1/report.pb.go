@@ -4,7 +4,8 @@
 // 	protoc        (unknown)
 // source: garrison/report/v1/report.proto
 
-// Package garrison.report.v1 is what servers say. Reports are published until acknowledged; a beat or progress may be lost.
+// Package garrison.report.v1 is what servers say. Reports are published until acknowledged; a beat or progress may be
+// lost.
 
 package reportv1
 
@@ -110,7 +111,7 @@ type Found struct {
 	Pid uint32 `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
 	// When the process started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The digest of the configuration that is current; empty when there is none.
+	// The digest of the current configuration; empty without configuration.
 	ConfigurationDigest []byte `protobuf:"bytes,8,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
 	// What there is of an agent that the inventory does not explain; unspecified for an instance.
 	Trace v13.Trace `protobuf:"varint,9,opt,name=trace,proto3,enum=garrison.server.v1.Trace" json:"trace,omitempty"`
@@ -121,7 +122,13 @@ type Found struct {
 	// The root of another executor, below which its image certainly is.
 	OtherRoot string `protobuf:"bytes,12,opt,name=other_root,json=otherRoot,proto3" json:"other_root,omitempty"`
 	// The generation of the instance that the last completed change brought about; 0 where the executor does not say it.
-	Generation    uint64 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation uint64 `protobuf:"varint,17,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The process that was adopted, while it runs.
+	Adoption *v13.Adoption `protobuf:"bytes,20,opt,name=adoption,proto3" json:"adoption,omitempty"`
+	// The stable code of why it is not good; empty when it is, or where the executor does not say it.
+	Code string `protobuf:"bytes,50,opt,name=code,proto3" json:"code,omitempty"`
+	// When the executor next repairs it without a task; unset when it does not.
+	NextAt        *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +252,27 @@ func (x *Found) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *Found) GetAdoption() *v13.Adoption {
+	if x != nil {
+		return x.Adoption
+	}
+	return nil
+}
+
+func (x *Found) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Found) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
 }
 
 // AgentsReport says everything that was found. Kind agents.
@@ -384,6 +412,70 @@ func (x *SysinfoReport) GetTaskId() string {
 	return ""
 }
 
+// CandidatesReport says what a scan found. Kind candidates.
+type CandidatesReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The candidates, by id; 192 KiB of them at most.
+	Candidates []*v13.Candidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	// How each detector ended, by name.
+	Detections []*v13.Detection `protobuf:"bytes,2,rep,name=detections,proto3" json:"detections,omitempty"`
+	// The refresh task that asked for it.
+	TaskId        string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CandidatesReport) Reset() {
+	*x = CandidatesReport{}
+	mi := &file_garrison_report_v1_report_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CandidatesReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CandidatesReport) ProtoMessage() {}
+
+func (x *CandidatesReport) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_report_v1_report_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CandidatesReport.ProtoReflect.Descriptor instead.
+func (*CandidatesReport) Descriptor() ([]byte, []int) {
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CandidatesReport) GetCandidates() []*v13.Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+func (x *CandidatesReport) GetDetections() []*v13.Detection {
+	if x != nil {
+		return x.Detections
+	}
+	return nil
+}
+
+func (x *CandidatesReport) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 // Removed is one thing that a removal took away or left.
 type Removed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -399,7 +491,7 @@ type Removed struct {
 
 func (x *Removed) Reset() {
 	*x = Removed{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[4]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +503,7 @@ func (x *Removed) String() string {
 func (*Removed) ProtoMessage() {}
 
 func (x *Removed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[4]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +516,7 @@ func (x *Removed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removed.ProtoReflect.Descriptor instead.
 func (*Removed) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{4}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Removed) GetPath() string {
@@ -465,7 +557,7 @@ type ReceiptReport struct {
 
 func (x *ReceiptReport) Reset() {
 	*x = ReceiptReport{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[5]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -477,7 +569,7 @@ func (x *ReceiptReport) String() string {
 func (*ReceiptReport) ProtoMessage() {}
 
 func (x *ReceiptReport) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[5]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -490,7 +582,7 @@ func (x *ReceiptReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptReport.ProtoReflect.Descriptor instead.
 func (*ReceiptReport) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{5}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReceiptReport) GetTaskId() string {
@@ -522,7 +614,7 @@ func (x *ReceiptReport) GetRemoved() []*Removed {
 }
 
 // CleanUpOutcome is what the executor's program prints when it is run by hand with the tombstone of its server, without
-// a bus and without an executor that runs. Whoever ran it gives it to the registry.
+// a bus and without an executor that runs. The operator passes it to the registry.
 type CleanUpOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server.
@@ -545,7 +637,7 @@ type CleanUpOutcome struct {
 
 func (x *CleanUpOutcome) Reset() {
 	*x = CleanUpOutcome{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +649,7 @@ func (x *CleanUpOutcome) String() string {
 func (*CleanUpOutcome) ProtoMessage() {}
 
 func (x *CleanUpOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[6]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +662,7 @@ func (x *CleanUpOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CleanUpOutcome.ProtoReflect.Descriptor instead.
 func (*CleanUpOutcome) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{6}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CleanUpOutcome) GetServerId() string {
@@ -641,8 +733,10 @@ type Report struct {
 	//	*Report_Agents
 	//	*Report_Sysinfo
 	//	*Report_Receipt
+	//	*Report_Candidates
 	Body isReport_Body `protobuf_oneof:"body"`
-	// The journal in which the server keeps its reports, made at random with it: another journal counts from the beginning.
+	// The journal in which the server keeps its reports, made at random with it: another journal counts from the
+	// beginning.
 	// Empty from an executor of before there were such names.
 	JournalId     string `protobuf:"bytes,12,opt,name=journal_id,json=journalId,proto3" json:"journal_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -651,7 +745,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +757,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[7]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +770,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{7}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Report) GetServerId() string {
@@ -750,6 +844,15 @@ func (x *Report) GetReceipt() *ReceiptReport {
 	return nil
 }
 
+func (x *Report) GetCandidates() *CandidatesReport {
+	if x != nil {
+		if x, ok := x.Body.(*Report_Candidates); ok {
+			return x.Candidates
+		}
+	}
+	return nil
+}
+
 func (x *Report) GetJournalId() string {
 	if x != nil {
 		return x.JournalId
@@ -781,6 +884,11 @@ type Report_Receipt struct {
 	Receipt *ReceiptReport `protobuf:"bytes,8,opt,name=receipt,proto3,oneof"`
 }
 
+type Report_Candidates struct {
+	// Kind candidates.
+	Candidates *CandidatesReport `protobuf:"bytes,20,opt,name=candidates,proto3,oneof"`
+}
+
 func (*Report_Task) isReport_Body() {}
 
 func (*Report_Agents) isReport_Body() {}
@@ -788,6 +896,8 @@ func (*Report_Agents) isReport_Body() {}
 func (*Report_Sysinfo) isReport_Body() {}
 
 func (*Report_Receipt) isReport_Body() {}
+
+func (*Report_Candidates) isReport_Body() {}
 
 // Beat says that a server lives, on garrison.beat.CELL.SERVER. It is never stored.
 type Beat struct {
@@ -812,17 +922,26 @@ type Beat struct {
 	Code string `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
 	// Why, in one sentence; 256 bytes at most.
 	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Made anew at each start of the executor: it tells two machines apart that have the same identity, and even the same boot.
+	// Made anew at each start of the executor: it tells two machines apart that have the same identity, and even the
+	// same boot.
 	SessionId string `protobuf:"bytes,11,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The machine's host name.
-	Hostname      string `protobuf:"bytes,12,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Hostname string `protobuf:"bytes,12,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	// The sum of the last list of agents that was reported, as package instance of pkg/noun makes it: it is equal when
+	// the same instances are there with the same image, configuration and health. 0 when nothing was listed yet.
+	AgentsSum uint64 `protobuf:"fixed64,30,opt,name=agents_sum,json=agentsSum,proto3" json:"agents_sum,omitempty"`
+	// How long before this beat the executor last looked at its agents and found them as in that list, plus one; 0 when
+	// it did not look since it started.
+	AgentsAgeMs uint64 `protobuf:"varint,31,opt,name=agents_age_ms,json=agentsAgeMs,proto3" json:"agents_age_ms,omitempty"`
+	// The document's reset_id for which the executor last deleted what it kept of agents; empty before the first.
+	ResetId       string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_garrison_report_v1_report_proto_msgTypes[8]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +953,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_report_v1_report_proto_msgTypes[8]
+	mi := &file_garrison_report_v1_report_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +966,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{8}
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Beat) GetServerId() string {
@@ -934,16 +1053,37 @@ func (x *Beat) GetHostname() string {
 	return ""
 }
 
+func (x *Beat) GetAgentsSum() uint64 {
+	if x != nil {
+		return x.AgentsSum
+	}
+	return 0
+}
+
+func (x *Beat) GetAgentsAgeMs() uint64 {
+	if x != nil {
+		return x.AgentsAgeMs
+	}
+	return 0
+}
+
+func (x *Beat) GetResetId() string {
+	if x != nil {
+		return x.ResetId
+	}
+	return ""
+}
+
 var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
+	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
 	"\n" +
 	"TaskReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
-	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\xe6\x03\n" +
+	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\xe9\x04\n" +
 	"\x05Found\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -963,7 +1103,10 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"other_root\x18\f \x01(\tR\totherRoot\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x11 \x01(\x04R\n" +
-	"generation\"\xc6\x01\n" +
+	"generation\x128\n" +
+	"\badoption\x18\x14 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\x12\x12\n" +
+	"\x04code\x182 \x01(\tR\x04code\x123\n" +
+	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"\xc6\x01\n" +
 	"\fAgentsReport\x121\n" +
 	"\x06agents\x18\x01 \x03(\v2\x19.garrison.report.v1.FoundR\x06agents\x12/\n" +
 	"\x13document_generation\x18\x02 \x01(\x04R\x12documentGeneration\x12\x17\n" +
@@ -972,7 +1115,15 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\x0edocument_epoch\x18\x05 \x01(\x04R\rdocumentEpoch\"_\n" +
 	"\rSysinfoReport\x125\n" +
 	"\asysinfo\x18\x01 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId\"Z\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\xa9\x01\n" +
+	"\x10CandidatesReport\x12=\n" +
+	"\n" +
+	"candidates\x18\x01 \x03(\v2\x1d.garrison.server.v1.CandidateR\n" +
+	"candidates\x12=\n" +
+	"\n" +
+	"detections\x18\x02 \x03(\v2\x1d.garrison.server.v1.DetectionR\n" +
+	"detections\x12\x17\n" +
+	"\atask_id\x18\x03 \x01(\tR\x06taskId\"Z\n" +
 	"\aRemoved\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12!\n" +
 	"\fleft_because\x18\x02 \x01(\tR\vleftBecause\x12\x18\n" +
@@ -990,7 +1141,7 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\aremoved\x18\x04 \x01(\rR\aremoved\x12\x12\n" +
 	"\x04left\x18\x05 \x01(\rR\x04left\x122\n" +
 	"\arefusal\x18\x06 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x12\x17\n" +
-	"\adry_run\x18\a \x01(\bR\x06dryRun\"\x9d\x03\n" +
+	"\adry_run\x18\a \x01(\bR\x06dryRun\"\xe5\x03\n" +
 	"\x06Report\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1a\n" +
@@ -999,10 +1150,13 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\x04task\x18\x05 \x01(\v2\x1e.garrison.report.v1.TaskReportH\x00R\x04task\x12:\n" +
 	"\x06agents\x18\x06 \x01(\v2 .garrison.report.v1.AgentsReportH\x00R\x06agents\x12=\n" +
 	"\asysinfo\x18\a \x01(\v2!.garrison.report.v1.SysinfoReportH\x00R\asysinfo\x12=\n" +
-	"\areceipt\x18\b \x01(\v2!.garrison.report.v1.ReceiptReportH\x00R\areceipt\x12\x1d\n" +
+	"\areceipt\x18\b \x01(\v2!.garrison.report.v1.ReceiptReportH\x00R\areceipt\x12F\n" +
+	"\n" +
+	"candidates\x18\x14 \x01(\v2$.garrison.report.v1.CandidatesReportH\x00R\n" +
+	"candidates\x12\x1d\n" +
 	"\n" +
 	"journal_id\x18\f \x01(\tR\tjournalIdB\x06\n" +
-	"\x04body\"\xa9\x03\n" +
+	"\x04body\"\x87\x04\n" +
 	"\x04Beat\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12/\n" +
@@ -1017,7 +1171,11 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	" \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\v \x01(\tR\tsessionId\x12\x1a\n" +
-	"\bhostname\x18\f \x01(\tR\bhostnameBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
+	"\bhostname\x18\f \x01(\tR\bhostname\x12\x1d\n" +
+	"\n" +
+	"agents_sum\x18\x1e \x01(\x06R\tagentsSum\x12\"\n" +
+	"\ragents_age_ms\x18\x1f \x01(\x04R\vagentsAgeMs\x12\x19\n" +
+	"\breset_id\x18d \x01(\tR\aresetIdBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
 
 var (
 	file_garrison_report_v1_report_proto_rawDescOnce sync.Once
@@ -1031,51 +1189,60 @@ func file_garrison_report_v1_report_proto_rawDescGZIP() []byte {
 	return file_garrison_report_v1_report_proto_rawDescData
 }
 
-var file_garrison_report_v1_report_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_garrison_report_v1_report_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*TaskReport)(nil),            // 0: garrison.report.v1.TaskReport
 	(*Found)(nil),                 // 1: garrison.report.v1.Found
 	(*AgentsReport)(nil),          // 2: garrison.report.v1.AgentsReport
 	(*SysinfoReport)(nil),         // 3: garrison.report.v1.SysinfoReport
-	(*Removed)(nil),               // 4: garrison.report.v1.Removed
-	(*ReceiptReport)(nil),         // 5: garrison.report.v1.ReceiptReport
-	(*CleanUpOutcome)(nil),        // 6: garrison.report.v1.CleanUpOutcome
-	(*Report)(nil),                // 7: garrison.report.v1.Report
-	(*Beat)(nil),                  // 8: garrison.report.v1.Beat
-	(v1.State)(0),                 // 9: garrison.task.v1.State
-	(*v1.Outcome)(nil),            // 10: garrison.task.v1.Outcome
-	(*v11.Ref)(nil),               // 11: garrison.image.v1.Ref
-	(v12.Health)(0),               // 12: garrison.instance.v1.Health
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(v13.Trace)(0),                // 14: garrison.server.v1.Trace
-	(*v13.Sysinfo)(nil),           // 15: garrison.server.v1.Sysinfo
-	(*v14.Refusal)(nil),           // 16: garrison.api.v1.Refusal
-	(v13.ExecutorState)(0),        // 17: garrison.server.v1.ExecutorState
+	(*CandidatesReport)(nil),      // 4: garrison.report.v1.CandidatesReport
+	(*Removed)(nil),               // 5: garrison.report.v1.Removed
+	(*ReceiptReport)(nil),         // 6: garrison.report.v1.ReceiptReport
+	(*CleanUpOutcome)(nil),        // 7: garrison.report.v1.CleanUpOutcome
+	(*Report)(nil),                // 8: garrison.report.v1.Report
+	(*Beat)(nil),                  // 9: garrison.report.v1.Beat
+	(v1.State)(0),                 // 10: garrison.task.v1.State
+	(*v1.Outcome)(nil),            // 11: garrison.task.v1.Outcome
+	(*v11.Ref)(nil),               // 12: garrison.image.v1.Ref
+	(v12.Health)(0),               // 13: garrison.instance.v1.Health
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(v13.Trace)(0),                // 15: garrison.server.v1.Trace
+	(*v13.Adoption)(nil),          // 16: garrison.server.v1.Adoption
+	(*v13.Sysinfo)(nil),           // 17: garrison.server.v1.Sysinfo
+	(*v13.Candidate)(nil),         // 18: garrison.server.v1.Candidate
+	(*v13.Detection)(nil),         // 19: garrison.server.v1.Detection
+	(*v14.Refusal)(nil),           // 20: garrison.api.v1.Refusal
+	(v13.ExecutorState)(0),        // 21: garrison.server.v1.ExecutorState
 }
 var file_garrison_report_v1_report_proto_depIdxs = []int32{
-	9,  // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
-	10, // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
-	11, // 2: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
-	12, // 3: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
-	13, // 4: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
-	14, // 5: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
-	1,  // 6: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
-	15, // 7: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	4,  // 8: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
-	13, // 9: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
-	4,  // 10: garrison.report.v1.CleanUpOutcome.paths:type_name -> garrison.report.v1.Removed
-	16, // 11: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
-	13, // 12: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
-	0,  // 13: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
-	2,  // 14: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
-	3,  // 15: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
-	5,  // 16: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
-	17, // 17: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	10, // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
+	11, // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
+	12, // 2: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
+	13, // 3: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
+	14, // 4: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
+	15, // 5: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
+	16, // 6: garrison.report.v1.Found.adoption:type_name -> garrison.server.v1.Adoption
+	14, // 7: garrison.report.v1.Found.next_at:type_name -> google.protobuf.Timestamp
+	1,  // 8: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
+	17, // 9: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	18, // 10: garrison.report.v1.CandidatesReport.candidates:type_name -> garrison.server.v1.Candidate
+	19, // 11: garrison.report.v1.CandidatesReport.detections:type_name -> garrison.server.v1.Detection
+	5,  // 12: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
+	14, // 13: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
+	5,  // 14: garrison.report.v1.CleanUpOutcome.paths:type_name -> garrison.report.v1.Removed
+	20, // 15: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
+	14, // 16: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
+	0,  // 17: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
+	2,  // 18: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
+	3,  // 19: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
+	6,  // 20: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
+	4,  // 21: garrison.report.v1.Report.candidates:type_name -> garrison.report.v1.CandidatesReport
+	21, // 22: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }
@@ -1083,11 +1250,12 @@ func file_garrison_report_v1_report_proto_init() {
 	if File_garrison_report_v1_report_proto != nil {
 		return
 	}
-	file_garrison_report_v1_report_proto_msgTypes[7].OneofWrappers = []any{
+	file_garrison_report_v1_report_proto_msgTypes[8].OneofWrappers = []any{
 		(*Report_Task)(nil),
 		(*Report_Agents)(nil),
 		(*Report_Sysinfo)(nil),
 		(*Report_Receipt)(nil),
+		(*Report_Candidates)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1095,7 +1263,7 @@ func file_garrison_report_v1_report_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_report_v1_report_proto_rawDesc), len(file_garrison_report_v1_report_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

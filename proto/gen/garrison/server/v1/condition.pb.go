@@ -228,7 +228,9 @@ type Sighting struct {
 	// The start of the executor.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The machine's host name.
-	Hostname      string `protobuf:"bytes,3,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Hostname string `protobuf:"bytes,3,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	// When its first beat arrived, as the registry that noticed the two received it.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,40,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +286,13 @@ func (x *Sighting) GetHostname() string {
 	return ""
 }
 
+func (x *Sighting) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // Duplicated: two executors that both run beat as this server: somebody copied the machine, or its root, after it had
 // joined. Nothing new is sent to the server meanwhile.
 type Duplicated struct {
@@ -331,7 +340,7 @@ func (x *Duplicated) GetSightings() []*Sighting {
 	return nil
 }
 
-// DuplicateEnded: one executor alone beats as this server again.
+// DuplicateEnded: one executor alone beats as this server again. A new enrolment ends it too, without this fact.
 type DuplicateEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The one that is left.
@@ -445,12 +454,13 @@ const file_garrison_server_v1_condition_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\x0e2!.garrison.server.v1.ExecutorStateR\x05state\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"^\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x90\x01\n" +
 	"\bSighting\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1a\n" +
-	"\bhostname\x18\x03 \x01(\tR\bhostname\"H\n" +
+	"\bhostname\x18\x03 \x01(\tR\bhostname\x120\n" +
+	"\x05since\x18( \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"H\n" +
 	"\n" +
 	"Duplicated\x12:\n" +
 	"\tsightings\x18\x01 \x03(\v2\x1c.garrison.server.v1.SightingR\tsightings\"B\n" +
@@ -494,15 +504,16 @@ var file_garrison_server_v1_condition_proto_depIdxs = []int32{
 	0, // 0: garrison.server.v1.ConditionChanged.state:type_name -> garrison.server.v1.ExecutorState
 	0, // 1: garrison.server.v1.ServerCondition.state:type_name -> garrison.server.v1.ExecutorState
 	7, // 2: garrison.server.v1.ServerCondition.since:type_name -> google.protobuf.Timestamp
-	3, // 3: garrison.server.v1.Duplicated.sightings:type_name -> garrison.server.v1.Sighting
-	3, // 4: garrison.server.v1.DuplicateEnded.left:type_name -> garrison.server.v1.Sighting
-	3, // 5: garrison.server.v1.ServerDuplicate.sightings:type_name -> garrison.server.v1.Sighting
-	7, // 6: garrison.server.v1.ServerDuplicate.since:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	7, // 3: garrison.server.v1.Sighting.since:type_name -> google.protobuf.Timestamp
+	3, // 4: garrison.server.v1.Duplicated.sightings:type_name -> garrison.server.v1.Sighting
+	3, // 5: garrison.server.v1.DuplicateEnded.left:type_name -> garrison.server.v1.Sighting
+	3, // 6: garrison.server.v1.ServerDuplicate.sightings:type_name -> garrison.server.v1.Sighting
+	7, // 7: garrison.server.v1.ServerDuplicate.since:type_name -> google.protobuf.Timestamp
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_garrison_server_v1_condition_proto_init() }

@@ -9,6 +9,7 @@
 package serverv1
 
 import (
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -95,6 +96,9 @@ const (
 	Presence_PRESENCE_ONLINE Presence = 1
 	// Its beats stopped for longer than the allowed silence.
 	Presence_PRESENCE_OFFLINE Presence = 2
+	// It is recorded as online and missed a beat, but not for longer than the allowed silence. Only in answers of the
+	// registry, which derives it; never in a fact.
+	Presence_PRESENCE_LATE Presence = 3
 )
 
 // Enum value maps for Presence.
@@ -103,11 +107,13 @@ var (
 		0: "PRESENCE_UNSPECIFIED",
 		1: "PRESENCE_ONLINE",
 		2: "PRESENCE_OFFLINE",
+		3: "PRESENCE_LATE",
 	}
 	Presence_value = map[string]int32{
 		"PRESENCE_UNSPECIFIED": 0,
 		"PRESENCE_ONLINE":      1,
 		"PRESENCE_OFFLINE":     2,
+		"PRESENCE_LATE":        3,
 	}
 )
 
@@ -138,7 +144,7 @@ func (Presence) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{1}
 }
 
-// Standing says whether what the server says is believed.
+// Standing is whether a server is believed: whether its beats and reports count, and the bus lets it in.
 type Standing int32
 
 const (
@@ -146,8 +152,10 @@ const (
 	Standing_STANDING_UNSPECIFIED Standing = 0
 	// It is believed.
 	Standing_STANDING_ENROLLED Standing = 1
-	// It is kept but not trusted: nothing new is sent to it.
+	// It is kept but not believed: the bus refuses it and nothing new is sent to it until it is released.
 	Standing_STANDING_QUARANTINED Standing = 2
+	// Its credentials are void: the bus refuses it until it is enrolled again, with another key.
+	Standing_STANDING_REVOKED Standing = 3
 )
 
 // Enum value maps for Standing.
@@ -156,11 +164,13 @@ var (
 		0: "STANDING_UNSPECIFIED",
 		1: "STANDING_ENROLLED",
 		2: "STANDING_QUARANTINED",
+		3: "STANDING_REVOKED",
 	}
 	Standing_value = map[string]int32{
 		"STANDING_UNSPECIFIED": 0,
 		"STANDING_ENROLLED":    1,
 		"STANDING_QUARANTINED": 2,
+		"STANDING_REVOKED":     3,
 	}
 )
 
@@ -305,7 +315,7 @@ func (Trace) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{4}
 }
 
-// DutyKind is what kind of thing the end of a server waits for.
+// DutyKind is what kind of thing the end or the reinstall of a server waits for.
 type DutyKind int32
 
 const (
@@ -325,19 +335,22 @@ const (
 	DutyKind_DUTY_KIND_PATHS DutyKind = 6
 	// It is dead, and had an agent that no instance explained.
 	DutyKind_DUTY_KIND_FOUND DutyKind = 7
+	// Its agents are removed, and its executor did not say yet that it kept nothing of them.
+	DutyKind_DUTY_KIND_EMPTY DutyKind = 20
 )
 
 // Enum value maps for DutyKind.
 var (
 	DutyKind_name = map[int32]string{
-		0: "DUTY_KIND_UNSPECIFIED",
-		1: "DUTY_KIND_AGENT",
-		2: "DUTY_KIND_PRESENCE",
-		3: "DUTY_KIND_RECEIPT",
-		4: "DUTY_KIND_DEATH",
-		5: "DUTY_KIND_OWNERSHIP",
-		6: "DUTY_KIND_PATHS",
-		7: "DUTY_KIND_FOUND",
+		0:  "DUTY_KIND_UNSPECIFIED",
+		1:  "DUTY_KIND_AGENT",
+		2:  "DUTY_KIND_PRESENCE",
+		3:  "DUTY_KIND_RECEIPT",
+		4:  "DUTY_KIND_DEATH",
+		5:  "DUTY_KIND_OWNERSHIP",
+		6:  "DUTY_KIND_PATHS",
+		7:  "DUTY_KIND_FOUND",
+		20: "DUTY_KIND_EMPTY",
 	}
 	DutyKind_value = map[string]int32{
 		"DUTY_KIND_UNSPECIFIED": 0,
@@ -348,6 +361,7 @@ var (
 		"DUTY_KIND_OWNERSHIP":   5,
 		"DUTY_KIND_PATHS":       6,
 		"DUTY_KIND_FOUND":       7,
+		"DUTY_KIND_EMPTY":       20,
 	}
 )
 
@@ -514,7 +528,8 @@ type Sysinfo struct {
 	ProcessorModel string `protobuf:"bytes,6,opt,name=processor_model,json=processorModel,proto3" json:"processor_model,omitempty"`
 	// The memory's size.
 	MemoryBytes uint64 `protobuf:"varint,7,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// The mounted file systems with a disk behind them, by mount point; files that are mounted as disks are not among them.
+	// The mounted file systems with a disk behind them, by mount point; files that are mounted as disks are not among
+	// them.
 	Disks []*Disk `protobuf:"bytes,8,rep,name=disks,proto3" json:"disks,omitempty"`
 	// The addresses of the interfaces that are up, sorted.
 	Addresses []string `protobuf:"bytes,9,rep,name=addresses,proto3" json:"addresses,omitempty"`
@@ -522,8 +537,12 @@ type Sysinfo struct {
 	BootedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=booted_at,json=bootedAt,proto3" json:"booted_at,omitempty"`
 	// The version of the executor that says so.
 	ExecutorVersion string `protobuf:"bytes,11,opt,name=executor_version,json=executorVersion,proto3" json:"executor_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How many file systems there are beyond those that are listed.
+	DisksMore uint32 `protobuf:"varint,12,opt,name=disks_more,json=disksMore,proto3" json:"disks_more,omitempty"`
+	// How many addresses there are beyond those that are listed.
+	AddressesMore uint32 `protobuf:"varint,13,opt,name=addresses_more,json=addressesMore,proto3" json:"addresses_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sysinfo) Reset() {
@@ -633,6 +652,20 @@ func (x *Sysinfo) GetExecutorVersion() string {
 	return ""
 }
 
+func (x *Sysinfo) GetDisksMore() uint32 {
+	if x != nil {
+		return x.DisksMore
+	}
+	return 0
+}
+
+func (x *Sysinfo) GetAddressesMore() uint32 {
+	if x != nil {
+		return x.AddressesMore
+	}
+	return 0
+}
+
 // Invited: an operator made a one-time token for a server that will come.
 type Invited struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -649,9 +682,18 @@ type Invited struct {
 	// The sha256 of the token's secret.
 	TokenSha256 []byte `protobuf:"bytes,6,opt,name=token_sha256,json=tokenSha256,proto3" json:"token_sha256,omitempty"`
 	// After this the token is refused.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The public half of the key in the token, with which the bus lets in a server that is to enrol.
+	GuestKey string `protobuf:"bytes,8,opt,name=guest_key,json=guestKey,proto3" json:"guest_key,omitempty"`
+	// What garrison apply set last, by owner; at most 8.
+	Owners []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// The pooled token with which the server joins at the same moment; empty for an invitation of one server.
+	Token string `protobuf:"bytes,60,opt,name=token,proto3" json:"token,omitempty"`
+	// The fingerprint of the key that an operator, who is the fact's actor, accepted from the lobby: the server joins at
+	// the same moment. Empty otherwise.
+	LobbyFingerprint string `protobuf:"bytes,90,opt,name=lobby_fingerprint,json=lobbyFingerprint,proto3" json:"lobby_fingerprint,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Invited) Reset() {
@@ -733,20 +775,116 @@ func (x *Invited) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Enrolled: the server used its token and has its own credentials.
+func (x *Invited) GetGuestKey() string {
+	if x != nil {
+		return x.GuestKey
+	}
+	return ""
+}
+
+func (x *Invited) GetOwners() []*v1.FieldOwner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+func (x *Invited) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *Invited) GetLobbyFingerprint() string {
+	if x != nil {
+		return x.LobbyFingerprint
+	}
+	return ""
+}
+
+// Reinvited: an operator made a new token for a server that was invited and did not join yet, or that is under
+// management and whose credentials are void. It keeps its id, its labels and its instances.
+type Reinvited struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sha256 of the token's secret.
+	TokenSha256 []byte `protobuf:"bytes,1,opt,name=token_sha256,json=tokenSha256,proto3" json:"token_sha256,omitempty"`
+	// After this the token is refused.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The public half of the key in the token.
+	GuestKey      string `protobuf:"bytes,3,opt,name=guest_key,json=guestKey,proto3" json:"guest_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reinvited) Reset() {
+	*x = Reinvited{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reinvited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reinvited) ProtoMessage() {}
+
+func (x *Reinvited) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reinvited.ProtoReflect.Descriptor instead.
+func (*Reinvited) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Reinvited) GetTokenSha256() []byte {
+	if x != nil {
+		return x.TokenSha256
+	}
+	return nil
+}
+
+func (x *Reinvited) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Reinvited) GetGuestKey() string {
+	if x != nil {
+		return x.GuestKey
+	}
+	return ""
+}
+
+// Enrolled: the server used its token and has its own credentials. From then on the key of the token is void, and so is
+// the key with which the server enrolled before, if it did.
 type Enrolled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The public half of the key that the server made for itself.
 	PublicKey string `protobuf:"bytes,1,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// What the machine is, as it said itself.
-	Sysinfo       *Sysinfo `protobuf:"bytes,2,opt,name=sysinfo,proto3" json:"sysinfo,omitempty"`
+	Sysinfo *Sysinfo `protobuf:"bytes,2,opt,name=sysinfo,proto3" json:"sysinfo,omitempty"`
+	// After this the credentials are refused; unset means never.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Enrolled) Reset() {
 	*x = Enrolled{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[4]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +896,7 @@ func (x *Enrolled) String() string {
 func (*Enrolled) ProtoMessage() {}
 
 func (x *Enrolled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[4]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +909,7 @@ func (x *Enrolled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enrolled.ProtoReflect.Descriptor instead.
 func (*Enrolled) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{4}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Enrolled) GetPublicKey() string {
@@ -788,20 +926,86 @@ func (x *Enrolled) GetSysinfo() *Sysinfo {
 	return nil
 }
 
+func (x *Enrolled) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+// CredentialsRenewed: the server has the same key signed again, until a later time.
+type CredentialsRenewed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The public half of its key.
+	PublicKey string `protobuf:"bytes,1,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// After this the credentials are refused; unset means never.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CredentialsRenewed) Reset() {
+	*x = CredentialsRenewed{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CredentialsRenewed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CredentialsRenewed) ProtoMessage() {}
+
+func (x *CredentialsRenewed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CredentialsRenewed.ProtoReflect.Descriptor instead.
+func (*CredentialsRenewed) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CredentialsRenewed) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+func (x *CredentialsRenewed) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 // Changed: an operator changed what is recorded about the server.
 type Changed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The labels, all of them.
+	// The labels that operators gave it, all of them. Labels by rule are not among them; see Labelled.
 	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The environment, or empty.
-	Environment   string `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment string `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Its new name; empty means as it was.
+	Name string `protobuf:"bytes,40,opt,name=name,proto3" json:"name,omitempty"`
+	// What garrison apply set last, by owner; at most 8.
+	Owners        []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Changed) Reset() {
 	*x = Changed{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[5]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +1017,7 @@ func (x *Changed) String() string {
 func (*Changed) ProtoMessage() {}
 
 func (x *Changed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[5]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +1030,7 @@ func (x *Changed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changed.ProtoReflect.Descriptor instead.
 func (*Changed) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{5}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Changed) GetLabels() map[string]string {
@@ -841,6 +1045,122 @@ func (x *Changed) GetEnvironment() string {
 		return x.Environment
 	}
 	return ""
+}
+
+func (x *Changed) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Changed) GetOwners() []*v1.FieldOwner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+// RuleLabel is the value of a label and the rule by which a server has it.
+type RuleLabel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// The name of the rule.
+	Rule          string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuleLabel) Reset() {
+	*x = RuleLabel{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuleLabel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuleLabel) ProtoMessage() {}
+
+func (x *RuleLabel) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuleLabel.ProtoReflect.Descriptor instead.
+func (*RuleLabel) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RuleLabel) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *RuleLabel) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+// Labelled: the labels that the server has by rules are others than before. A label that an operator gave it wins over
+// one by rule.
+type Labelled struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The labels by rules, all of them.
+	Labels        map[string]*RuleLabel `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Labelled) Reset() {
+	*x = Labelled{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Labelled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Labelled) ProtoMessage() {}
+
+func (x *Labelled) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Labelled.ProtoReflect.Descriptor instead.
+func (*Labelled) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Labelled) GetLabels() map[string]*RuleLabel {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // SysinfoSeen: the server reported a sysinfo that differs from the last one.
@@ -858,7 +1178,7 @@ type SysinfoSeen struct {
 
 func (x *SysinfoSeen) Reset() {
 	*x = SysinfoSeen{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[6]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1190,7 @@ func (x *SysinfoSeen) String() string {
 func (*SysinfoSeen) ProtoMessage() {}
 
 func (x *SysinfoSeen) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[6]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1203,7 @@ func (x *SysinfoSeen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SysinfoSeen.ProtoReflect.Descriptor instead.
 func (*SysinfoSeen) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{6}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SysinfoSeen) GetSysinfo() *Sysinfo {
@@ -907,11 +1227,11 @@ func (x *SysinfoSeen) GetRequestId() string {
 	return ""
 }
 
-// FoundAgent is an agent that is on a server and that no instance explains. It is told, and never touched. What changes
-// all the time, such as process ids, is left out, so that equal means unchanged.
+// FoundAgent is an agent on a server without an instance. It is reported and never modified. Volatile data, such as
+// process ids, is left out, so that equal means unchanged.
 type FoundAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent, or empty when that cannot be told.
+	// The agent, or empty when it is unknown.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What there is of it.
 	Trace Trace `protobuf:"varint,2,opt,name=trace,proto3,enum=garrison.server.v1.Trace" json:"trace,omitempty"`
@@ -936,7 +1256,7 @@ type FoundAgent struct {
 
 func (x *FoundAgent) Reset() {
 	*x = FoundAgent{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1268,7 @@ func (x *FoundAgent) String() string {
 func (*FoundAgent) ProtoMessage() {}
 
 func (x *FoundAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[7]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1281,7 @@ func (x *FoundAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FoundAgent.ProtoReflect.Descriptor instead.
 func (*FoundAgent) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{7}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FoundAgent) GetAgent() string {
@@ -1040,7 +1360,7 @@ type AgentsFound struct {
 
 func (x *AgentsFound) Reset() {
 	*x = AgentsFound{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1372,7 @@ func (x *AgentsFound) String() string {
 func (*AgentsFound) ProtoMessage() {}
 
 func (x *AgentsFound) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[8]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1385,7 @@ func (x *AgentsFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentsFound.ProtoReflect.Descriptor instead.
 func (*AgentsFound) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{8}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AgentsFound) GetAgents() []*FoundAgent {
@@ -1093,7 +1413,7 @@ type Online struct {
 
 func (x *Online) Reset() {
 	*x = Online{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1425,7 @@ func (x *Online) String() string {
 func (*Online) ProtoMessage() {}
 
 func (x *Online) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[9]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1438,7 @@ func (x *Online) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Online.ProtoReflect.Descriptor instead.
 func (*Online) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{9}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Online) GetBootId() string {
@@ -1139,7 +1459,7 @@ type Offline struct {
 
 func (x *Offline) Reset() {
 	*x = Offline{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1471,7 @@ func (x *Offline) String() string {
 func (*Offline) ProtoMessage() {}
 
 func (x *Offline) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[10]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1484,7 @@ func (x *Offline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offline.ProtoReflect.Descriptor instead.
 func (*Offline) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{10}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Offline) GetLastBeatAt() *timestamppb.Timestamp {
@@ -1174,18 +1494,21 @@ func (x *Offline) GetLastBeatAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Quarantined: what the server says is no longer believed.
+// Quarantined: an operator, who is the fact's actor, or the registry, shut the server out: what it says is no longer
+// believed, nothing new is sent to it, and the bus refuses its key. Its agents go on as they are.
 type Quarantined struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The stable code of why; empty where a person gave the reason.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Quarantined) Reset() {
 	*x = Quarantined{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1520,7 @@ func (x *Quarantined) String() string {
 func (*Quarantined) ProtoMessage() {}
 
 func (x *Quarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[11]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1533,7 @@ func (x *Quarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantined.ProtoReflect.Descriptor instead.
 func (*Quarantined) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{11}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Quarantined) GetReason() string {
@@ -1220,7 +1543,14 @@ func (x *Quarantined) GetReason() string {
 	return ""
 }
 
-// Released: the server is believed again.
+func (x *Quarantined) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+// Released: the server is believed again, with the credentials that it had.
 type Released struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
@@ -1231,7 +1561,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1573,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[12]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1586,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{12}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Released) GetReason() string {
@@ -1264,6 +1594,126 @@ func (x *Released) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+// Revoked: an operator, who is the fact's actor, made the server's credentials void for good. The server stays in the
+// inventory, with its instances, until it is enrolled again with a new token.
+type Revoked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revoked) Reset() {
+	*x = Revoked{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revoked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revoked) ProtoMessage() {}
+
+func (x *Revoked) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
+func (*Revoked) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Revoked) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Exclusion says of a server why it is quarantined or revoked.
+type Exclusion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The stable code of why; empty where a person gave the reason.
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// Who did it: a person, or the registry.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Since when.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Exclusion) Reset() {
+	*x = Exclusion{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Exclusion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Exclusion) ProtoMessage() {}
+
+func (x *Exclusion) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Exclusion.ProtoReflect.Descriptor instead.
+func (*Exclusion) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Exclusion) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Exclusion) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Exclusion) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Exclusion) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
 }
 
 // Dying: the server is to go; its agents are being removed.
@@ -1277,7 +1727,7 @@ type Dying struct {
 
 func (x *Dying) Reset() {
 	*x = Dying{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1739,7 @@ func (x *Dying) String() string {
 func (*Dying) ProtoMessage() {}
 
 func (x *Dying) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[13]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1752,7 @@ func (x *Dying) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dying.ProtoReflect.Descriptor instead.
 func (*Dying) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{13}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Dying) GetIntentId() string {
@@ -1331,7 +1781,7 @@ type Tombstone struct {
 
 func (x *Tombstone) Reset() {
 	*x = Tombstone{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1793,7 @@ func (x *Tombstone) String() string {
 func (*Tombstone) ProtoMessage() {}
 
 func (x *Tombstone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[14]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1806,7 @@ func (x *Tombstone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
 func (*Tombstone) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{14}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Tombstone) GetServerId() string {
@@ -1395,14 +1845,16 @@ type Dead struct {
 	// True when an operator said that the machine is lost, and nothing was removed from it.
 	Lost bool `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
 	// The proof, for the server's document.
-	Tombstone     *Tombstone `protobuf:"bytes,3,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	Tombstone *Tombstone `protobuf:"bytes,3,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
+	// True when an operator gave the machine up although it still beat: its credentials are void with this fact.
+	Forced        bool `protobuf:"varint,4,opt,name=forced,proto3" json:"forced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Dead) Reset() {
 	*x = Dead{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[15]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1866,7 @@ func (x *Dead) String() string {
 func (*Dead) ProtoMessage() {}
 
 func (x *Dead) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[15]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1879,7 @@ func (x *Dead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dead.ProtoReflect.Descriptor instead.
 func (*Dead) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{15}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Dead) GetIntentId() string {
@@ -1451,6 +1903,13 @@ func (x *Dead) GetTombstone() *Tombstone {
 	return nil
 }
 
+func (x *Dead) GetForced() bool {
+	if x != nil {
+		return x.Forced
+	}
+	return false
+}
+
 // Uninstalled: the executor of a dead server removed itself, and said so before its files went; or an operator, who is
 // the fact's actor, had the machine cleaned, as its executor could not.
 type Uninstalled struct {
@@ -1461,7 +1920,8 @@ type Uninstalled struct {
 	Left uint32 `protobuf:"varint,2,opt,name=left,proto3" json:"left,omitempty"`
 	// How the operator reached the machine, as in "ssh root@web-1"; empty when the executor removed itself.
 	Via string `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
-	// When the operator's try ended, by the clock of the machine, or of the operator's; unset when the executor removed itself.
+	// When the operator's try ended, by the clock of the machine, or of the operator's; unset when the executor removed
+	// itself.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// How many of those that were left are, or may be, Garrison's own.
 	LeftOwn       uint32 `protobuf:"varint,5,opt,name=left_own,json=leftOwn,proto3" json:"left_own,omitempty"`
@@ -1471,7 +1931,7 @@ type Uninstalled struct {
 
 func (x *Uninstalled) Reset() {
 	*x = Uninstalled{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[16]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1943,7 @@ func (x *Uninstalled) String() string {
 func (*Uninstalled) ProtoMessage() {}
 
 func (x *Uninstalled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[16]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1956,7 @@ func (x *Uninstalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Uninstalled.ProtoReflect.Descriptor instead.
 func (*Uninstalled) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{16}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Uninstalled) GetRemoved() uint32 {
@@ -1534,7 +1994,8 @@ func (x *Uninstalled) GetLeftOwn() uint32 {
 	return 0
 }
 
-// CleanUpFailed: an operator, who is the fact's actor, tried to have the machine of a dead server cleaned, and something
+// CleanUpFailed: an operator, who is the fact's actor, tried to have the machine of a dead server cleaned, and
+// something
 // of Garrison is still on it.
 type CleanUpFailed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1554,7 +2015,7 @@ type CleanUpFailed struct {
 
 func (x *CleanUpFailed) Reset() {
 	*x = CleanUpFailed{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[17]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +2027,7 @@ func (x *CleanUpFailed) String() string {
 func (*CleanUpFailed) ProtoMessage() {}
 
 func (x *CleanUpFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[17]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +2040,7 @@ func (x *CleanUpFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CleanUpFailed.ProtoReflect.Descriptor instead.
 func (*CleanUpFailed) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{17}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CleanUpFailed) GetVia() string {
@@ -1636,7 +2097,7 @@ type CleanUp struct {
 
 func (x *CleanUp) Reset() {
 	*x = CleanUp{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[18]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +2109,7 @@ func (x *CleanUp) String() string {
 func (*CleanUp) ProtoMessage() {}
 
 func (x *CleanUp) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[18]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +2122,7 @@ func (x *CleanUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CleanUp.ProtoReflect.Descriptor instead.
 func (*CleanUp) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{18}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CleanUp) GetAt() *timestamppb.Timestamp {
@@ -1710,7 +2171,7 @@ type Forgotten struct {
 
 func (x *Forgotten) Reset() {
 	*x = Forgotten{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[19]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +2183,7 @@ func (x *Forgotten) String() string {
 func (*Forgotten) ProtoMessage() {}
 
 func (x *Forgotten) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[19]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +2196,7 @@ func (x *Forgotten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
 func (*Forgotten) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{19}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Forgotten) GetIntentId() string {
@@ -1754,7 +2215,7 @@ type Server struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Its site.
 	Cell string `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
-	// Its labels.
+	// Its labels, those by rules among them.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Its environment, or empty.
 	Environment string `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
@@ -1774,7 +2235,7 @@ type Server struct {
 	Sysinfo *Sysinfo `protobuf:"bytes,12,opt,name=sysinfo,proto3" json:"sysinfo,omitempty"`
 	// The boot in which it was last heard.
 	BootId string `protobuf:"bytes,13,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// The public half of its key.
+	// The public half of its key; of a dead one until its executor removed itself.
 	PublicKey string `protobuf:"bytes,14,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// The sha256 of its token's secret, until it is dead.
 	TokenSha256 []byte `protobuf:"bytes,15,opt,name=token_sha256,json=tokenSha256,proto3" json:"token_sha256,omitempty"`
@@ -1794,8 +2255,9 @@ type Server struct {
 	FoundMore uint32 `protobuf:"varint,22,opt,name=found_more,json=foundMore,proto3" json:"found_more,omitempty"`
 	// When they last became others; unset when there was never any.
 	FoundAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=found_at,json=foundAt,proto3" json:"found_at,omitempty"`
-	// What its end still waits for, or, of a dead server, why something of Garrison may still be on its machine: with any
-	// duty a dead server is leaked. Only in answers of the registry, about a server that is dying or dead.
+	// What its end or its reinstall still waits for, or, of a dead server, why something of Garrison may still be on its
+	// machine: with any duty a dead server is leaked. Only in answers of the registry, about a server that is dying, dead
+	// or being reinstalled.
 	Duties []*Duty `protobuf:"bytes,24,rep,name=duties,proto3" json:"duties,omitempty"`
 	// The proof that it is dead, once it is; unset where the registry had no key to sign one.
 	Tombstone *Tombstone `protobuf:"bytes,25,opt,name=tombstone,proto3" json:"tombstone,omitempty"`
@@ -1817,13 +2279,45 @@ type Server struct {
 	FoundAtDeath []*FoundAgent `protobuf:"bytes,38,rep,name=found_at_death,json=foundAtDeath,proto3" json:"found_at_death,omitempty"`
 	// How many there were beyond those.
 	FoundAtDeathMore uint32 `protobuf:"varint,39,opt,name=found_at_death_more,json=foundAtDeathMore,proto3" json:"found_at_death_more,omitempty"`
+	// The public half of the key in its token, while the token was not used.
+	GuestKey string `protobuf:"bytes,40,opt,name=guest_key,json=guestKey,proto3" json:"guest_key,omitempty"`
+	// After this its credentials are refused; unset means never, or that it has none.
+	CredentialsExpireAt *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=credentials_expire_at,json=credentialsExpireAt,proto3" json:"credentials_expire_at,omitempty"`
+	// Why it is quarantined or revoked; unset while it is neither.
+	Exclusion *Exclusion `protobuf:"bytes,42,opt,name=exclusion,proto3" json:"exclusion,omitempty"`
+	// The public half of the key in the token with which it enrolled. It still lets in for a moment, in which the server
+	// may ask for a lost answer again.
+	UsedGuestKey string `protobuf:"bytes,43,opt,name=used_guest_key,json=usedGuestKey,proto3" json:"used_guest_key,omitempty"`
+	// When the server last confirmed what is recorded of its instances. Only in answers of the registry; unset when this
+	// replica received no such beat since it started.
+	InventoryConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,65,opt,name=inventory_confirmed_at,json=inventoryConfirmedAt,proto3" json:"inventory_confirmed_at,omitempty"`
+	// By what the registry bounds what the server says; only the registry keeps it.
+	Intake *Intake `protobuf:"bytes,60,opt,name=intake,proto3" json:"intake,omitempty"`
+	// The ledger's sequence of the fact by which it last joined its environment: its first enrolment, the change that
+	// moved it there, or its last reinstall. Defaults of the environment go by it.
+	EnvironmentJoined uint64 `protobuf:"varint,80,opt,name=environment_joined,json=environmentJoined,proto3" json:"environment_joined,omitempty"`
+	// What garrison apply set last, by owner; at most 8.
+	Owners []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// The pooled token with which it joined, or empty.
+	Token string `protobuf:"bytes,61,opt,name=token,proto3" json:"token,omitempty"`
+	// Set while it is being reinstalled.
+	Reinstall *Reinstall `protobuf:"bytes,100,opt,name=reinstall,proto3" json:"reinstall,omitempty"`
+	// When it was last reinstalled; unset when it never was.
+	ReinstalledAt *timestamppb.Timestamp `protobuf:"bytes,101,opt,name=reinstalled_at,json=reinstalledAt,proto3" json:"reinstalled_at,omitempty"`
+	// Which of its labels it has by a rule, and which rule.
+	RuleLabels map[string]*RuleLabel `protobuf:"bytes,90,rep,name=rule_labels,json=ruleLabels,proto3" json:"rule_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The fingerprint of the key with which it was accepted from the lobby; empty when it joined with a token.
+	LobbyFingerprint string `protobuf:"bytes,91,opt,name=lobby_fingerprint,json=lobbyFingerprint,proto3" json:"lobby_fingerprint,omitempty"`
+	// Since when it has its credentials: it enrolled, or they were last renewed. Its executor renews them after half of
+	// the time until they expire.
+	CredentialsSince *timestamppb.Timestamp `protobuf:"bytes,102,opt,name=credentials_since,json=credentialsSince,proto3" json:"credentials_since,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[20]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2329,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[20]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2342,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{20}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Server) GetId() string {
@@ -2089,7 +2583,105 @@ func (x *Server) GetFoundAtDeathMore() uint32 {
 	return 0
 }
 
-// Duty is one thing that the end of a server waits for.
+func (x *Server) GetGuestKey() string {
+	if x != nil {
+		return x.GuestKey
+	}
+	return ""
+}
+
+func (x *Server) GetCredentialsExpireAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CredentialsExpireAt
+	}
+	return nil
+}
+
+func (x *Server) GetExclusion() *Exclusion {
+	if x != nil {
+		return x.Exclusion
+	}
+	return nil
+}
+
+func (x *Server) GetUsedGuestKey() string {
+	if x != nil {
+		return x.UsedGuestKey
+	}
+	return ""
+}
+
+func (x *Server) GetInventoryConfirmedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.InventoryConfirmedAt
+	}
+	return nil
+}
+
+func (x *Server) GetIntake() *Intake {
+	if x != nil {
+		return x.Intake
+	}
+	return nil
+}
+
+func (x *Server) GetEnvironmentJoined() uint64 {
+	if x != nil {
+		return x.EnvironmentJoined
+	}
+	return 0
+}
+
+func (x *Server) GetOwners() []*v1.FieldOwner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+func (x *Server) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *Server) GetReinstall() *Reinstall {
+	if x != nil {
+		return x.Reinstall
+	}
+	return nil
+}
+
+func (x *Server) GetReinstalledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReinstalledAt
+	}
+	return nil
+}
+
+func (x *Server) GetRuleLabels() map[string]*RuleLabel {
+	if x != nil {
+		return x.RuleLabels
+	}
+	return nil
+}
+
+func (x *Server) GetLobbyFingerprint() string {
+	if x != nil {
+		return x.LobbyFingerprint
+	}
+	return ""
+}
+
+func (x *Server) GetCredentialsSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CredentialsSince
+	}
+	return nil
+}
+
+// Duty is one thing that the end or the reinstall of a server waits for.
 type Duty struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What kind of thing.
@@ -2110,7 +2702,7 @@ type Duty struct {
 
 func (x *Duty) Reset() {
 	*x = Duty{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[21]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2714,7 @@ func (x *Duty) String() string {
 func (*Duty) ProtoMessage() {}
 
 func (x *Duty) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[21]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2727,7 @@ func (x *Duty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Duty.ProtoReflect.Descriptor instead.
 func (*Duty) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{21}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Duty) GetKind() DutyKind {
@@ -2184,7 +2776,7 @@ var File_garrison_server_v1_server_proto protoreflect.FileDescriptor
 
 const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/server/v1/server.proto\x12\x12garrison.server.v1\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\x1fgoogle/protobuf/timestamp.proto\".\n" +
+	"\x1fgarrison/server/v1/server.proto\x12\x12garrison.server.v1\x1a\x1dgarrison/owner/v1/owner.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\x1fgarrison/server/v1/intake.proto\x1a\"garrison/server/v1/reinstall.proto\x1a\x1fgoogle/protobuf/timestamp.proto\".\n" +
 	"\bPlatform\x12\x0e\n" +
 	"\x02os\x18\x01 \x01(\tR\x02os\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\"O\n" +
@@ -2192,7 +2784,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x05mount\x18\x01 \x01(\tR\x05mount\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\xb9\x03\n" +
+	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\xff\x03\n" +
 	"\aSysinfo\x128\n" +
 	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -2207,7 +2799,10 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\taddresses\x18\t \x03(\tR\taddresses\x127\n" +
 	"\tbooted_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bbootedAt\x12)\n" +
-	"\x10executor_version\x18\v \x01(\tR\x0fexecutorVersion\"\xea\x02\n" +
+	"\x10executor_version\x18\v \x01(\tR\x0fexecutorVersion\x12\x1d\n" +
+	"\n" +
+	"disks_more\x18\f \x01(\rR\tdisksMore\x12%\n" +
+	"\x0eaddresses_more\x18\r \x01(\rR\raddressesMore\"\x81\x04\n" +
 	"\aInvited\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12?\n" +
@@ -2216,20 +2811,46 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\townership\x18\x05 \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x12!\n" +
 	"\ftoken_sha256\x18\x06 \x01(\fR\vtokenSha256\x129\n" +
 	"\n" +
-	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x1a9\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
+	"\tguest_key\x18\b \x01(\tR\bguestKey\x125\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x14\n" +
+	"\x05token\x18< \x01(\tR\x05token\x12+\n" +
+	"\x11lobby_fingerprint\x18Z \x01(\tR\x10lobbyFingerprint\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"`\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x86\x01\n" +
+	"\tReinvited\x12!\n" +
+	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
+	"\tguest_key\x18\x03 \x01(\tR\bguestKey\"\x9b\x01\n" +
 	"\bEnrolled\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x01 \x01(\tR\tpublicKey\x125\n" +
-	"\asysinfo\x18\x02 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\"\xa7\x01\n" +
+	"\asysinfo\x18\x02 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"n\n" +
+	"\x12CredentialsRenewed\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x01 \x01(\tR\tpublicKey\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xf2\x01\n" +
 	"\aChanged\x12?\n" +
 	"\x06labels\x18\x01 \x03(\v2'.garrison.server.v1.Changed.LabelsEntryR\x06labels\x12 \n" +
-	"\venvironment\x18\x02 \x01(\tR\venvironment\x1a9\n" +
+	"\venvironment\x18\x02 \x01(\tR\venvironment\x12\x12\n" +
+	"\x04name\x18( \x01(\tR\x04name\x125\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"5\n" +
+	"\tRuleLabel\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\"\xa6\x01\n" +
+	"\bLabelled\x12@\n" +
+	"\x06labels\x18\x01 \x03(\v2(.garrison.server.v1.Labelled.LabelsEntryR\x06labels\x1aX\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.garrison.server.v1.RuleLabelR\x05value:\x028\x01\"|\n" +
 	"\vSysinfoSeen\x125\n" +
 	"\asysinfo\x18\x01 \x01(\v2\x1b.garrison.server.v1.SysinfoR\asysinfo\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1d\n" +
@@ -2254,22 +2875,31 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\"G\n" +
 	"\aOffline\x12<\n" +
 	"\flast_beat_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastBeatAt\"%\n" +
+	"lastBeatAt\"9\n" +
 	"\vQuarantined\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\"\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\"\"\n" +
 	"\bReleased\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"$\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"!\n" +
+	"\aRevoked\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x7f\n" +
+	"\tExclusion\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"$\n" +
 	"\x05Dying\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\x93\x01\n" +
 	"\tTombstone\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x127\n" +
 	"\tsigned_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bsignedAt\x12\x1c\n" +
-	"\tsignature\x18\x04 \x01(\fR\tsignature\"t\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\"\x8c\x01\n" +
 	"\x04Dead\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12;\n" +
-	"\ttombstone\x18\x03 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\"\x9f\x01\n" +
+	"\ttombstone\x18\x03 \x01(\v2\x1d.garrison.server.v1.TombstoneR\ttombstone\x12\x16\n" +
+	"\x06forced\x18\x04 \x01(\bR\x06forced\"\x9f\x01\n" +
 	"\vUninstalled\x12\x18\n" +
 	"\aremoved\x18\x01 \x01(\rR\aremoved\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x10\n" +
@@ -2289,7 +2919,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"(\n" +
 	"\tForgotten\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xf1\f\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xe4\x13\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2329,10 +2959,28 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\tconfirmed\x18\x1f \x01(\v2!.garrison.server.v1.DocumentPlaceR\tconfirmed\x12\x19\n" +
 	"\bleft_own\x18% \x01(\rR\aleftOwn\x12D\n" +
 	"\x0efound_at_death\x18& \x03(\v2\x1e.garrison.server.v1.FoundAgentR\ffoundAtDeath\x12-\n" +
-	"\x13found_at_death_more\x18' \x01(\rR\x10foundAtDeathMore\x1a9\n" +
+	"\x13found_at_death_more\x18' \x01(\rR\x10foundAtDeathMore\x12\x1b\n" +
+	"\tguest_key\x18( \x01(\tR\bguestKey\x12N\n" +
+	"\x15credentials_expire_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\x13credentialsExpireAt\x12;\n" +
+	"\texclusion\x18* \x01(\v2\x1d.garrison.server.v1.ExclusionR\texclusion\x12$\n" +
+	"\x0eused_guest_key\x18+ \x01(\tR\fusedGuestKey\x12P\n" +
+	"\x16inventory_confirmed_at\x18A \x01(\v2\x1a.google.protobuf.TimestampR\x14inventoryConfirmedAt\x122\n" +
+	"\x06intake\x18< \x01(\v2\x1a.garrison.server.v1.IntakeR\x06intake\x12-\n" +
+	"\x12environment_joined\x18P \x01(\x04R\x11environmentJoined\x125\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x14\n" +
+	"\x05token\x18= \x01(\tR\x05token\x12;\n" +
+	"\treinstall\x18d \x01(\v2\x1d.garrison.server.v1.ReinstallR\treinstall\x12A\n" +
+	"\x0ereinstalled_at\x18e \x01(\v2\x1a.google.protobuf.TimestampR\rreinstalledAt\x12K\n" +
+	"\vrule_labels\x18Z \x03(\v2*.garrison.server.v1.Server.RuleLabelsEntryR\n" +
+	"ruleLabels\x12+\n" +
+	"\x11lobby_fingerprint\x18[ \x01(\tR\x10lobbyFingerprint\x12G\n" +
+	"\x11credentials_since\x18f \x01(\v2\x1a.google.protobuf.TimestampR\x10credentialsSince\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\\\n" +
+	"\x0fRuleLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.garrison.server.v1.RuleLabelR\x05value:\x028\x01\"\xc7\x01\n" +
 	"\x04Duty\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.garrison.server.v1.DutyKindR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
@@ -2347,15 +2995,17 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"LIFE_ALIVE\x10\x02\x12\x0e\n" +
 	"\n" +
 	"LIFE_DYING\x10\x03\x12\r\n" +
-	"\tLIFE_DEAD\x10\x04*O\n" +
+	"\tLIFE_DEAD\x10\x04*b\n" +
 	"\bPresence\x12\x18\n" +
 	"\x14PRESENCE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPRESENCE_ONLINE\x10\x01\x12\x14\n" +
-	"\x10PRESENCE_OFFLINE\x10\x02*U\n" +
+	"\x10PRESENCE_OFFLINE\x10\x02\x12\x11\n" +
+	"\rPRESENCE_LATE\x10\x03*k\n" +
 	"\bStanding\x12\x18\n" +
 	"\x14STANDING_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STANDING_ENROLLED\x10\x01\x12\x18\n" +
-	"\x14STANDING_QUARANTINED\x10\x02*W\n" +
+	"\x14STANDING_QUARANTINED\x10\x02\x12\x14\n" +
+	"\x10STANDING_REVOKED\x10\x03*W\n" +
 	"\tOwnership\x12\x19\n" +
 	"\x15OWNERSHIP_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OWNERSHIP_MANUAL\x10\x01\x12\x19\n" +
@@ -2367,7 +3017,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\rTRACE_PROCESS\x10\x02\x12\x0e\n" +
 	"\n" +
 	"TRACE_UNIT\x10\x03\x12\x12\n" +
-	"\x0eTRACE_INSTANCE\x10\x04*\xc1\x01\n" +
+	"\x0eTRACE_INSTANCE\x10\x04*\xd6\x01\n" +
 	"\bDutyKind\x12\x19\n" +
 	"\x15DUTY_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDUTY_KIND_AGENT\x10\x01\x12\x16\n" +
@@ -2376,7 +3026,8 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x0fDUTY_KIND_DEATH\x10\x04\x12\x17\n" +
 	"\x13DUTY_KIND_OWNERSHIP\x10\x05\x12\x13\n" +
 	"\x0fDUTY_KIND_PATHS\x10\x06\x12\x13\n" +
-	"\x0fDUTY_KIND_FOUND\x10\aBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
+	"\x0fDUTY_KIND_FOUND\x10\a\x12\x13\n" +
+	"\x0fDUTY_KIND_EMPTY\x10\x14BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
 
 var (
 	file_garrison_server_v1_server_proto_rawDescOnce sync.Once
@@ -2391,7 +3042,7 @@ func file_garrison_server_v1_server_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_server_v1_server_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_garrison_server_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_garrison_server_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_garrison_server_v1_server_proto_goTypes = []any{
 	(Life)(0),                     // 0: garrison.server.v1.Life
 	(Presence)(0),                 // 1: garrison.server.v1.Presence
@@ -2403,79 +3054,108 @@ var file_garrison_server_v1_server_proto_goTypes = []any{
 	(*Disk)(nil),                  // 7: garrison.server.v1.Disk
 	(*Sysinfo)(nil),               // 8: garrison.server.v1.Sysinfo
 	(*Invited)(nil),               // 9: garrison.server.v1.Invited
-	(*Enrolled)(nil),              // 10: garrison.server.v1.Enrolled
-	(*Changed)(nil),               // 11: garrison.server.v1.Changed
-	(*SysinfoSeen)(nil),           // 12: garrison.server.v1.SysinfoSeen
-	(*FoundAgent)(nil),            // 13: garrison.server.v1.FoundAgent
-	(*AgentsFound)(nil),           // 14: garrison.server.v1.AgentsFound
-	(*Online)(nil),                // 15: garrison.server.v1.Online
-	(*Offline)(nil),               // 16: garrison.server.v1.Offline
-	(*Quarantined)(nil),           // 17: garrison.server.v1.Quarantined
-	(*Released)(nil),              // 18: garrison.server.v1.Released
-	(*Dying)(nil),                 // 19: garrison.server.v1.Dying
-	(*Tombstone)(nil),             // 20: garrison.server.v1.Tombstone
-	(*Dead)(nil),                  // 21: garrison.server.v1.Dead
-	(*Uninstalled)(nil),           // 22: garrison.server.v1.Uninstalled
-	(*CleanUpFailed)(nil),         // 23: garrison.server.v1.CleanUpFailed
-	(*CleanUp)(nil),               // 24: garrison.server.v1.CleanUp
-	(*Forgotten)(nil),             // 25: garrison.server.v1.Forgotten
-	(*Server)(nil),                // 26: garrison.server.v1.Server
-	(*Duty)(nil),                  // 27: garrison.server.v1.Duty
-	nil,                           // 28: garrison.server.v1.Invited.LabelsEntry
-	nil,                           // 29: garrison.server.v1.Changed.LabelsEntry
-	nil,                           // 30: garrison.server.v1.Server.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*ServerAhead)(nil),           // 32: garrison.server.v1.ServerAhead
-	(*ServerCondition)(nil),       // 33: garrison.server.v1.ServerCondition
-	(*ServerDuplicate)(nil),       // 34: garrison.server.v1.ServerDuplicate
-	(*DocumentPlace)(nil),         // 35: garrison.server.v1.DocumentPlace
+	(*Reinvited)(nil),             // 10: garrison.server.v1.Reinvited
+	(*Enrolled)(nil),              // 11: garrison.server.v1.Enrolled
+	(*CredentialsRenewed)(nil),    // 12: garrison.server.v1.CredentialsRenewed
+	(*Changed)(nil),               // 13: garrison.server.v1.Changed
+	(*RuleLabel)(nil),             // 14: garrison.server.v1.RuleLabel
+	(*Labelled)(nil),              // 15: garrison.server.v1.Labelled
+	(*SysinfoSeen)(nil),           // 16: garrison.server.v1.SysinfoSeen
+	(*FoundAgent)(nil),            // 17: garrison.server.v1.FoundAgent
+	(*AgentsFound)(nil),           // 18: garrison.server.v1.AgentsFound
+	(*Online)(nil),                // 19: garrison.server.v1.Online
+	(*Offline)(nil),               // 20: garrison.server.v1.Offline
+	(*Quarantined)(nil),           // 21: garrison.server.v1.Quarantined
+	(*Released)(nil),              // 22: garrison.server.v1.Released
+	(*Revoked)(nil),               // 23: garrison.server.v1.Revoked
+	(*Exclusion)(nil),             // 24: garrison.server.v1.Exclusion
+	(*Dying)(nil),                 // 25: garrison.server.v1.Dying
+	(*Tombstone)(nil),             // 26: garrison.server.v1.Tombstone
+	(*Dead)(nil),                  // 27: garrison.server.v1.Dead
+	(*Uninstalled)(nil),           // 28: garrison.server.v1.Uninstalled
+	(*CleanUpFailed)(nil),         // 29: garrison.server.v1.CleanUpFailed
+	(*CleanUp)(nil),               // 30: garrison.server.v1.CleanUp
+	(*Forgotten)(nil),             // 31: garrison.server.v1.Forgotten
+	(*Server)(nil),                // 32: garrison.server.v1.Server
+	(*Duty)(nil),                  // 33: garrison.server.v1.Duty
+	nil,                           // 34: garrison.server.v1.Invited.LabelsEntry
+	nil,                           // 35: garrison.server.v1.Changed.LabelsEntry
+	nil,                           // 36: garrison.server.v1.Labelled.LabelsEntry
+	nil,                           // 37: garrison.server.v1.Server.LabelsEntry
+	nil,                           // 38: garrison.server.v1.Server.RuleLabelsEntry
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*v1.FieldOwner)(nil),         // 40: garrison.owner.v1.FieldOwner
+	(*ServerAhead)(nil),           // 41: garrison.server.v1.ServerAhead
+	(*ServerCondition)(nil),       // 42: garrison.server.v1.ServerCondition
+	(*ServerDuplicate)(nil),       // 43: garrison.server.v1.ServerDuplicate
+	(*DocumentPlace)(nil),         // 44: garrison.server.v1.DocumentPlace
+	(*Intake)(nil),                // 45: garrison.server.v1.Intake
+	(*Reinstall)(nil),             // 46: garrison.server.v1.Reinstall
 }
 var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	6,  // 0: garrison.server.v1.Sysinfo.platform:type_name -> garrison.server.v1.Platform
 	7,  // 1: garrison.server.v1.Sysinfo.disks:type_name -> garrison.server.v1.Disk
-	31, // 2: garrison.server.v1.Sysinfo.booted_at:type_name -> google.protobuf.Timestamp
-	28, // 3: garrison.server.v1.Invited.labels:type_name -> garrison.server.v1.Invited.LabelsEntry
+	39, // 2: garrison.server.v1.Sysinfo.booted_at:type_name -> google.protobuf.Timestamp
+	34, // 3: garrison.server.v1.Invited.labels:type_name -> garrison.server.v1.Invited.LabelsEntry
 	3,  // 4: garrison.server.v1.Invited.ownership:type_name -> garrison.server.v1.Ownership
-	31, // 5: garrison.server.v1.Invited.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 6: garrison.server.v1.Enrolled.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	29, // 7: garrison.server.v1.Changed.labels:type_name -> garrison.server.v1.Changed.LabelsEntry
-	8,  // 8: garrison.server.v1.SysinfoSeen.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	4,  // 9: garrison.server.v1.FoundAgent.trace:type_name -> garrison.server.v1.Trace
-	31, // 10: garrison.server.v1.FoundAgent.since:type_name -> google.protobuf.Timestamp
-	13, // 11: garrison.server.v1.AgentsFound.agents:type_name -> garrison.server.v1.FoundAgent
-	31, // 12: garrison.server.v1.Offline.last_beat_at:type_name -> google.protobuf.Timestamp
-	31, // 13: garrison.server.v1.Tombstone.signed_at:type_name -> google.protobuf.Timestamp
-	20, // 14: garrison.server.v1.Dead.tombstone:type_name -> garrison.server.v1.Tombstone
-	31, // 15: garrison.server.v1.Uninstalled.ended_at:type_name -> google.protobuf.Timestamp
-	31, // 16: garrison.server.v1.CleanUpFailed.ended_at:type_name -> google.protobuf.Timestamp
-	31, // 17: garrison.server.v1.CleanUp.at:type_name -> google.protobuf.Timestamp
-	30, // 18: garrison.server.v1.Server.labels:type_name -> garrison.server.v1.Server.LabelsEntry
-	3,  // 19: garrison.server.v1.Server.ownership:type_name -> garrison.server.v1.Ownership
-	0,  // 20: garrison.server.v1.Server.life:type_name -> garrison.server.v1.Life
-	1,  // 21: garrison.server.v1.Server.presence:type_name -> garrison.server.v1.Presence
-	2,  // 22: garrison.server.v1.Server.standing:type_name -> garrison.server.v1.Standing
-	31, // 23: garrison.server.v1.Server.since:type_name -> google.protobuf.Timestamp
-	8,  // 24: garrison.server.v1.Server.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	31, // 25: garrison.server.v1.Server.token_expires_at:type_name -> google.protobuf.Timestamp
-	31, // 26: garrison.server.v1.Server.enrolled_at:type_name -> google.protobuf.Timestamp
-	31, // 27: garrison.server.v1.Server.uninstalled_at:type_name -> google.protobuf.Timestamp
-	13, // 28: garrison.server.v1.Server.found:type_name -> garrison.server.v1.FoundAgent
-	31, // 29: garrison.server.v1.Server.found_at:type_name -> google.protobuf.Timestamp
-	27, // 30: garrison.server.v1.Server.duties:type_name -> garrison.server.v1.Duty
-	20, // 31: garrison.server.v1.Server.tombstone:type_name -> garrison.server.v1.Tombstone
-	24, // 32: garrison.server.v1.Server.clean_up:type_name -> garrison.server.v1.CleanUp
-	32, // 33: garrison.server.v1.Server.ahead:type_name -> garrison.server.v1.ServerAhead
-	33, // 34: garrison.server.v1.Server.condition:type_name -> garrison.server.v1.ServerCondition
-	34, // 35: garrison.server.v1.Server.duplicate:type_name -> garrison.server.v1.ServerDuplicate
-	35, // 36: garrison.server.v1.Server.confirmed:type_name -> garrison.server.v1.DocumentPlace
-	13, // 37: garrison.server.v1.Server.found_at_death:type_name -> garrison.server.v1.FoundAgent
-	5,  // 38: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
-	31, // 39: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	39, // 5: garrison.server.v1.Invited.expires_at:type_name -> google.protobuf.Timestamp
+	40, // 6: garrison.server.v1.Invited.owners:type_name -> garrison.owner.v1.FieldOwner
+	39, // 7: garrison.server.v1.Reinvited.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: garrison.server.v1.Enrolled.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	39, // 9: garrison.server.v1.Enrolled.expires_at:type_name -> google.protobuf.Timestamp
+	39, // 10: garrison.server.v1.CredentialsRenewed.expires_at:type_name -> google.protobuf.Timestamp
+	35, // 11: garrison.server.v1.Changed.labels:type_name -> garrison.server.v1.Changed.LabelsEntry
+	40, // 12: garrison.server.v1.Changed.owners:type_name -> garrison.owner.v1.FieldOwner
+	36, // 13: garrison.server.v1.Labelled.labels:type_name -> garrison.server.v1.Labelled.LabelsEntry
+	8,  // 14: garrison.server.v1.SysinfoSeen.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	4,  // 15: garrison.server.v1.FoundAgent.trace:type_name -> garrison.server.v1.Trace
+	39, // 16: garrison.server.v1.FoundAgent.since:type_name -> google.protobuf.Timestamp
+	17, // 17: garrison.server.v1.AgentsFound.agents:type_name -> garrison.server.v1.FoundAgent
+	39, // 18: garrison.server.v1.Offline.last_beat_at:type_name -> google.protobuf.Timestamp
+	39, // 19: garrison.server.v1.Exclusion.since:type_name -> google.protobuf.Timestamp
+	39, // 20: garrison.server.v1.Tombstone.signed_at:type_name -> google.protobuf.Timestamp
+	26, // 21: garrison.server.v1.Dead.tombstone:type_name -> garrison.server.v1.Tombstone
+	39, // 22: garrison.server.v1.Uninstalled.ended_at:type_name -> google.protobuf.Timestamp
+	39, // 23: garrison.server.v1.CleanUpFailed.ended_at:type_name -> google.protobuf.Timestamp
+	39, // 24: garrison.server.v1.CleanUp.at:type_name -> google.protobuf.Timestamp
+	37, // 25: garrison.server.v1.Server.labels:type_name -> garrison.server.v1.Server.LabelsEntry
+	3,  // 26: garrison.server.v1.Server.ownership:type_name -> garrison.server.v1.Ownership
+	0,  // 27: garrison.server.v1.Server.life:type_name -> garrison.server.v1.Life
+	1,  // 28: garrison.server.v1.Server.presence:type_name -> garrison.server.v1.Presence
+	2,  // 29: garrison.server.v1.Server.standing:type_name -> garrison.server.v1.Standing
+	39, // 30: garrison.server.v1.Server.since:type_name -> google.protobuf.Timestamp
+	8,  // 31: garrison.server.v1.Server.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	39, // 32: garrison.server.v1.Server.token_expires_at:type_name -> google.protobuf.Timestamp
+	39, // 33: garrison.server.v1.Server.enrolled_at:type_name -> google.protobuf.Timestamp
+	39, // 34: garrison.server.v1.Server.uninstalled_at:type_name -> google.protobuf.Timestamp
+	17, // 35: garrison.server.v1.Server.found:type_name -> garrison.server.v1.FoundAgent
+	39, // 36: garrison.server.v1.Server.found_at:type_name -> google.protobuf.Timestamp
+	33, // 37: garrison.server.v1.Server.duties:type_name -> garrison.server.v1.Duty
+	26, // 38: garrison.server.v1.Server.tombstone:type_name -> garrison.server.v1.Tombstone
+	30, // 39: garrison.server.v1.Server.clean_up:type_name -> garrison.server.v1.CleanUp
+	41, // 40: garrison.server.v1.Server.ahead:type_name -> garrison.server.v1.ServerAhead
+	42, // 41: garrison.server.v1.Server.condition:type_name -> garrison.server.v1.ServerCondition
+	43, // 42: garrison.server.v1.Server.duplicate:type_name -> garrison.server.v1.ServerDuplicate
+	44, // 43: garrison.server.v1.Server.confirmed:type_name -> garrison.server.v1.DocumentPlace
+	17, // 44: garrison.server.v1.Server.found_at_death:type_name -> garrison.server.v1.FoundAgent
+	39, // 45: garrison.server.v1.Server.credentials_expire_at:type_name -> google.protobuf.Timestamp
+	24, // 46: garrison.server.v1.Server.exclusion:type_name -> garrison.server.v1.Exclusion
+	39, // 47: garrison.server.v1.Server.inventory_confirmed_at:type_name -> google.protobuf.Timestamp
+	45, // 48: garrison.server.v1.Server.intake:type_name -> garrison.server.v1.Intake
+	40, // 49: garrison.server.v1.Server.owners:type_name -> garrison.owner.v1.FieldOwner
+	46, // 50: garrison.server.v1.Server.reinstall:type_name -> garrison.server.v1.Reinstall
+	39, // 51: garrison.server.v1.Server.reinstalled_at:type_name -> google.protobuf.Timestamp
+	38, // 52: garrison.server.v1.Server.rule_labels:type_name -> garrison.server.v1.Server.RuleLabelsEntry
+	39, // 53: garrison.server.v1.Server.credentials_since:type_name -> google.protobuf.Timestamp
+	5,  // 54: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
+	39, // 55: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
+	14, // 56: garrison.server.v1.Labelled.LabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	14, // 57: garrison.server.v1.Server.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_garrison_server_v1_server_proto_init() }
@@ -2485,13 +3165,15 @@ func file_garrison_server_v1_server_proto_init() {
 	}
 	file_garrison_server_v1_condition_proto_init()
 	file_garrison_server_v1_history_proto_init()
+	file_garrison_server_v1_intake_proto_init()
+	file_garrison_server_v1_reinstall_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_server_v1_server_proto_rawDesc), len(file_garrison_server_v1_server_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   25,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -10,7 +10,8 @@
 package taskv1
 
 import (
-	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -43,17 +44,23 @@ const (
 	Verb_VERB_REFRESH Verb = 4
 	// The agent keeps its image and gets another configuration.
 	Verb_VERB_CONFIGURE Verb = 5
+	// A process that runs on the server becomes the agent, without a restart.
+	Verb_VERB_ADOPT Verb = 20
+	// The agent ends, and its adopted process goes on.
+	Verb_VERB_RELEASE Verb = 21
 )
 
 // Enum value maps for Verb.
 var (
 	Verb_name = map[int32]string{
-		0: "VERB_UNSPECIFIED",
-		1: "VERB_INSTALL",
-		2: "VERB_UPGRADE",
-		3: "VERB_REMOVE",
-		4: "VERB_REFRESH",
-		5: "VERB_CONFIGURE",
+		0:  "VERB_UNSPECIFIED",
+		1:  "VERB_INSTALL",
+		2:  "VERB_UPGRADE",
+		3:  "VERB_REMOVE",
+		4:  "VERB_REFRESH",
+		5:  "VERB_CONFIGURE",
+		20: "VERB_ADOPT",
+		21: "VERB_RELEASE",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNSPECIFIED": 0,
@@ -62,6 +69,8 @@ var (
 		"VERB_REMOVE":      3,
 		"VERB_REFRESH":     4,
 		"VERB_CONFIGURE":   5,
+		"VERB_ADOPT":       20,
+		"VERB_RELEASE":     21,
 	}
 )
 
@@ -318,6 +327,61 @@ func (x *StepTime) GetTook() *durationpb.Duration {
 	return nil
 }
 
+// Listed is what a scan found, without its contents.
+type Listed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many candidates the report lists.
+	Candidates uint32 `protobuf:"varint,1,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	// The sha256 of the report's list, in the deterministic encoding.
+	Sha256        []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Listed) Reset() {
+	*x = Listed{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Listed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Listed) ProtoMessage() {}
+
+func (x *Listed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Listed.ProtoReflect.Descriptor instead.
+func (*Listed) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Listed) GetCandidates() uint32 {
+	if x != nil {
+		return x.Candidates
+	}
+	return 0
+}
+
+func (x *Listed) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
 // Outcome is what the executor says of the end of a task.
 type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -330,14 +394,18 @@ type Outcome struct {
 	// The last lines of the agent's output when it went wrong; at most 4 KiB.
 	LogTail string `protobuf:"bytes,4,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	// How long each step took, in order.
-	Steps         []*StepTime `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
+	Steps []*StepTime `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Of a scan: what was listed. The list itself is the server's last report of the kind candidates.
+	Listed *Listed `protobuf:"bytes,20,opt,name=listed,proto3" json:"listed,omitempty"`
+	// Of an adoption: the process that was taken over.
+	Adoption      *v1.Adoption `protobuf:"bytes,21,opt,name=adoption,proto3" json:"adoption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[1]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +417,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[1]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +430,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Outcome) GetFailedStep() Step {
@@ -400,6 +468,20 @@ func (x *Outcome) GetSteps() []*StepTime {
 	return nil
 }
 
+func (x *Outcome) GetListed() *Listed {
+	if x != nil {
+		return x.Listed
+	}
+	return nil
+}
+
+func (x *Outcome) GetAdoption() *v1.Adoption {
+	if x != nil {
+		return x.Adoption
+	}
+	return nil
+}
+
 // Queued: a change is due.
 type Queued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -417,20 +499,22 @@ type Queued struct {
 	Attempt uint32 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The image that the server's document had when the task was queued; unset when it had none. A change that was under
 	// way then may end otherwise, so a task's own record says what the document had when the task was assigned.
-	From *v1.Ref `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	From *v11.Ref `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
 	// The image after; unset for a removal or a refresh.
-	To *v1.Ref `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
+	To *v11.Ref `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
 	// The intent that led to it.
 	IntentId string `protobuf:"bytes,9,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// The task ends as expired if it is still queued then, by the clock of the bus.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Of a refresh: what it scans for; unset for sysinfo and agents.
+	Scan          *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Queued) Reset() {
 	*x = Queued{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +526,7 @@ func (x *Queued) String() string {
 func (*Queued) ProtoMessage() {}
 
 func (x *Queued) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +539,7 @@ func (x *Queued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queued.ProtoReflect.Descriptor instead.
 func (*Queued) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Queued) GetVerb() Verb {
@@ -500,14 +584,14 @@ func (x *Queued) GetAttempt() uint32 {
 	return 0
 }
 
-func (x *Queued) GetFrom() *v1.Ref {
+func (x *Queued) GetFrom() *v11.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Queued) GetTo() *v1.Ref {
+func (x *Queued) GetTo() *v11.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -528,6 +612,13 @@ func (x *Queued) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Queued) GetScan() *v1.Scan {
+	if x != nil {
+		return x.Scan
+	}
+	return nil
+}
+
 // Assigned: the task was admitted and is in the server's document from now on.
 type Assigned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -540,7 +631,7 @@ type Assigned struct {
 
 func (x *Assigned) Reset() {
 	*x = Assigned{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +643,7 @@ func (x *Assigned) String() string {
 func (*Assigned) ProtoMessage() {}
 
 func (x *Assigned) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +656,7 @@ func (x *Assigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assigned.ProtoReflect.Descriptor instead.
 func (*Assigned) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Assigned) GetDeadline() *timestamppb.Timestamp {
@@ -586,7 +677,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +689,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +702,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Started) GetBootId() string {
@@ -632,7 +723,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +735,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +748,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Succeeded) GetOutcome() *Outcome {
@@ -678,7 +769,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +781,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +794,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Failed) GetOutcome() *Outcome {
@@ -724,7 +815,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +827,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +840,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Undone) GetOutcome() *Outcome {
@@ -774,7 +865,7 @@ type Cancelled struct {
 
 func (x *Cancelled) Reset() {
 	*x = Cancelled{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +877,7 @@ func (x *Cancelled) String() string {
 func (*Cancelled) ProtoMessage() {}
 
 func (x *Cancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +890,7 @@ func (x *Cancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancelled.ProtoReflect.Descriptor instead.
 func (*Cancelled) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cancelled) GetReason() string {
@@ -823,20 +914,22 @@ func (x *Cancelled) GetWithdrawn() bool {
 	return false
 }
 
-// Expired: its deadline passed.
+// Expired: its deadline passed, or its server was given up while it was under way.
 type Expired struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state in which it was.
 	State State `protobuf:"varint,1,opt,name=state,proto3,enum=garrison.task.v1.State" json:"state,omitempty"`
 	// The deadline.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The server is dead: no report is awaited any more, whatever the deadline.
+	ServerDead    bool `protobuf:"varint,3,opt,name=server_dead,json=serverDead,proto3" json:"server_dead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Expired) Reset() {
 	*x = Expired{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +941,7 @@ func (x *Expired) String() string {
 func (*Expired) ProtoMessage() {}
 
 func (x *Expired) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +954,7 @@ func (x *Expired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expired.ProtoReflect.Descriptor instead.
 func (*Expired) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Expired) GetState() State {
@@ -878,6 +971,13 @@ func (x *Expired) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Expired) GetServerDead() bool {
+	if x != nil {
+		return x.ServerDead
+	}
+	return false
+}
+
 // ReportedLate: the server said how an expired task ended. The task stays expired, as it has one end; what the server
 // said completes its record. Once for a task.
 type ReportedLate struct {
@@ -892,7 +992,7 @@ type ReportedLate struct {
 
 func (x *ReportedLate) Reset() {
 	*x = ReportedLate{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +1004,7 @@ func (x *ReportedLate) String() string {
 func (*ReportedLate) ProtoMessage() {}
 
 func (x *ReportedLate) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1017,7 @@ func (x *ReportedLate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportedLate.ProtoReflect.Descriptor instead.
 func (*ReportedLate) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReportedLate) GetState() State {
@@ -945,7 +1045,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1057,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1070,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Superseded) GetByTaskId() string {
@@ -994,7 +1094,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1106,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1119,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Claimed) GetProcessId() string {
@@ -1054,9 +1154,9 @@ type Task struct {
 	// Counts the tries at the same generation.
 	Attempt uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The image before: as the server's document had it when the task was assigned, or, until then, queued.
-	From *v1.Ref `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
+	From *v11.Ref `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
 	// The image after.
-	To *v1.Ref `protobuf:"bytes,9,opt,name=to,proto3" json:"to,omitempty"`
+	To *v11.Ref `protobuf:"bytes,9,opt,name=to,proto3" json:"to,omitempty"`
 	// The intent that led to it.
 	IntentId string `protobuf:"bytes,10,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// Where it is.
@@ -1075,6 +1175,8 @@ type Task struct {
 	Reported State `protobuf:"varint,40,opt,name=reported,proto3,enum=garrison.task.v1.State" json:"reported,omitempty"`
 	// When it was assigned; unset until then.
 	AssignedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=assigned_at,json=assignedAt,proto3" json:"assigned_at,omitempty"`
+	// Of a refresh: what it scans for; unset for sysinfo and agents.
+	Scan *v1.Scan `protobuf:"bytes,28,opt,name=scan,proto3" json:"scan,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
 	Live          *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1083,7 +1185,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1197,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1210,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Task) GetId() string {
@@ -1160,14 +1262,14 @@ func (x *Task) GetAttempt() uint32 {
 	return 0
 }
 
-func (x *Task) GetFrom() *v1.Ref {
+func (x *Task) GetFrom() *v11.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Task) GetTo() *v1.Ref {
+func (x *Task) GetTo() *v11.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -1237,6 +1339,13 @@ func (x *Task) GetAssignedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Task) GetScan() *v1.Scan {
+	if x != nil {
+		return x.Scan
+	}
+	return nil
+}
+
 func (x *Task) GetLive() *Live {
 	if x != nil {
 		return x.Live
@@ -1266,7 +1375,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1387,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1400,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Live) GetStep() Step {
@@ -1353,7 +1462,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1474,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1487,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Progress) GetTaskId() string {
@@ -1413,17 +1522,24 @@ var File_garrison_task_v1_task_proto protoreflect.FileDescriptor
 
 const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x1bgarrison/task/v1/task.proto\x12\x10garrison.task.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"e\n" +
+	"\x1bgarrison/task/v1/task.proto\x12\x10garrison.task.v1\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"e\n" +
 	"\bStepTime\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x12-\n" +
-	"\x04took\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04took\"\xbb\x01\n" +
+	"\x04took\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04took\"@\n" +
+	"\x06Listed\x12\x1e\n" +
+	"\n" +
+	"candidates\x18\x01 \x01(\rR\n" +
+	"candidates\x12\x16\n" +
+	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"\xa7\x02\n" +
 	"\aOutcome\x127\n" +
 	"\vfailed_step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\n" +
 	"failedStep\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x19\n" +
 	"\blog_tail\x18\x04 \x01(\tR\alogTail\x120\n" +
-	"\x05steps\x18\x05 \x03(\v2\x1a.garrison.task.v1.StepTimeR\x05steps\"\xeb\x02\n" +
+	"\x05steps\x18\x05 \x03(\v2\x1a.garrison.task.v1.StepTimeR\x05steps\x120\n" +
+	"\x06listed\x18\x14 \x01(\v2\x18.garrison.task.v1.ListedR\x06listed\x128\n" +
+	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"\x99\x03\n" +
 	"\x06Queued\x12*\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1438,7 +1554,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\x02to\x18\b \x01(\v2\x16.garrison.image.v1.RefR\x02to\x12\x1b\n" +
 	"\tintent_id\x18\t \x01(\tR\bintentId\x126\n" +
 	"\bdeadline\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"B\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12,\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"B\n" +
 	"\bAssigned\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\"\n" +
 	"\aStarted\x12\x17\n" +
@@ -1452,10 +1569,12 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\tCancelled\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1c\n" +
-	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\"p\n" +
+	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\"\x91\x01\n" +
 	"\aExpired\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"r\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x1f\n" +
+	"\vserver_dead\x18\x03 \x01(\bR\n" +
+	"serverDead\"r\n" +
 	"\fReportedLate\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"*\n" +
@@ -1466,7 +1585,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aClaimed\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
-	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xfe\x05\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xac\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1490,7 +1609,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aoutcome\x18\x10 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\x123\n" +
 	"\breported\x18( \x01(\x0e2\x17.garrison.task.v1.StateR\breported\x12;\n" +
 	"\vassigned_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"assignedAt\x12*\n" +
+	"assignedAt\x12,\n" +
+	"\x04scan\x18\x1c \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12*\n" +
 	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\"\xe9\x01\n" +
 	"\x04Live\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x120\n" +
@@ -1507,14 +1627,17 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x03 \x01(\x04R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
-	"totalBytes*w\n" +
+	"totalBytes*\x99\x01\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERB_INSTALL\x10\x01\x12\x10\n" +
 	"\fVERB_UPGRADE\x10\x02\x12\x0f\n" +
 	"\vVERB_REMOVE\x10\x03\x12\x10\n" +
 	"\fVERB_REFRESH\x10\x04\x12\x12\n" +
-	"\x0eVERB_CONFIGURE\x10\x05*\xce\x01\n" +
+	"\x0eVERB_CONFIGURE\x10\x05\x12\x0e\n" +
+	"\n" +
+	"VERB_ADOPT\x10\x14\x12\x10\n" +
+	"\fVERB_RELEASE\x10\x15*\xce\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_QUEUED\x10\x01\x12\x12\n" +
@@ -1559,68 +1682,75 @@ func file_garrison_task_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_task_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_garrison_task_v1_task_proto_goTypes = []any{
 	(Verb)(0),                     // 0: garrison.task.v1.Verb
 	(State)(0),                    // 1: garrison.task.v1.State
 	(Step)(0),                     // 2: garrison.task.v1.Step
 	(*StepTime)(nil),              // 3: garrison.task.v1.StepTime
-	(*Outcome)(nil),               // 4: garrison.task.v1.Outcome
-	(*Queued)(nil),                // 5: garrison.task.v1.Queued
-	(*Assigned)(nil),              // 6: garrison.task.v1.Assigned
-	(*Started)(nil),               // 7: garrison.task.v1.Started
-	(*Succeeded)(nil),             // 8: garrison.task.v1.Succeeded
-	(*Failed)(nil),                // 9: garrison.task.v1.Failed
-	(*Undone)(nil),                // 10: garrison.task.v1.Undone
-	(*Cancelled)(nil),             // 11: garrison.task.v1.Cancelled
-	(*Expired)(nil),               // 12: garrison.task.v1.Expired
-	(*ReportedLate)(nil),          // 13: garrison.task.v1.ReportedLate
-	(*Superseded)(nil),            // 14: garrison.task.v1.Superseded
-	(*Claimed)(nil),               // 15: garrison.task.v1.Claimed
-	(*Task)(nil),                  // 16: garrison.task.v1.Task
-	(*Live)(nil),                  // 17: garrison.task.v1.Live
-	(*Progress)(nil),              // 18: garrison.task.v1.Progress
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*v1.Ref)(nil),                // 20: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*Listed)(nil),                // 4: garrison.task.v1.Listed
+	(*Outcome)(nil),               // 5: garrison.task.v1.Outcome
+	(*Queued)(nil),                // 6: garrison.task.v1.Queued
+	(*Assigned)(nil),              // 7: garrison.task.v1.Assigned
+	(*Started)(nil),               // 8: garrison.task.v1.Started
+	(*Succeeded)(nil),             // 9: garrison.task.v1.Succeeded
+	(*Failed)(nil),                // 10: garrison.task.v1.Failed
+	(*Undone)(nil),                // 11: garrison.task.v1.Undone
+	(*Cancelled)(nil),             // 12: garrison.task.v1.Cancelled
+	(*Expired)(nil),               // 13: garrison.task.v1.Expired
+	(*ReportedLate)(nil),          // 14: garrison.task.v1.ReportedLate
+	(*Superseded)(nil),            // 15: garrison.task.v1.Superseded
+	(*Claimed)(nil),               // 16: garrison.task.v1.Claimed
+	(*Task)(nil),                  // 17: garrison.task.v1.Task
+	(*Live)(nil),                  // 18: garrison.task.v1.Live
+	(*Progress)(nil),              // 19: garrison.task.v1.Progress
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*v1.Adoption)(nil),           // 21: garrison.server.v1.Adoption
+	(*v11.Ref)(nil),               // 22: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*v1.Scan)(nil),               // 24: garrison.server.v1.Scan
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
-	19, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
+	20, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
 	2,  // 2: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
 	3,  // 3: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
-	0,  // 4: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
-	20, // 5: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
-	20, // 6: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
-	21, // 7: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
-	21, // 8: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
-	4,  // 9: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
-	4,  // 10: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
-	4,  // 11: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 12: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	21, // 13: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 14: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
-	4,  // 15: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
-	0,  // 16: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	20, // 17: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	20, // 18: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
-	1,  // 19: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	21, // 20: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	21, // 21: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	21, // 22: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
-	4,  // 23: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 24: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
-	21, // 25: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
-	17, // 26: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	2,  // 27: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	21, // 28: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	19, // 29: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 30: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	4,  // 4: garrison.task.v1.Outcome.listed:type_name -> garrison.task.v1.Listed
+	21, // 5: garrison.task.v1.Outcome.adoption:type_name -> garrison.server.v1.Adoption
+	0,  // 6: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
+	22, // 7: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
+	22, // 8: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
+	23, // 9: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
+	24, // 10: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
+	23, // 11: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 12: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
+	5,  // 13: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
+	5,  // 14: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 15: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
+	23, // 16: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 17: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
+	5,  // 18: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
+	0,  // 19: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
+	22, // 20: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	22, // 21: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	1,  // 22: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
+	23, // 23: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	23, // 24: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	23, // 25: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	5,  // 26: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 27: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
+	23, // 28: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	24, // 29: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
+	18, // 30: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	2,  // 31: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	23, // 32: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	20, // 33: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 34: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }
@@ -1634,7 +1764,7 @@ func file_garrison_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_task_v1_task_proto_rawDesc), len(file_garrison_task_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
