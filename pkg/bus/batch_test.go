@@ -16,8 +16,8 @@ import (
 func TestABusThatWasStartedAnewRefusesTheRestOfABatch(t *testing.T) {
 	b := bustest.Start(t)
 	back := make(chan struct{})
-	nc, err := nats.Connect("", nats.InProcessServer(b), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1),
-		nats.ReconnectHandler(func(*nats.Conn) { close(back) }))
+	nc, err := nats.Connect("", nats.InProcessServer(b), nats.ReconnectWait(10*time.Millisecond),
+		nats.MaxReconnects(-1), nats.ReconnectHandler(func(*nats.Conn) { close(back) }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ type recorder interface {
 	// and neither does an earlier one of the same messages that is still on its way, since
 	// what the ids and guards met stays.
 	record(ctx context.Context, msgs []*nats.Msg) (last uint64, err error)
-	// find returns the sequence at which the message with m's id is stored; 0 means that
-	// no such message was stored within the stream's duplicate window.
+	// find returns the sequence at which m is stored; 0 means that it was not stored within
+	// the stream's duplicate window. When another writer used m's id, m gets another one.
 	find(ctx context.Context, m *nats.Msg) (uint64, error)
 }
 
@@ -66,16 +66,16 @@ func allSingle(units []*unit) bool {
 	return !slices.ContainsFunc(units, func(u *unit) bool { return len(u.msgs) > 1 })
 }
 
-// commitApart publishes single facts side by side and waits for all. After the writer is
-// told to stop it does not wait for a bus that is away or cannot write.
+// commitApart publishes single facts side by side and waits for all. After the writer was
+// stopped it does not wait for a bus that is unreachable or cannot write.
 func (w *Writer) commitApart(ctx context.Context, units []*unit) {
-	told, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	stopped, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWithin, giveUp) })()
 	sideBySide(len(units), apartBelow, func(i int) {
 		once, cancel := context.WithCancel(units[i].ctx)
 		defer cancel()
-		defer context.AfterFunc(told, cancel)()
+		defer context.AfterFunc(stopped, cancel)()
 		w.commitTogether(once, units[i:i+1])
 	})
 }
@@ -106,6 +106,7 @@ func (w *Writer) commitHalves(ctx context.Context, units []*unit) {
 // commitRest looks for each message of units that were refused, answers the units that are
 // stored, by an earlier try or by another writer, and records the others.
 func (w *Writer) commitRest(ctx context.Context, units []*unit, doubt bool, refusal error) {
+	before := ids(units)
 	sequences, err := w.findAll(ctx, messages(units))
 	if err != nil {
 		answerAll(units, fault.New(fault.Unavailable, "%w; whether it is stored is not known: %w", refusal, err))
@@ -121,14 +122,15 @@ func (w *Writer) commitRest(ctx context.Context, units []*unit, doubt bool, refu
 		case slices.Max(stored) > 0:
 			u.done <- result{err: fault.New(fault.Conflict, "part of what was to be recorded is recorded: %w", refusal)}
 		case doubt && time.Now().Round(0).Sub(u.born) > believeFor:
-			u.done <- result{err: fault.New(fault.Unavailable, "%w; it is too late to know whether it is stored", refusal)}
+			u.done <- result{err: fault.New(fault.Unavailable, "%w; it is too late to know whether it is "+
+				"stored", refusal)}
 		default:
 			rest = append(rest, u)
 		}
 	}
 	switch {
 	case len(rest) == 0:
-	case len(rest) < len(units):
+	case len(rest) < len(units), !slices.Equal(ids(units), before): // another writer had used an id; see find
 		w.commitTogether(ctx, rest)
 	case len(units) > 1:
 		w.commitHalves(ctx, units)
@@ -185,6 +187,14 @@ func (w *Writer) findAll(ctx context.Context, msgs []*nats.Msg) ([]uint64, error
 		}
 	}
 	return sequences, nil
+}
+
+// ids returns the message ids of units.
+func ids(units []*unit) (all []string) {
+	for _, m := range messages(units) {
+		all = append(all, m.Header.Get(nats.MsgIdHdr))
+	}
+	return all
 }
 
 func messages(units []*unit) []*nats.Msg {

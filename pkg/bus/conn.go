@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 // DefaultTimeout bounds a call whose context has no deadline.
 const DefaultTimeout = 5 * time.Second
 
-// Credentials prove who connects: a user JWT and the seed of its key. Both are read
-// again at each connect, so that renewed ones are used.
+// Credentials returns a user JWT and the seed of its key. Both are read again at each
+// connect, so that renewed credentials are used.
 type Credentials func() (jwt string, seed []byte, err error)
 
 // InProcess is an embedded server, as nats-server offers it.
@@ -30,31 +31,40 @@ type InProcess interface {
 	InProcessConn() (net.Conn, error)
 }
 
-// Options say where the bus is and who connects.
+// Options are the address of the bus and the identity of the client.
 type Options struct {
 	URL         string         // nats://host:port, several with commas; ignored with InProcess
 	InProcess   InProcess      // an embedded server, or nil
+	TLS         TLS            // how to know the bus; ignored with InProcess
 	Credentials Credentials    // nil only for a server without authentication, in tests
 	Name        string         // the user's name: prefix of its inbox, and the actor of its calls
 	API         string         // prefix of the JetStream API as this account sees it; empty means topology.CoreAPI
-	Log         zerolog.Logger // what happens to the connection
-	Persist     bool           // keep trying when the bus is away at the start: for services and servers, not for people
-	MaxBackoff  time.Duration  // the longest wait between two tries to reconnect; 0 means 10 s
-	Denied      func(error)    // told when the bus refuses a subject, which no answer ever says; may be nil, must not block
+	Log         zerolog.Logger // of connects and disconnects
+	// retry when the bus is unreachable at the start: for services and servers, not for people
+	Persist    bool
+	FirstWait  time.Duration // the longest wait before the first try to reconnect; 0 means 100 ms
+	MaxBackoff time.Duration // the longest wait between two tries to reconnect; 0 means 10 s
+	// called when the bus refuses a subject, which no answer reports; may be nil, must not block
+	Denied func(error)
 }
 
 // Conn is a connection to the bus. It is safe for concurrent use.
 type Conn struct {
-	nc   *nats.Conn
-	js   jetstream.JetStream
-	name string
-	api  string
-	log  zerolog.Logger
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	options Options
+	name    string
+	api     string
+	log     zerolog.Logger
+
+	explain func(error) error // says more about the error of a connect
 
 	closing atomic.Bool // we end it ourselves
+	wasLost atomic.Bool // a connection was lost since Dial
 
 	mu     sync.Mutex
-	back   []func() // called when the bus is there, again or for the first time
+	back   []func()      // called when the bus is there, again or for the first time
+	up     chan struct{} // closed when the bus is there, and then replaced
 	access Access
 	link   link
 }
@@ -69,19 +79,28 @@ type Message struct {
 	Delivered uint64    // how often it was delivered to this consumer, or 0
 }
 
-// Get gives the first value of a header, or "".
+// Get returns the first value of a header, or "".
 func (m Message) Get(header string) string { return nats.Header(m.Header).Get(header) }
 
 // Dial connects. With Persist it returns at once and connects in the background;
 // otherwise an error is of kind Unavailable or Denied.
 func Dial(o Options) (*Conn, error) {
-	c := &Conn{name: o.Name, api: o.API, log: o.Log, link: newLink()}
+	c := &Conn{options: o, name: o.Name, api: o.API, log: o.Log, link: newLink(), up: make(chan struct{})}
 	if c.api == "" {
 		c.api = topology.CoreAPI
 	}
-	nc, err := nats.Connect(o.URL, c.natsOptions(o)...)
+	c.explain = func(err error) error { return o.TLS.explain(o.URL, err) }
+	opts := c.natsOptions(o)
+	if o.InProcess == nil {
+		more, err := o.TLS.options(o.URL, o.Persist)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, more...)
+	}
+	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
-		return nil, connectError(o.URL, err)
+		return nil, connectError(o.URL, c.explain(err))
 	}
 	c.nc = nc
 	if c.api == topology.CoreAPI {
@@ -97,6 +116,9 @@ func Dial(o Options) (*Conn, error) {
 }
 
 func connectError(url string, err error) error {
+	if fault.RefusalOf(err) != nil {
+		return err
+	}
 	if LoginOf(err).Refused() {
 		return fault.New(fault.Denied, "connect to the bus at %s: %w", url, err)
 	}
@@ -104,19 +126,11 @@ func connectError(url string, err error) error {
 }
 
 func (c *Conn) natsOptions(o Options) []nats.Option {
-	longest := o.MaxBackoff
-	if longest == 0 {
-		longest = 10 * time.Second
-	}
-	opts := []nats.Option{
+	opts := append(c.waits(o),
 		nats.Name(o.Name),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // a refused login is a state to wait in, not an end
 		nats.ReconnectBufSize(-1),   // nothing is believed sent while away
-		nats.PingInterval(10 * time.Second),
-		nats.MaxPingsOutstanding(2),
-		nats.Timeout(5 * time.Second),
-		nats.CustomReconnectDelay(func(attempt int) time.Duration { return c.nextTry(attempt, longest) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err == nil {
 				err = nats.ErrDisconnected
@@ -143,12 +157,12 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 				e = e.Str("subject", s.Subject)
 			}
 			e.Msg("bus error")
-			c.heard(err)
+			c.onError(err)
 			if o.Denied != nil && errors.Is(err, nats.ErrPermissionViolation) {
 				o.Denied(fault.New(fault.Denied, "%w", err))
 			}
 		}),
-	}
+	)
 	if o.Name != "" {
 		opts = append(opts, nats.CustomInboxPrefix(topology.Inbox(o.Name)))
 	}
@@ -172,15 +186,34 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 	return opts
 }
 
+// waits are the options about time; see topology.PingEvery.
+func (c *Conn) waits(o Options) []nats.Option {
+	login := DefaultTimeout
+	if o.Persist {
+		login = topology.LoginWithin
+	}
+	first, longest := cmp.Or(o.FirstWait, 100*time.Millisecond), cmp.Or(o.MaxBackoff, 10*time.Second)
+	return []nats.Option{
+		nats.PingInterval(topology.PingEvery),
+		nats.MaxPingsOutstanding(topology.PingsMissed),
+		nats.SetCustomDialer(&net.Dialer{Timeout: topology.ReachWithin}),
+		nats.Timeout(login),
+		nats.CustomReconnectDelay(func(attempt int) time.Duration {
+			return c.nextTry(backoff(attempt, first, longest))
+		}),
+	}
+}
+
 // sayAwayEvery is how often it is logged that the bus cannot be reached, while the reason is the same.
 const sayAwayEvery = time.Minute
 
-// sayAway gives what logs why the bus cannot be reached: wrong credentials must not look
+// sayAway returns what logs why the bus cannot be reached: wrong credentials must not look
 // like a process that hangs. The client calls it from one goroutine.
 func (c *Conn) sayAway() func(*nats.Conn, error) {
 	var said time.Time
 	var reason string
 	return func(_ *nats.Conn, err error) {
+		err = c.explain(err)
 		c.refused(err)
 		if err.Error() == reason && time.Since(said) < sayAwayEvery {
 			return
@@ -190,14 +223,15 @@ func (c *Conn) sayAway() func(*nats.Conn, error) {
 	}
 }
 
-// backoff is full jitter under a doubling ceiling, so that a fleet does not return at once.
-func backoff(attempt int, longest time.Duration) time.Duration {
-	ceiling := min(longest, 50*time.Millisecond<<min(attempt, 20))
-	return ceiling/10 + time.Duration(rand.Int64N(int64(ceiling)))
+// backoff is full jitter under a ceiling that doubles with each try, so that a fleet does not return at once. The first
+// try is number 1.
+func backoff(attempt int, first, longest time.Duration) time.Duration {
+	ceiling := min(longest, first<<min(max(attempt-1, 0), 20))
+	return ceiling/10 + time.Duration(rand.Int64N(int64(ceiling-ceiling/10)))
 }
 
-// OnBack calls f each time the bus is back: what was told while it was away was missed.
-// f must not block. However short the time away was, f is called.
+// OnBack calls f after each reconnect, however short the disconnect was: messages without a
+// stream were missed meanwhile. f must not block.
 func (c *Conn) OnBack(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,10 +241,15 @@ func (c *Conn) OnBack(f func()) {
 func (c *Conn) sayBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	close(c.up)
+	c.up = make(chan struct{})
 	for _, f := range c.back {
 		f()
 	}
 }
+
+// WasLost reports whether a connection to the bus was lost since Dial. OnBack also announces the first one.
+func (c *Conn) WasLost() bool { return c.wasLost.Load() }
 
 // Close sends what is waiting and disconnects.
 func (c *Conn) Close() {
@@ -219,24 +258,27 @@ func (c *Conn) Close() {
 	c.nc.Close()
 }
 
-// Name gives the user's name.
+// Name returns the user's name.
 func (c *Conn) Name() string { return c.name }
 
-// Connected says whether the bus can be reached now.
+// Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // WaitConnected waits until the bus can be reached or ctx is done.
 func (c *Conn) WaitConnected(ctx context.Context) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !c.nc.IsConnected() {
+	for {
+		c.mu.Lock()
+		up := c.up
+		c.mu.Unlock()
+		if c.nc.IsConnected() { // looked at behind up, which is closed after the client connected
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return fault.New(fault.Unavailable, "wait for the bus: %w (last: %v)", ctx.Err(), c.nc.LastError())
-		case <-tick.C:
+		case <-up:
 		}
 	}
-	return nil
 }
 
 // Provision declares streams and consumers, and logs what that takes; see topology.Ensure.
@@ -262,12 +304,16 @@ func (c *Conn) Topology(ctx context.Context, b topology.Bus) (topology.Plan, err
 	return topology.Look(ctx, c.js, b)
 }
 
-// WaitStream waits until a stream is there, which is when the bus was provisioned.
+// WaitStream waits until a stream is there and has a leader, which is when the bus was provisioned and enough of its
+// servers run. It logs that it waits.
 func (c *Conn) WaitStream(ctx context.Context, stream string) error {
-	for {
+	for said := false; ; said = true {
 		_, err := c.lastSequence(ctx, stream)
 		if err == nil {
 			return nil
+		}
+		if !said && ctx.Err() == nil {
+			c.log.Info().Err(err).Str("stream", stream).Msg("waiting until the bus has the stream and a leader")
 		}
 		select {
 		case <-ctx.Done():
@@ -285,67 +331,40 @@ func (c *Conn) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// Subscribe hands messages to f, one after another, until stop is called. f must not
-// block for long. When it returns the bus knows of it, unless the bus is away: then it
-// will when it is back.
-func (c *Conn) Subscribe(subject string, f func(Message)) (stop func(), err error) {
-	s, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
-		f(Message{Subject: m.Subject, Header: m.Header, Data: m.Data})
-	})
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "subscribe to %s: %w", subject, err)
-	}
-	c.settleSubscription()
-	return func() { _ = s.Unsubscribe() }, nil
-}
-
-// SubscribeShared is Subscribe for replicas of one service: each message goes to one of them.
-func (c *Conn) SubscribeShared(subject, group string, f func(Message)) (stop func(), err error) {
-	s, err := c.nc.QueueSubscribe(subject, group, func(m *nats.Msg) {
-		f(Message{Subject: m.Subject, Header: m.Header, Data: m.Data})
-	})
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "subscribe to %s: %w", subject, err)
-	}
-	c.settleSubscription()
-	return func() { _ = s.Unsubscribe() }, nil
-}
-
-// settleSubscription waits until the bus has heard of what was subscribed to last.
-func (c *Conn) settleSubscription() {
-	if c.nc.IsConnected() {
-		_ = c.nc.FlushTimeout(DefaultTimeout) // if the bus goes away now, it is told when it is back
-	}
-}
-
 // Durable is a message that must be stored.
 type Durable struct {
 	Subject string
-	ID      string // the message id, for de-duplication; may be empty
 	Type    string // the content type; empty means protobuf
 	Data    []byte
 	Guard   *uint64 // store only while the last sequence on Subject is this; nil means always
+	Once    bool    // Subject takes one message for ever, and only this publisher uses it; excludes Guard
 }
 
-// PublishDurable stores a message and gives its place in its stream. It tries until ctx
-// is done or, without a deadline, for DefaultTimeout. An error of kind Conflict means
-// that the guard did not hold, or that the subject is full: somebody wrote before. That
-// may have been this very call, in a try whose answer was lost, so whoever must know
-// looks at what is stored.
+// PublishDurable stores a message and returns its sequence in its stream. It retries until ctx
+// is done or, without a deadline, for DefaultTimeout. An error of kind Conflict means that the
+// guard did not hold, or that the subject is full: another write came first. That may have been
+// an earlier try of this call whose answer was lost; read the stream to find out. With Once, a
+// message that is stored already is no error, and the sequence is 0.
+//
+// A message has no message id: the bus knows ids by the stream, so any publisher to the stream
+// could have this one's message thrown away as a duplicate.
 func (c *Conn) PublishDurable(ctx context.Context, d Durable) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	m := &nats.Msg{Subject: d.Subject, Header: nats.Header{}, Data: d.Data}
-	if d.ID != "" {
-		m.Header[nats.MsgIdHdr] = []string{d.ID}
-	}
 	if d.Type != "" {
 		m.Header["Content-Type"] = []string{d.Type}
 	}
-	if d.Guard != nil {
+	switch {
+	case d.Once:
+		setGuard(m.Header, "", 0)
+	case d.Guard != nil:
 		setGuard(m.Header, "", *d.Guard)
 	}
 	ack, err := c.publishRetrying(ctx, m)
+	if d.Once && isCode(err, codeWrongLastSequence) {
+		return 0, nil // by an earlier try
+	}
 	if err != nil {
 		return 0, fmt.Errorf("store on %s: %w", d.Subject, err)
 	}

@@ -49,7 +49,13 @@ func TestOnlyABusThatLeavesIsSaidToBeAway(t *testing.T) {
 	b := bustest.StartGuarded(t)
 	var log lines
 	dial := func() *bus.Conn {
-		c, err := bus.Dial(bus.Options{URL: b.URL, Credentials: trust.ReadCredentials(b.Authority.ServiceCredentials(topology.UserRegistry)), Name: topology.UserRegistry, Log: zerolog.New(&log)})
+		c, err := bus.Dial(bus.Options{
+			URL:         b.URL,
+			Credentials: trust.ReadCredentials(b.Authority.ServiceCredentials(topology.UserRegistry)),
+			Name:        topology.UserRegistry,
+			API:         topology.ServicesAPI,
+			Log:         zerolog.New(&log),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +65,8 @@ func TestOnlyABusThatLeavesIsSaidToBeAway(t *testing.T) {
 	defer left.Close()
 	dial().Close()
 	b.Stop()
-	bustest.Eventually(t, "one says that the bus is away", func() bool { return strings.Contains(log.String(), "bus cannot be reached") })
+	bustest.Eventually(t, "one says that the bus is away",
+		func() bool { return strings.Contains(log.String(), "bus cannot be reached") })
 	if n := strings.Count(log.String(), "bus away"); n != 1 {
 		t.Errorf("%d say that the bus is away: %s", n, log.String())
 	}

@@ -16,7 +16,7 @@ func TestALoginThatIsRefusedIsDenied(t *testing.T) {
 	}{
 		"the client's error":             {nats.ErrAuthorization, fault.Denied},
 		"a server's text for an old JWT": {errors.New("nats: User Authentication Expired"), fault.Denied},
-		"nobody there":                   {nats.ErrNoServers, fault.Unavailable},
+		"no server there":                {nats.ErrNoServers, fault.Unavailable},
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got := fault.KindOf(connectError("nats://bus", c.err)); got != c.want {

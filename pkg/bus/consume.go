@@ -3,51 +3,68 @@ package bus
 import (
 	"context"
 	"errors"
-	"hash/maphash"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 const (
-	// workers handle messages side by side; messages on one subject go to the same one.
+	// workers is how many intents are handled side by side: one may decide about the whole fleet.
 	workers = 64
-	// queuedPerWorker bounds what waits for one of them. It is what the bus delivers at most
-	// before messages are settled, so that none waits unseen in the client's own queue.
-	queuedPerWorker = topology.MaxAckPending
+	// reportWorkers is how many reports are. A handler spends nearly all of its time waiting for its fact, and the
+	// facts that wait together are stored with one disk sync.
+	reportWorkers = 512
 	// handleWithin bounds one run of a handler.
 	handleWithin = 25 * time.Second
 	// settleWithin bounds how long a bus that is away is waited for to settle a message.
 	settleWithin = 30 * time.Second
 	// drainWithin bounds how long stopping waits for messages that are on their way.
 	drainWithin = time.Second
+	// pushedOutPause is the pause after every pushedOutAtOnce messages that were pushed out. A flood of one
+	// sender then takes little of the processor, and another's message waits behind at most the few
+	// messages that the stream keeps of each sender.
+	pushedOutPause  = time.Millisecond
+	pushedOutAtOnce = 8
 )
 
 // Handler handles one message. It must be safe to run twice on the same message. Its
 // error decides what becomes of the message; see settle.
 type Handler func(ctx context.Context, m Message) error
 
+// consuming is one run of Consume.
+type consuming struct {
+	*Conn
+	from      topology.Consumer
+	handle    Handler
+	waiting   *queues[*delivery]
+	held      *held
+	letters   *pace.Pace  // of dead letters
+	refusals  *logs.Pacer // of lines about them
+	overflows *logs.Pacer
+}
+
 // Consume hands the messages of a durable consumer to handle until ctx is done. When
 // the bus goes away it waits for it.
 func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handler) error {
-	lanes, h := make([]chan jetstream.Msg, workers), newHeld()
-	g, ctx := errgroup.WithContext(ctx)
-	for i := range lanes {
-		lanes[i] = make(chan jetstream.Msg, queuedPerWorker)
-		g.Go(func() error { return c.work(ctx, from, lanes[i], h, handle) })
+	w := &consuming{
+		Conn: c, from: from, handle: handle, waiting: newQueues[*delivery](from.Kept()), held: newHeld(),
+		letters: pace.New(topology.DeadLettersKept, time.Minute), refusals: logs.NewPacer(), overflows: logs.NewPacer(),
 	}
-	g.Go(func() error { h.keep(ctx); return nil })
+	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, w.waiting.interrupt)()
+	g.Go(func() error { w.work(ctx); return nil })
+	g.Go(func() error { w.held.keep(ctx); return nil })
 	g.Go(func() error {
 		for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
 			started := time.Now()
-			err := c.pull(ctx, from, lanes, h)
+			err := w.pull(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -60,132 +77,110 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 		return nil
 	})
 	err := g.Wait()
-	for _, l := range lanes {
-		giveBack(l) // what was put there while its worker stopped
+	for _, m := range w.waiting.empty() {
+		_ = m.nak() // the bus delivers it again at once instead of after topology.AckWait
 	}
 	return err
 }
 
-// pull fetches messages and puts each into its subject's lane, until something breaks.
-func (c *Conn) pull(ctx context.Context, from topology.Consumer, lanes []chan jetstream.Msg, h *held) error {
-	bind, cancel := context.WithTimeout(ctx, DefaultTimeout)
-	defer cancel()
-	consumer, err := c.js.Consumer(bind, from.Stream, from.Durable)
-	if err != nil {
+// pull requests messages and puts each into its sender's queue, until something breaks.
+func (w *consuming) pull(ctx context.Context) error {
+	if err := w.WaitConnected(ctx); err != nil {
 		return err
 	}
-	it, err := consumer.Messages(jetstream.PullMaxMessages(500))
-	if err != nil {
-		return err
-	}
-	defer it.Stop()
-	// When stopping, what has come already is given back, below; a bus that is away is not waited for.
-	last, done := context.WithCancel(context.WithoutCancel(ctx))
-	defer done()
-	stop := context.AfterFunc(ctx, func() {
-		it.Drain()
-		time.AfterFunc(drainWithin, done)
-	})
-	defer stop()
-	for {
-		m, err := it.Next(jetstream.NextContext(last))
-		if errors.Is(err, jetstream.ErrNoHeartbeat) && c.nc.IsConnected() {
-			continue // the iterator pulls again by itself
-		}
-		if err != nil {
-			return err
-		}
-		if !h.take(m) {
-			continue
-		}
-		select {
-		case lanes[lane(m.Subject())] <- m:
-		case <-ctx.Done():
-			_ = m.Nak()
-		}
-	}
-}
-
-var seed = maphash.MakeSeed()
-
-func lane(subject string) int { return int(maphash.String(seed, subject) % workers) }
-
-func (c *Conn) work(ctx context.Context, from topology.Consumer, in <-chan jetstream.Msg, h *held, handle Handler) error {
-	for {
-		select {
-		case <-ctx.Done():
-			giveBack(in)
-			return nil
-		case m := <-in:
-			msg, err := received(m)
-			if err == nil {
-				once, cancel := context.WithTimeout(ctx, handleWithin)
-				err = handle(once, msg)
-				cancel()
-			}
-			if ctx.Err() != nil {
-				_ = m.Nak() // stopping: it is delivered again, to another replica or after the restart
-				giveBack(in)
-				return nil
-			}
-			h.release(m) // before it is settled: one that is put back may come again at once
-			c.settle(ctx, from, m, msg, err)
-		}
-	}
-}
-
-// giveBack asks that what still waits in a lane is delivered again at once, and not
-// only after topology.AckWait: a restart is then no pause.
-func giveBack(in <-chan jetstream.Msg) {
-	for {
-		select {
-		case m := <-in:
-			_ = m.Nak()
-		default:
+	pushedOut := 0
+	return w.pullEach(ctx, w.from.Stream, w.from.Durable, func(m *delivery) {
+		if !w.held.take(m) || !w.put(m) {
 			return
 		}
-	}
+		if pushedOut++; pushedOut%pushedOutAtOnce == 0 {
+			sleep(ctx, pushedOutPause)
+		}
+	})
 }
 
-func received(m jetstream.Msg) (Message, error) {
-	msg := Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
-	meta, err := m.Metadata()
-	if err != nil {
-		return msg, fault.New(fault.Internal, "metadata: %w", err)
+// put puts a message into its sender's queue, and reports whether it pushed out another one. That
+// one needs no answer: the stream has discarded it, and then the bus no longer expects one.
+func (w *consuming) put(m *delivery) bool {
+	out := w.waiting.put(m)
+	if out == nil {
+		return false
 	}
-	msg.Sequence, msg.Time, msg.Delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
-	return msg, nil
+	w.held.release(out)
+	w.overflows.Warn(w.log, topology.SenderOf(out.Subject())).Str(logs.Subject, out.Subject()).
+		Int(logs.Count, w.from.Kept()).Msg("more messages than the stream keeps of one sender; the oldest are gone")
+	return true
+}
+
+// workersOf returns how many messages of a consumer are handled side by side.
+func workersOf(c topology.Consumer) int {
+	if c.Stream == topology.Reports {
+		return reportWorkers
+	}
+	return workers
+}
+
+// work handles messages, many side by side, until ctx is done.
+func (w *consuming) work(ctx context.Context) {
+	var handling errgroup.Group
+	handling.SetLimit(workersOf(w.from))
+	for {
+		m, ok := w.waiting.take(ctx)
+		if !ok {
+			break
+		}
+		handling.Go(func() error {
+			w.handleOne(ctx, m)
+			w.waiting.done(m)
+			return nil
+		})
+	}
+	_ = handling.Wait() // no handler returns an error
+}
+
+func (w *consuming) handleOne(ctx context.Context, m *delivery) {
+	msg := m.message()
+	once, cancel := context.WithTimeout(ctx, handleWithin)
+	err := w.handle(once, msg)
+	cancel()
+	if ctx.Err() != nil {
+		_ = m.nak() // stopping: it is delivered again, to another replica or after the restart
+		return
+	}
+	w.held.release(m) // before it is settled: one that is put back may come again at once
+	w.settle(ctx, m, msg, err)
 }
 
 // settle decides what becomes of a message, from the handler's error alone.
-func (c *Conn) settle(ctx context.Context, from topology.Consumer, m jetstream.Msg, msg Message, err error) {
+func (w *consuming) settle(ctx context.Context, m *delivery, msg Message, err error) {
 	tired := msg.Delivered >= uint64(topology.MaxDeliver)
 	var settled error
 	switch {
 	case err == nil:
-		settled = c.tell(ctx, m.Ack)
+		settled = w.acknowledge(ctx, m.ack)
 	case fault.Is(err, fault.Invalid) || tired && !passing(err):
-		c.log.Warn().Err(err).Str(logs.Subject, msg.Subject).Uint64(logs.Sequence, msg.Sequence).Msg("message quarantined")
-		if settled = c.quarantine(ctx, from.Stream, msg, err); settled == nil {
-			settled = c.tell(ctx, func() error { return m.TermWithReason(oneLine(err.Error())) })
+		if settled = w.bury(ctx, msg, err); settled == nil {
+			settled = w.acknowledge(ctx, func() error { return m.term(oneLine(err.Error())) })
 		}
 	default:
-		e := c.log.Debug()
+		var e *zerolog.Event
 		if tired {
-			e = c.log.Warn()
+			e = w.refusals.Warn(w.log, topology.SenderOf(msg.Subject))
+		} else {
+			e = w.log.Debug()
 		}
 		e.Err(err).Str(logs.Subject, msg.Subject).Uint64("delivered", msg.Delivered).Msg("message put back")
-		settled = c.tell(ctx, func() error { return m.NakWithDelay(retryAfter(msg.Delivered)) })
+		settled = w.acknowledge(ctx, func() error { return m.nakWithDelay(retryAfter(msg.Delivered)) })
 	}
 	if settled != nil && ctx.Err() == nil {
-		c.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
+		w.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
 	}
 }
 
-// tell tells the bus what became of a message. While the bus is away it waits, as long as
-// that helps: a handler fails most often because the bus went away, and a message that could
-// not be put back would wait for topology.AckWait.
-func (c *Conn) tell(ctx context.Context, send func() error) error {
+// acknowledge sends the outcome of a message to the bus. While the bus is disconnected it waits,
+// for settleWithin: handlers fail most often because of a disconnect, and a message that was not
+// settled is delivered again only after topology.AckWait.
+func (c *Conn) acknowledge(ctx context.Context, send func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	for {
@@ -196,41 +191,14 @@ func (c *Conn) tell(ctx context.Context, send func() error) error {
 	}
 }
 
-// passing says that an error is no fault of the message: what it needs is away, or
-// others were faster. Who published it was told that it is kept, so it is.
+// passing reports whether an error is not the fault of the message: a dependency is unavailable,
+// or there was a concurrent update. The publisher has an acknowledgment, so the message is kept.
 func passing(err error) bool {
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Conflict)
 }
 
 func retryAfter(delivered uint64) time.Duration {
 	return min(50*time.Millisecond<<min(delivered, 10), 30*time.Second)
-}
-
-// quarantine keeps a message that cannot be handled, whole, with the reason.
-func (c *Conn) quarantine(ctx context.Context, stream string, msg Message, cause error) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	q := &nats.Msg{Subject: topology.QuarantineSubject(stream), Data: msg.Data, Header: nats.Header{
-		"Garrison-Subject":  {msg.Subject},
-		"Garrison-Sequence": {strconv.FormatUint(msg.Sequence, 10)},
-		"Garrison-Reason":   {oneLine(cause.Error())},
-	}}
-	_, err := c.publishRetrying(ctx, q)
-	return err
-}
-
-// oneLine makes a text fit for a header.
-func oneLine(s string) string {
-	out := []rune(s)
-	if len(out) > 500 {
-		out = out[:500]
-	}
-	for i, r := range out {
-		if r < ' ' {
-			out[i] = ' '
-		}
-	}
-	return string(out)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -14,7 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// impatient lets a message be quarantined after a few tries.
+// impatient makes a message a dead letter after a few tries.
 func impatient(t *testing.T, tries int) {
 	t.Helper()
 	before := topology.MaxDeliver
@@ -22,9 +22,9 @@ func impatient(t *testing.T, tries int) {
 	t.Cleanup(func() { topology.MaxDeliver = before })
 }
 
-func quarantined(t *testing.T, c *bus.Conn) uint64 {
+func deadLetters(t *testing.T, c *bus.Conn) uint64 {
 	t.Helper()
-	s, err := c.Stream(t.Context(), topology.Quarantine)
+	s, err := c.Stream(t.Context(), topology.DeadLetter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,8 @@ func quarantined(t *testing.T, c *bus.Conn) uint64 {
 
 func publishIntent(t *testing.T, c *bus.Conn) {
 	t.Helper()
-	id := ident.New()
-	if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: topology.IntentSubject("refresh", "alice", id), ID: id}); err != nil {
+	m := bus.Durable{Subject: topology.IntentSubject("refresh", "alice", ident.New())}
+	if _, err := c.PublishDurable(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,12 +61,12 @@ func TestWhatCannotBeHandledNowIsKeptForLater(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Errorf("not handled after %d tries", tries.Load())
 	}
-	if n := quarantined(t, c); n != 0 {
-		t.Errorf("%d messages in quarantine, want none", n)
+	if n := deadLetters(t, c); n != 0 {
+		t.Errorf("%d dead letters, want none", n)
 	}
 }
 
-func TestWhatFailsForItsOwnSakeIsQuarantined(t *testing.T) {
+func TestAMessageThatCannotBeHandledBecomesADeadLetter(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  fault.Kind
 		tries int32
@@ -85,9 +85,9 @@ func TestWhatFailsForItsOwnSakeIsQuarantined(t *testing.T) {
 				})
 			})
 			publishIntent(t, conn)
-			bustest.Eventually(t, "it is quarantined", func() bool { return quarantined(t, conn) == 1 })
+			bustest.Eventually(t, "it is a dead letter", func() bool { return deadLetters(t, conn) == 1 })
 			if got := tries.Load(); got != c.tries {
-				t.Errorf("quarantined after %d tries, want %d", got, c.tries)
+				t.Errorf("a dead letter after %d tries, want %d", got, c.tries)
 			}
 		})
 	}
@@ -139,7 +139,8 @@ func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
 		t.Helper()
 		at := topology.ServerAddress{Cell: "main", Server: what}
 		bustest.Eventually(t, what+" is stored", func() bool {
-			_, err := c.PublishDurable(t.Context(), bus.Durable{Subject: topology.ReportSubject(at, topology.ReportTask), Data: []byte(what)})
+			_, err := c.PublishDurable(t.Context(),
+				bus.Durable{Subject: topology.ReportSubject(at, topology.ReportTask), Data: []byte(what)})
 			return err == nil
 		})
 	}

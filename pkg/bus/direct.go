@@ -13,9 +13,22 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// DirectGet reads the last message on one subject of a stream, without a consumer. Only
-// the form with the subject in the request's own subject is used, which is what a
-// permission can name. An error is NotFound when there is none.
+// headerSequence is where a message that a stream republished, or that was read by direct get, stands in that stream.
+const headerSequence = "Nats-Sequence"
+
+// Announced returns the sequence of the stored message that a bell announces; 0 when it names none. It is what the
+// sender wrote, and proves nothing.
+func (m Message) Announced() uint64 {
+	sequence, err := strconv.ParseUint(m.Get(headerSequence), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return sequence
+}
+
+// DirectGet reads the last message on one subject of a stream, without a consumer. It puts
+// the subject into the request's own subject, because only that form can be restricted by
+// permissions. The error is NotFound when the subject has no message.
 func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -27,7 +40,8 @@ func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, 
 }
 
 // DirectGetFrom reads up to n messages from a place in a stream on, in order. filter may hold wildcards.
-// Fewer than n means that there are no more now.
+// Fewer than n means that the replica that answered has no more now; one that lags behind may have fewer than the
+// leader.
 func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from uint64, n int) ([]Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -74,7 +88,7 @@ func stored(m *nats.Msg) (Message, error) {
 	default:
 		return Message{}, fault.New(fault.Internal, "direct get: %s %s", status, m.Header.Get("Description"))
 	}
-	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
 	if err != nil {
 		return Message{}, fault.New(fault.Internal, "direct get answered without a sequence: %w", err)
 	}
@@ -82,8 +96,8 @@ func stored(m *nats.Msg) (Message, error) {
 	return Message{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data, Sequence: seq, Time: at}, nil
 }
 
-// DirectGetLast reads the last message of a stream on the subjects that match filter. An
-// error is NotFound when there is none.
+// DirectGetLast reads the last message of a stream on the subjects that match filter. The
+// error is NotFound when no message matches.
 func (c *Conn) DirectGetLast(ctx context.Context, stream, filter string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

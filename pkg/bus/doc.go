@@ -7,8 +7,10 @@
 //     commit.go).
 //   - Replay reads the ledger from a place on, and keeps following (replay.go).
 //   - Consume hands a durable consumer's messages to a handler and settles them (consume.go).
-//   - Service answers requests; Call asks (service.go, call.go).
-//   - DirectGet and Bell: a document is read when its bell rings (direct.go).
+//   - Service answers the methods of a service and Call calls one (service.go). Answer and Ask
+//     do the same for a subject that is not a method (exchange.go).
+//   - DirectGet and Announced: a document is read when its bell rings (direct.go).
+//   - DirectGetFresh reads from a replica that is proven to reach far enough (fresh.go).
 //   - Publish and PublishDurable for everything else (conn.go).
 //
 // # Guarantees
@@ -22,19 +24,46 @@
 //     guard's subject since the guard's sequence. Of two writers one wins.
 //  3. A fact is recorded at most once, whatever was retried: its id is the message id.
 //     What became of a try is asked of the stream's leader, by that id; see find in
-//     recorder.go. The ledger's duplicate window bounds how long that is possible.
-//  4. Replay gives every message exactly once and in order within one call; a gap ends
+//     recorder.go. The ledger's duplicate window bounds how long that is possible. An
+//     acknowledgment that says duplicate counts only when the message stored is on the fact's own
+//     subject: the bus knows ids by the stream, and another service could use them. No other
+//     message has an id.
+//  4. Replay returns every message exactly once and in order within one call; a gap ends
 //     the call with an error instead of being passed over.
 //  5. A handler given to Consume sees each message at least once. Messages on one
 //     subject are handled one after another, and are not delivered again while they are
-//     handled or wait for it; what a killed process held is delivered again after
-//     topology.AckWait. The handler's error alone decides what
-//     becomes of the message, in settle: nil is done, Invalid is quarantined at once,
-//     Unavailable and Conflict are tried again for ever, and anything else is tried
-//     again later and quarantined after topology.MaxDeliver tries.
-//  6. A bell may be missed. Whoever listens to one also reads on a timer.
+//     handled or wait for it; the messages of a killed process are delivered again after
+//     topology.AckWait. The handler's error alone decides the outcome, in settle: nil
+//     acknowledges the message, Invalid makes it a dead letter at once,
+//     Unavailable and Conflict are retried without limit, and any other error is retried
+//     and becomes a dead letter after topology.MaxDeliver tries. Senders are served in turn:
+//     the messages of one server delay another's by one of them at most (queues.go), and of
+//     one server at most topology.DeadLettersKept dead letters a minute are stored.
+//  6. A bell may be missed. Its listeners also read on a timer. It names the sequence of the document that it
+//     announces, so that a listener knows an older one when it reads it.
 //  7. Every call and every queue has a bound: calls by their context or DefaultTimeout,
 //     queues by the constants beside them.
-//  8. Why a login failed is one of a few named causes (Login), and every text that a
-//     nats-server may say has one.
+//  8. The cause of a failed login is one of a few named ones (Login); every error text of
+//     nats-server maps to one.
+//
+// # Replicas that lag behind
+//
+// With three servers, any replica answers a direct get. What the readers do when it lacks the newest messages:
+//
+//   - What became of a try to record a fact is asked of the leader, by message id (find in recorder.go). The look at
+//     the owner of a duplicate is a direct get by sequence: without a message it is Unavailable, and tried again.
+//   - The registry's look for an intent takes what it finds, and calls an intent unknown after DirectGetFresh only.
+//   - The executor's reading of its document is compared with the sequence that the bell announced, and repeated.
+//   - DirectGetFrom at one position, by a fold and by the registry's check of an epoch, is Unavailable when the
+//     message is not there, and tried again.
+//   - DirectGetPart, for people who read the ledger, ends early, without a gap. The reader continues at its place with
+//     the next fact, and takes a last fact that is gone for a ledger that was set back only when it stays away.
+//     That no fact is as new as a time follows from the last fact alone (since in pkg/facts).
+//   - The dispatcher's comparison of a document, and the registry's look for a later report, are guarded: an old answer
+//     costs a conflict and another try.
+//   - The image-catalog's look whether a document names an image keeps only what it found. An older document refuses a
+//     chunk, with the time after which the server may ask again; the next look reads the document anew.
+//   - Chunks never change: one that a replica lacks is asked for again.
+//   - The last list of candidates, for people, may be an older one. It decides nothing.
+//   - DirectGetLast, for a fold of a ledger with accepted gaps, may return an older end; the fold follows from there.
 package bus

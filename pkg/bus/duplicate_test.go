@@ -105,3 +105,31 @@ func TestAFactBehindANewerOneIsFound(t *testing.T) {
 		})
 	}
 }
+
+// A service cannot silence another one by storing facts of its own under the other's ids.
+func TestAFactWhoseIDAnotherWriterUsedIsRecorded(t *testing.T) {
+	for _, facts := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
+			c, w := started(t)
+			var drafts []ledger.Draft
+			for i := range facts {
+				f := queued(fmt.Sprintf("k%d", i))
+				drafts = append(drafts, ledger.OnKey(f, 0))
+				f.Key = "another"
+				if _, err := w.Append(t.Context(), ledger.Free(f)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last, err := w.Append(t.Context(), drafts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range facts {
+				m, err := c.DirectGet(t.Context(), topology.Ledger, queuedSubject(fmt.Sprintf("k%d", i)))
+				if err != nil || m.Sequence != last-uint64(facts-1-i) {
+					t.Errorf("fact %d is at %d (%v), want %d", i, m.Sequence, err, last-uint64(facts-1-i))
+				}
+			}
+		})
+	}
+}

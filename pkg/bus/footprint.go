@@ -17,7 +17,7 @@ func newFootprint() *footprint {
 	return &footprint{written: map[string]bool{}, guarded: map[string]bool{}, wide: map[string]bool{}}
 }
 
-// collides says whether a unit writes what is guarded here, or guards what is written here.
+// collides reports whether a unit writes what is guarded here, or guards what is written here.
 func (f *footprint) collides(u *unit) bool {
 	for _, g := range u.guards {
 		if f.written[g] || isWide(g) && f.writesInto(g) {
@@ -62,13 +62,13 @@ func (f *footprint) add(u *unit) {
 	}
 }
 
-// keyOf gives a subject with * for its last token.
+// keyOf returns a subject with * for its last token.
 func keyOf(subject string) string { return subject[:strings.LastIndexByte(subject, '.')+1] + "*" }
 
-// isWide says whether a guard has wildcards that are not just a * at the end.
+// isWide reports whether a guard has wildcards that are not just a * at the end.
 func isWide(guard string) bool { return strings.ContainsAny(strings.TrimSuffix(guard, "*"), "*>") }
 
-// matches says whether a guard matches a subject. A * in the subject is matched by * and > only.
+// matches reports whether a guard matches a subject. A * in the subject is matched by * and > only.
 func matches(guard, subject string) bool {
 	for {
 		g, guardRest, guardMore := strings.Cut(guard, ".")

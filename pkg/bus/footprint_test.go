@@ -10,7 +10,8 @@ import (
 // anyUnit draws a unit over few subjects, so that units meet.
 func anyUnit(t *rapid.T) *unit {
 	token := rapid.SampledFrom([]string{"a", "b"})
-	guards := rapid.SampledFrom([]string{"l.a.a", "l.a.b", "l.b.a", "l.a.*", "l.b.*", "l.*.a", "l.*.b", "l.*.*", "l.>", "m.a.a", "m.>"})
+	guards := rapid.SampledFrom(
+		[]string{"l.a.a", "l.a.b", "l.b.a", "l.a.*", "l.b.*", "l.*.a", "l.*.b", "l.*.*", "l.>", "m.a.a", "m.>"})
 	u := &unit{guards: rapid.SliceOfN(guards, 0, 2).Draw(t, "guards")}
 	for range rapid.IntRange(1, 2).Draw(t, "facts") {
 		u.msgs = append(u.msgs, &nats.Msg{Subject: "l." + token.Draw(t, "key") + "." + token.Draw(t, "fact")})

@@ -5,13 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// holdFor bounds how long a message is kept from being delivered again: a worker that
-// hangs does not keep it for ever.
+// holdFor bounds how long a message is kept from being delivered again, so that a worker that
+// hangs does not keep it indefinitely.
 const holdFor = 5 * time.Minute
 
 // held is the messages of a consumer that this process has and has not settled. While the
@@ -32,27 +30,18 @@ type place struct {
 }
 
 type holding struct {
-	msg   jetstream.Msg
+	msg   *delivery
 	since time.Time
 }
 
 func newHeld() *held { return &held{msgs: map[place]holding{}} }
 
-func placeOf(m jetstream.Msg) (place, bool) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return place{}, false
-	}
-	return place{meta.Sequence.Stream, meta.Timestamp.UnixNano()}, true
-}
+func placeOf(m *delivery) place { return place{m.sequence, m.stored.UnixNano()} }
 
 // take notes a message that was delivered. It reports whether the message is new here: one
 // that is held already is not handled a second time.
-func (h *held) take(m jetstream.Msg) bool {
-	at, ok := placeOf(m)
-	if !ok {
-		return true
-	}
+func (h *held) take(m *delivery) bool {
+	at := placeOf(m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, again := h.msgs[at]; again {
@@ -63,12 +52,10 @@ func (h *held) take(m jetstream.Msg) bool {
 }
 
 // release forgets a message that is about to be settled.
-func (h *held) release(m jetstream.Msg) {
-	if at, ok := placeOf(m); ok {
-		h.mu.Lock()
-		delete(h.msgs, at)
-		h.mu.Unlock()
-	}
+func (h *held) release(m *delivery) {
+	h.mu.Lock()
+	delete(h.msgs, placeOf(m))
+	h.mu.Unlock()
 }
 
 // keep tells the bus of what is held until ctx is done. What it cannot tell, because the bus
@@ -83,17 +70,17 @@ func (h *held) keep(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			for _, m := range h.between(now.Add(-holdFor), now.Add(-every/2)) {
-				_ = m.InProgress()
+				_ = m.inProgress()
 			}
 		}
 	}
 }
 
 // between returns the messages that were taken after one time and before another.
-func (h *held) between(after, before time.Time) []jetstream.Msg {
+func (h *held) between(after, before time.Time) []*delivery {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []jetstream.Msg
+	var out []*delivery
 	for _, m := range h.msgs {
 		if m.since.After(after) && m.since.Before(before) {
 			out = append(out, m.msg)

@@ -7,11 +7,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// errAnswerLost says that the connection was lost after something was asked over it.
-var errAnswerLost = errors.New("the bus went away before it answered")
+// errAnswerLost means that the connection was lost after a request was sent over it.
+var errAnswerLost = errors.New("disconnected from the bus before it answered")
 
-// link is one connection to the bus, from one reconnect to the next. What the bus itself
-// was asked over it is never answered over the next one, so nobody waits for that.
+// link is one connection to the bus, from one reconnect to the next. The bus never answers a
+// request of one connection over the next, so pending requests fail with it.
 type link struct {
 	life context.Context
 	end  context.CancelFunc
@@ -22,8 +22,9 @@ func newLink() link {
 	return link{life, end}
 }
 
-// breakLink tells everybody who waits for an answer that none will come.
+// breakLink fails all pending requests to the bus itself.
 func (c *Conn) breakLink() {
+	c.wasLost.Store(true)
 	c.mu.Lock()
 	old := c.link
 	c.link = newLink()
@@ -31,9 +32,11 @@ func (c *Conn) breakLink() {
 	old.end()
 }
 
-// overLink gives a context that also ends when the connection of this moment is lost,
-// and what tells that apart from the end of ctx.
-func (c *Conn) overLink(ctx context.Context) (once context.Context, done context.CancelFunc, explain func(error) error) {
+// overLink returns a context that also ends when the current connection is lost. explain turns
+// the error of that end into errAnswerLost.
+func (c *Conn) overLink(
+	ctx context.Context,
+) (once context.Context, done context.CancelFunc, explain func(error) error) {
 	c.mu.Lock()
 	now := c.link
 	c.mu.Unlock()
@@ -48,7 +51,14 @@ func (c *Conn) overLink(ctx context.Context) (once context.Context, done context
 	}
 }
 
-// request asks the bus itself, and not a service behind it, which may answer later.
+// UntilDisconnect returns a context that also ends when the current connection is lost, for a caller that waits for an
+// answer: one that is published while the caller is disconnected never arrives.
+func (c *Conn) UntilDisconnect(ctx context.Context) (context.Context, context.CancelFunc) {
+	once, done, _ := c.overLink(ctx)
+	return once, done
+}
+
+// request sends a request to the bus itself, not to a service behind it, which may answer later.
 func (c *Conn) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	once, done, explain := c.overLink(ctx)
 	defer done()

@@ -9,29 +9,33 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Login is how the last try to be let in ended. Different causes stay apart here, so that
-// nobody has to act on one word for all of them.
+// Login is the result of the last login. Each cause of a failure has a value of its own, because
+// callers act on them differently.
 type Login uint8
 
-// How a login ends.
+// The results of a login.
 const (
-	LoginPending    Login = iota // no try has ended yet
-	LoginIn                      // the bus let it in
-	LoginAway                    // nobody answers there, or what answers breaks off
-	LoginStarting                // the bus answers, and takes nobody for the moment: it starts, or has too many already
-	LoginDenied                  // the bus does not take the credentials, and never says why: a wrong key, an unknown account or user, or what follows
-	LoginExpired                 // the user's or the account's time is over
-	LoginRevoked                 // the user was revoked
-	LoginUnreadable              // the credentials cannot be read here, so nothing was tried
-	LoginOther                   // the bus said something else
+	LoginPending  Login = iota // no try has ended yet
+	LoginIn                    // the bus accepted the login
+	LoginAway                  // unreachable, or the connection breaks
+	LoginStarting              // up but not accepting logins yet: starting, or at its connection limit
+	// the bus rejects the credentials without a reason: a wrong key, an unknown account or user, or
+	// one of the following
+	LoginDenied
+	LoginExpired    // the user's or the account's credentials have expired
+	LoginRevoked    // the user was revoked
+	LoginUnreadable // the credentials cannot be read, so no login was tried
+	LoginOther      // another refusal
+	LoginUntrusted  // the other side did not prove to be the bus, so no login was tried
 )
 
-var loginNames = [...]string{"pending", "in", "away", "starting", "denied", "expired", "revoked", "unreadable", "other"}
+var loginNames = [...]string{"pending", "in", "away", "starting", "denied", "expired", "revoked", "unreadable", "other",
+	"untrusted"}
 
-// String gives the login in a word.
+// String returns the login in a word.
 func (l Login) String() string { return loginNames[l] }
 
-// Refused says whether somebody was there and did not let it in.
+// Refused reports whether the bus was reached and rejected the credentials.
 func (l Login) Refused() bool {
 	return l == LoginDenied || l == LoginExpired || l == LoginRevoked
 }
@@ -74,19 +78,22 @@ var said = map[string]Login{
 
 // own are the errors of the client itself about a connection. Any other text of the client's form is the server's.
 var own = []error{
-	nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting,
-	nats.ErrDrainTimeout, nats.ErrDisconnected, nats.ErrStaleConnection, nats.ErrSecureConnRequired, nats.ErrSecureConnWanted,
+	nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrConnectionDraining,
+	nats.ErrConnectionReconnecting, nats.ErrDrainTimeout, nats.ErrDisconnected, nats.ErrStaleConnection,
+	nats.ErrSecureConnRequired, nats.ErrSecureConnWanted,
 	nats.ErrNoInfoReceived, nats.ErrNoEchoNotSupported, nats.ErrClientIDNotSupported, nats.ErrReconnectBufExceeded,
 	nats.ErrInvalidConnection, nats.ErrJsonParse, nats.ErrSlowConsumer, nats.ErrMaxPayload, nats.ErrHeadersNotSupported,
 }
 
-// LoginOf says how a try ended that ended with err. The first connect gives some refusals
-// as the server's own text, and not as one of the client's errors. A text of the server that is not known is
-// LoginOther: somebody is there, and does not let this one in.
+// LoginOf returns the result of a login that failed with err. The first connect returns some
+// refusals as the server's own text and not as one of the client's errors. An unknown text of the
+// server is LoginOther.
 func LoginOf(err error) Login {
 	switch {
 	case errors.Is(err, errUnreadable):
 		return LoginUnreadable
+	case untrusted(err):
+		return LoginUntrusted
 	case errors.Is(err, nats.ErrAuthorization):
 		return LoginDenied
 	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
@@ -113,19 +120,19 @@ func LoginOf(err error) Login {
 	return LoginAway
 }
 
-// Access says whether the bus lets this connection in.
+// Access reports whether the bus lets this connection in.
 func (c *Conn) Access() Access {
 	c.mu.Lock()
 	a := c.access
 	c.mu.Unlock()
 	if a.Login != LoginIn && c.Connected() {
-		return Access{Login: LoginIn, Since: time.Now()} // it will be told in a moment
+		return Access{Login: LoginIn, Since: time.Now()} // the callback has not run yet
 	}
 	return a
 }
 
-// refused notes that a try ended with an error. What the bus says to one that is in, such
-// as that its time is over, tells more than its answer to the tries that follow.
+// refused records a failed login. The reason for which the bus ended a connection, such as an
+// expiry, is more precise than its answer to the logins that follow, so it is kept.
 func (c *Conn) refused(err error) {
 	l := LoginOf(err)
 	c.mu.Lock()
@@ -139,9 +146,9 @@ func (c *Conn) refused(err error) {
 	c.access.Reason = err.Error()
 }
 
-// heard hears an error that the client was told beside all calls. Some of them are the
-// bus's last word before it ends the connection, or its answer to a try.
-func (c *Conn) heard(err error) {
+// onError handles an asynchronous error of the client. Some are the reason for which the bus
+// ends the connection, or its answer to a login.
+func (c *Conn) onError(err error) {
 	if l := LoginOf(err); l.Refused() || l == LoginUnreadable || l == LoginStarting {
 		c.refused(err)
 	}
@@ -164,9 +171,8 @@ func (c *Conn) letIn() {
 	c.access = Access{Login: LoginIn, Since: time.Now()}
 }
 
-// nextTry notes when the next try begins, and gives how long that is.
-func (c *Conn) nextTry(attempt int, longest time.Duration) time.Duration {
-	d := backoff(attempt, longest)
+// nextTry notes that the next try begins after d, and returns d.
+func (c *Conn) nextTry(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.access.NextTry = time.Now().Add(d)

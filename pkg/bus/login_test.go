@@ -28,14 +28,17 @@ func TestEachWayNotToBeLetInHasItsName(t *testing.T) {
 		"a first connect too late":   {errors.New("nats: User Authentication Expired"), LoginExpired},
 		"a revoked user":             {nats.ErrAuthRevoked, LoginRevoked},
 		"a full bus":                 {nats.ErrMaxConnectionsExceeded, LoginStarting},
-		"a bus that holds off":       {errors.New("nats: Connection throttling is active. Please try again later."), LoginStarting},
-		"a text of a newer bus":      {errors.New("nats: 'Tenant Suspended'"), LoginOther},
-		"the client's own text":      {nats.ErrTimeout, LoginAway},
-		"nobody there":               {nats.ErrNoServers, LoginAway},
-		"a closed port":              {fmt.Errorf("dial: %w", syscall.ECONNREFUSED), LoginAway},
-		"a bus that went away":       {nats.ErrDisconnected, LoginAway},
-		"a file that is not there":   {fmt.Errorf("%w: no such file", errUnreadable), LoginUnreadable},
-		"a seed that is none":        {fmt.Errorf("error signing nonce: %w", fmt.Errorf("%w: bad", errUnreadable)), LoginUnreadable},
+		"a bus that holds off": {errors.New("nats: Connection throttling is active. Please try again " +
+			"later."), LoginStarting},
+		"a text of a newer bus":    {errors.New("nats: 'Tenant Suspended'"), LoginOther},
+		"the client's own text":    {nats.ErrTimeout, LoginAway},
+		"no server there":          {nats.ErrNoServers, LoginAway},
+		"a closed port":            {fmt.Errorf("dial: %w", syscall.ECONNREFUSED), LoginAway},
+		"a bus that went away":     {nats.ErrDisconnected, LoginAway},
+		"a file that is not there": {fmt.Errorf("%w: no such file", errUnreadable), LoginUnreadable},
+		"a seed that is bad": {
+			fmt.Errorf("error signing nonce: %w", fmt.Errorf("%w: bad", errUnreadable)), LoginUnreadable,
+		},
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got := LoginOf(c.err); got != c.want {
@@ -58,7 +61,8 @@ func TestWhatTheBusSaidOfItsOwnAccordIsNotForgotten(t *testing.T) {
 		before := c.access
 		c.refused(step.err)
 		if c.access.Login != step.want || c.access.Since.Equal(before.Since) != (before.Login == step.want) {
-			t.Errorf("after %v it is %v since %v; it was %v since %v", step.err, c.access.Login, c.access.Since, before.Login, before.Since)
+			t.Errorf("after %v it is %v since %v; it was %v since %v", step.err, c.access.Login, c.access.Since,
+				before.Login, before.Since)
 		}
 	}
 	c.letIn()
@@ -70,7 +74,16 @@ func TestWhatTheBusSaidOfItsOwnAccordIsNotForgotten(t *testing.T) {
 // A new nats-server may say something new. This reads its source: each text that it may
 // send to a client is in the table, or this fails.
 func TestEveryTextOfTheServerIsClassified(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/nats-io/nats-server/v2").Output()
+	out, err := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-m",
+		"-f",
+		"{{.Dir}}",
+		"github.com/nats-io/nats-server/v2",
+	).
+		Output()
 	if err != nil {
 		t.Fatalf("where is nats-server's source: %v", err)
 	}
@@ -87,7 +100,8 @@ func TestEveryTextOfTheServerIsClassified(t *testing.T) {
 	for _, path := range files {
 		switch base := filepath.Base(path); {
 		case strings.HasSuffix(base, "_test.go"):
-		case base == "gateway.go", base == "leafnode.go", base == "route.go", base == "consumer.go": // said to servers, and to readers of a stream
+		// said to servers, and to readers of a stream
+		case base == "gateway.go", base == "leafnode.go", base == "route.go", base == "consumer.go":
 		default:
 			s.readTexts(path)
 		}
@@ -167,7 +181,7 @@ func (s *source) readTexts(path string) {
 	}
 }
 
-// gather adds the texts under a node, and says whether there was one.
+// gather adds the texts under a node, and reports whether there was one.
 func (s *source) gather(under ast.Node) (found bool) {
 	ast.Inspect(under, func(n ast.Node) bool {
 		text := ""
@@ -191,7 +205,7 @@ func (s *source) gather(under ast.Node) (found bool) {
 	return found
 }
 
-// assignments gives what a function assigns to the variable that an expression is about.
+// assignments returns what a function assigns to the variable that an expression is about.
 func assignments(fn *ast.FuncDecl, of ast.Expr) ast.Node {
 	name := ""
 	ast.Inspect(of, func(n ast.Node) bool {

@@ -16,9 +16,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// modelHistories is how many histories of the writer are tried, in fake time.
-const modelHistories = 100_000
-
 // modelAppend is one call of Append and its answer.
 type modelAppend struct {
 	drafts []ledger.Draft
@@ -49,7 +46,8 @@ func TestNothingIsAnsweredAsStoredThatIsNot(t *testing.T) {
 func modelHistory(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := &modelStream{
-		rng: rand.New(rand.NewPCG(seed, 2)), faulty: rng.IntN(4) > 0, rivals: rng.IntN(2) == 0, idFirst: rng.IntN(2) == 0,
+		rng: rand.New(
+			rand.NewPCG(seed, 2)), faulty: rng.IntN(4) > 0, rivals: rng.IntN(2) == 0, idFirst: rng.IntN(2) == 0,
 	}
 	appends := modelAppends(rng, s)
 	for range rng.IntN(4) { // the rivals' history
@@ -90,7 +88,8 @@ func modelAppends(rng *rand.Rand, s *modelStream) []*modelAppend {
 		a := &modelAppend{}
 		for i := range 1 + rng.IntN(3) {
 			f := ledger.Fact{
-				Noun: ledger.Task, Key: string(rune('a' + rng.IntN(4))), Body: &taskv1.Queued{}, ID: fmt.Sprintf("%d-%d", u, i),
+				Noun: ledger.Task, Key: string(rune('a' + rng.IntN(4))), Body: &taskv1.Queued{},
+				ID: fmt.Sprintf("%d-%d", u, i),
 				At: time.Unix(1, 0), Source: ledger.Dispatcher, Actor: "test",
 			}
 			d := ledger.Free(f)

@@ -127,7 +127,7 @@ func (s *modelStream) apply(msgs []modelMessage) (uint64, error) {
 	return last, nil
 }
 
-// meanwhile lets happen what nobody waits for.
+// meanwhile runs what happens beside the call.
 func (s *modelStream) meanwhile() {
 	for len(s.late) > 0 && s.rng.IntN(3) == 0 {
 		i := s.rng.IntN(len(s.late))

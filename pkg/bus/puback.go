@@ -16,14 +16,17 @@ import (
 
 // The JetStream error codes that are decided upon (nats-server: server/errors.json).
 const (
-	codeWrongLastSequence         = 10071 // the guard did not hold
-	codeWrongLastSequenceConstant = 10164 // it cannot be checked while another write under it is on its way to the replicas
-	codeRollup                    = 10111 // the message asks for a roll-up that there is not, or that the stream does not allow
-	codeDuplicateInProcess        = 10158 // a message with this id is on its way to the replicas
-	codeNotStored                 = 10077 // anything that went wrong in the store; the description says what
-	codeTooLarge                  = 10054 // the message is larger than the stream allows
-	codeBatchIncomplete           = 10176 // the bus does not have the batch's first messages (any more): it was started anew in between
-	codeBatchDuplicate            = 10201 // a message of the batch was stored before
+	codeWrongLastSequence = 10071 // the guard did not hold
+	// it cannot be checked while another write under it is on its way to the replicas
+	codeWrongLastSequenceConstant = 10164
+	// the message asks for a roll-up that there is not, or that the stream does not allow
+	codeRollup             = 10111
+	codeDuplicateInProcess = 10158 // a message with this id is on its way to the replicas
+	codeNotStored          = 10077 // anything that went wrong in the store; the description says what
+	codeTooLarge           = 10054 // the message is larger than the stream allows
+	// the bus does not have the batch's first messages (any more): it was started anew in between
+	codeBatchIncomplete = 10176
+	codeBatchDuplicate  = 10201 // a message of the batch was stored before
 )
 
 // subjectFull describes a codeNotStored that is no trouble of the store: the subject is
@@ -64,7 +67,7 @@ func parseAck(data []byte) (pubAck, error) {
 	return a, fault.New(kindOf(a.Error.Code, err), "%w", err)
 }
 
-// kindOf gives the kind of a refusal with a status: a server's own trouble is a 5xx and may pass.
+// kindOf returns the kind of a refusal with a status: a server's own trouble is a 5xx and may pass.
 func kindOf(status int, err *apiError) fault.Kind {
 	switch {
 	case err.code == codeWrongLastSequence, err.code == codeBatchDuplicate,

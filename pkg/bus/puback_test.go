@@ -1,27 +1,33 @@
 package bus
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// The kind decides what becomes of what was to be stored: only what lost against
-// another writer is a conflict, and a bus that cannot store anything now is tried again.
+// pubRefusal returns the stream's answer that refuses a publish.
+func pubRefusal(status, code int, description string) string {
+	return fmt.Sprintf(`{"error":{"code":%d,"err_code":%d,"description":%q}}`, status, code, description)
+}
+
+// The kind of the error decides what the caller does next: a publish that lost against another writer is a
+// conflict, and a bus that cannot store anything now is tried again.
 func TestARefusedPublishHasTheKindOfItsCause(t *testing.T) {
 	for answer, want := range map[string]fault.Kind{
-		`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 4"}}`:                             fault.Conflict,
-		`{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`:                                fault.Unavailable,
-		`{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"}}`:                 fault.Unavailable,
-		`{"error":{"code":400,"err_code":10201,"description":"atomic publish batch contains duplicate message id"}}`: fault.Conflict,
-		`{"error":{"code":503,"err_code":10077,"description":"maximum messages per subject exceeded"}}`:              fault.Conflict,
-		`{"error":{"code":503,"err_code":10077,"description":"maximum bytes exceeded"}}`:                             fault.Unavailable,
-		`{"error":{"code":503,"err_code":10077,"description":"write /data/1.blk: no space left on device"}}`:         fault.Unavailable,
-		`{"error":{"code":500,"err_code":10047,"description":"insufficient storage resources available"}}`:           fault.Unavailable,
-		`{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`:                             fault.Unavailable,
-		`{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`:               fault.Invalid,
-		`{"error":{"code":400,"err_code":10200,"description":"atomic publish batch commit is invalid"}}`:             fault.Internal,
-		`{"error":{"code":400,"err_code":10176,"description":"atomic publish batch is incomplete"}}`:                 fault.Unavailable,
+		pubRefusal(400, 10071, "wrong last sequence: 4"):                             fault.Conflict,
+		pubRefusal(400, 10164, "wrong last sequence"):                                fault.Unavailable,
+		pubRefusal(409, 10158, "duplicate message id is in process"):                 fault.Unavailable,
+		pubRefusal(400, 10201, "atomic publish batch contains duplicate message id"): fault.Conflict,
+		pubRefusal(503, 10077, "maximum messages per subject exceeded"):              fault.Conflict,
+		pubRefusal(503, 10077, "maximum bytes exceeded"):                             fault.Unavailable,
+		pubRefusal(503, 10077, "write /data/1.blk: no space left on device"):         fault.Unavailable,
+		pubRefusal(500, 10047, "insufficient storage resources available"):           fault.Unavailable,
+		pubRefusal(503, 10023, "insufficient resources"):                             fault.Unavailable,
+		pubRefusal(400, 10054, "message size exceeds maximum allowed"):               fault.Invalid,
+		pubRefusal(400, 10200, "atomic publish batch commit is invalid"):             fault.Internal,
+		pubRefusal(400, 10176, "atomic publish batch is incomplete"):                 fault.Unavailable,
 		`not an answer`: fault.Unavailable,
 	} {
 		if _, err := parseAck([]byte(answer)); !fault.Is(err, want) {

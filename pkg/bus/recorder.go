@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 const (
@@ -43,7 +46,43 @@ func (l ledgerStream) record(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		return 0, err
 	}
 	ack, err := l.conn.publishOnce(once, last)
+	if err != nil || !ack.Duplicate {
+		return ack.Sequence, err
+	}
+	own, err := l.own(once, last, ack.Sequence)
+	if err == nil && !own {
+		err = fault.New(fault.Unavailable, "the id of %s was used by another writer", last.Subject)
+	}
 	return ack.Sequence, err
+}
+
+// at reads the message at a place in the ledger.
+func (l ledgerStream) at(ctx context.Context, sequence uint64) (Message, error) {
+	m, err := l.conn.request(ctx, &nats.Msg{
+		Subject: l.conn.api + ".DIRECT.GET." + topology.Ledger, Data: fmt.Appendf(nil, `{"seq":%d}`, sequence),
+	})
+	if err != nil {
+		return Message{}, err
+	}
+	return stored(m)
+}
+
+// own reports whether the message that the bus calls a duplicate of m is m: on its subject, which only
+// this service writes. An id belongs to the stream, so that another service could use those of this one and have
+// its facts called stored. A message that is not m has its id changed, so that the next try stores it.
+func (l ledgerStream) own(ctx context.Context, m *nats.Msg, at uint64) (bool, error) {
+	is, err := l.at(ctx, at)
+	if err != nil {
+		return false, fault.New(fault.Unavailable, "look at the duplicate of %s: %w", m.Subject, err)
+	}
+	if is.Subject == m.Subject {
+		return true, nil
+	}
+	id := m.Header.Get(nats.MsgIdHdr)
+	l.conn.log.Error().Str(logs.Subject, m.Subject).Str("id", id).Str("taken_by", is.Subject).
+		Uint64(logs.Sequence, at).Msg("the id of a fact was used by another writer; the fact is recorded under another")
+	m.Header[nats.MsgIdHdr] = []string{id + "-" + nuid.Next()}
+	return false, nil
 }
 
 // sendBatch sends the messages of an atomic batch but the last, which commits it.
@@ -64,10 +103,10 @@ func (l ledgerStream) sendBatch(msgs []*nats.Msg) error {
 	return fault.New(fault.Internal, "empty batch")
 }
 
-// find publishes an empty message with m's id that can never be stored: its roll-up is none
-// that there is. The bus looks at the id first, so it answers either with the sequence of
-// the message that has the id, or with a refusal of the roll-up. Unlike a read this is
-// answered by the stream's leader, and a newer message on the subject hides nothing.
+// find publishes an empty message with m's id that can never be stored, because its roll-up is
+// not valid. The bus checks the id first, so it answers either with the sequence of the message
+// that has the id, or with a refusal of the roll-up. Unlike a read, the stream's leader answers,
+// and a newer message on the subject hides nothing.
 func (l ledgerStream) find(ctx context.Context, m *nats.Msg) (uint64, error) {
 	once, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
@@ -84,6 +123,9 @@ func (l ledgerStream) find(ctx context.Context, m *nats.Msg) (uint64, error) {
 	case !ack.Duplicate:
 		id := m.Header.Get(nats.MsgIdHdr)
 		return 0, fault.New(fault.Internal, "the bus stored a question for message %s at %d", id, ack.Sequence)
+	}
+	if own, err := l.own(once, m, ack.Sequence); !own {
+		return 0, err
 	}
 	return ack.Sequence, nil
 }

@@ -2,27 +2,42 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 const (
-	// replayPull is how many messages one pull asks for (5,000 was fastest when measured).
-	replayPull = 5000
+	// replayBatch is how many messages one request asks for (see BenchmarkReplay).
+	replayBatch = 5000
+	// replayBytes bounds the messages of one request that are on their way.
+	replayBytes = 8 << 20
 	// replayChunk is how many messages are handed on at once while there are more.
 	replayChunk = 512
+	// replayPoll is how often the end of a stream is read without a wake-up: announcements may be lost.
+	replayPoll = time.Second
+	// replayLag is the first wait for a replica that does not have an announced message yet; it doubles, up to
+	// replayPoll.
+	replayLag = 2 * time.Millisecond
+	// replayCheck is how often an idle replay checks that the stream is still the one that it began with.
+	replayCheck = 10 * time.Second
 )
 
 // Replay hands a stream's messages to f in chunks, in order, from a place on, and keeps
-// following until ctx is done, f fails or the stream's consumer breaks, as it does when the
-// bus is started anew. A message that is missing, also the first, is an error. Who calls it
-// again goes on behind the last message that f took. f owns the slice.
+// following until ctx is done, f fails or the bus disconnects. A missing message, also the
+// first, is an error, and so is another stream in this one's place. To resume, call it
+// again with the sequence after the last message that f took. f owns the slice.
 //
-// The consumer is a plain one and not the client's ordered one. That one makes itself again
-// when the bus is back, and one that is stopped right then may be waited for without end
-// (nats.go v1.55.0); what follows the ledger begins anew at that very moment.
+// It reads by direct gets and needs no consumer: a service that may create consumers may
+// deliver to any subject of the streams' account. In a cluster a lagging replica may answer;
+// then messages come later, never out of order.
 func (c *Conn) Replay(ctx context.Context, stream string, from uint64, f func([]Message) error) error {
 	return c.replayFrom(ctx, replaying{stream: stream, from: from, take: f})
 }
@@ -39,6 +54,11 @@ type replaying struct {
 	from   uint64
 	take   func([]Message) error
 	gaps   bool // go on behind messages that are missing
+
+	next    uint64             // the next sequence to read
+	news    *nats.Subscription // announcements; nil for a stream that announces nothing
+	known   uint64             // the highest sequence that was announced
+	stopped func(error) error  // explains the end of the context
 }
 
 func (c *Conn) replayFrom(ctx context.Context, r replaying) error {
@@ -50,54 +70,164 @@ func (c *Conn) replayFrom(ctx context.Context, r replaying) error {
 }
 
 func (c *Conn) replay(ctx context.Context, r replaying) error {
-	bind, cancel := context.WithTimeout(ctx, DefaultTimeout)
-	defer cancel()
-	config := jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckNonePolicy,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
-	}
-	if r.from > 1 {
-		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.from
-	}
-	consumer, err := c.js.CreateConsumer(bind, r.stream, config)
+	once, done, explain := c.overLink(ctx)
+	defer done()
+	r.next, r.stopped = max(r.from, 1), explain
+	begun, err := c.Stream(once, r.stream)
 	if err != nil {
 		return err
 	}
-	it, err := consumer.Messages(jetstream.PullMaxMessages(replayPull))
-	if err != nil {
-		return err
+	if r.stream == topology.Ledger {
+		if r.news, err = c.nc.SubscribeSync(topology.TailSubject); err != nil {
+			return requestError(err)
+		}
+		defer func() { _ = r.news.Unsubscribe() }()
 	}
-	defer it.Stop()
-	return r.collect(ctx, it)
+	checked := time.Now()
+	for wait := replayLag; ; {
+		before := r.next
+		more, err := c.readBatch(once, &r)
+		if err != nil {
+			return r.stopped(err)
+		}
+		if more {
+			wait = replayLag
+			continue
+		}
+		if time.Since(checked) > replayCheck {
+			if err := c.sameStream(once, &r, begun); err != nil {
+				return r.stopped(err)
+			}
+			checked = time.Now()
+		}
+		if r.next <= r.known && r.next == before { // the replica that answered lags
+			sleep(once, wait)
+			wait = min(2*wait, replayPoll)
+			continue
+		}
+		wait = replayLag
+		if err := r.awaitNews(once); err != nil {
+			return r.stopped(err)
+		}
+	}
 }
 
-// collect gathers what the iterator gives into chunks. A chunk ends when it is full or nothing more waits.
-func (r replaying) collect(ctx context.Context, it jetstream.MessagesContext) error {
-	next := max(r.from, 1)
-	until := jetstream.NextContext(ctx)
-	chunk := make([]Message, 0, replayChunk)
-	for delivered := uint64(1); ; delivered++ {
-		m, err := it.Next(until)
+// readBatch requests messages from the next one on and hands them on. more reports whether there are more at once.
+// Each request has an inbox of its own: the bus forgets a request to another account when its inbox goes.
+func (c *Conn) readBatch(ctx context.Context, r *replaying) (more bool, err error) {
+	body, err := json.Marshal(map[string]any{"seq": r.next, "batch": replayBatch, "max_bytes": replayBytes})
+	if err != nil {
+		return false, err
+	}
+	inbox := c.nc.NewInbox()
+	answers, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return false, requestError(err)
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := c.nc.PublishRequest(c.api+".DIRECT.GET."+r.stream, inbox, body); err != nil {
+		return false, requestError(err)
+	}
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(DefaultTimeout, cancel)
+	defer silence.Stop()
+	var chunk []Message
+	for {
+		m, err := answers.NextMsgWithContext(within)
+		if within.Err() != nil && ctx.Err() == nil {
+			err = context.DeadlineExceeded
+		}
 		if err != nil {
-			return err
+			return false, fmt.Errorf("await messages from %d: %w", r.next, answerError(ctx, err))
 		}
-		meta, err := m.Metadata()
+		if status := m.Header.Get("Status"); status == "204" || status == "404" {
+			more := status == "204" && m.Header.Get("Nats-Num-Pending") != "0"
+			return more, r.handOn(chunk)
+		}
+		s, err := r.read(m)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if meta.Sequence.Consumer != delivered { // nothing here is delivered twice
-			return fmt.Errorf("messages before %d were lost on the way", meta.Sequence.Stream)
-		}
-		if meta.Sequence.Stream != next && !r.gaps {
-			return fmt.Errorf("gap: want sequence %d, have %d", next, meta.Sequence.Stream)
-		}
-		next = meta.Sequence.Stream + 1
-		chunk = append(chunk, Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Sequence: meta.Sequence.Stream, Time: meta.Timestamp})
-		if len(chunk) == replayChunk || meta.NumPending == 0 {
-			if err := r.take(chunk); err != nil {
-				return err
+		if chunk = append(chunk, s); len(chunk) == replayChunk {
+			silence.Stop() // the time that the reader takes does not count
+			if err := r.handOn(chunk); err != nil {
+				return false, err
 			}
-			chunk = make([]Message, 0, replayChunk)
+			chunk = nil
+			silence.Reset(DefaultTimeout)
 		}
 	}
+}
+
+func answerError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return requestError(err)
+}
+
+// read reads one message of a batch and checks that none is missing before it.
+func (r *replaying) read(m *nats.Msg) (Message, error) {
+	s, err := stored(m)
+	if err != nil {
+		return s, err
+	}
+	if s.Sequence != r.next && !r.gaps {
+		return s, fmt.Errorf("gap: want sequence %d, have %d", r.next, s.Sequence)
+	}
+	// Each message names the one before it in its batch, so that one lost on the way is noticed also among gaps.
+	last, err := strconv.ParseUint(m.Header.Get("Nats-Last-Sequence"), 10, 64)
+	if err != nil {
+		return s, fault.New(fault.Internal, "batch without Nats-Last-Sequence: %w", err)
+	}
+	if s.Sequence < r.next || last >= r.next {
+		return s, fmt.Errorf("messages before %d were lost on the way", s.Sequence)
+	}
+	r.next = s.Sequence + 1
+	return s, nil
+}
+
+func (r *replaying) handOn(chunk []Message) error {
+	if len(chunk) == 0 {
+		return nil
+	}
+	return r.take(chunk)
+}
+
+// awaitNews waits for the announcement of a message that was not read yet, at most for replayPoll.
+func (r *replaying) awaitNews(ctx context.Context) error {
+	until, cancel := context.WithTimeout(ctx, replayPoll)
+	defer cancel()
+	if r.news == nil {
+		sleep(until, replayPoll/10)
+		return ctx.Err()
+	}
+	for r.known < r.next {
+		m, err := r.news.NextMsgWithContext(until)
+		if errors.Is(err, nats.ErrSlowConsumer) {
+			return nil // announcements were dropped: look
+		}
+		if err != nil {
+			return ctx.Err()
+		}
+		if seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err == nil {
+			r.known = max(r.known, seq)
+		}
+	}
+	return nil
+}
+
+// sameStream returns an error if the stream is not the one that the replay began with, or ends before it.
+func (c *Conn) sameStream(ctx context.Context, r *replaying, begun Stream) error {
+	now, err := c.Stream(ctx, r.stream)
+	if err != nil {
+		return err
+	}
+	if !now.Created.Equal(begun.Created) || now.LastSequence+1 < r.next {
+		return fault.New(fault.Conflict,
+			"the stream was replaced: it was created %v and ends at %d, want %v and at least %d",
+			now.Created, now.LastSequence, begun.Created, r.next-1)
+	}
+	return nil
 }

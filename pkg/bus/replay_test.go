@@ -2,11 +2,13 @@ package bus_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -29,8 +31,12 @@ func replayed(t *testing.T, c *bus.Conn, stream string, from uint64, n int) (got
 
 func TestReplayEndsAtAGapInsteadOfPassingItOver(t *testing.T) {
 	c := bustest.Start(t).Dial(t, "test")
+	desired := func(server string) bus.Durable {
+		address := topology.ServerAddress{Cell: "main", Server: server}
+		return bus.Durable{Subject: topology.DesiredSubject(address), Data: []byte("x")}
+	}
 	for _, server := range []string{"a", "b", "c", "b", "d"} { // the second b takes the place of the first, at 2
-		if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: "garrison.desired.main." + server, Data: []byte("x")}); err != nil {
+		if _, err := c.PublishDurable(t.Context(), desired(server)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,12 +49,43 @@ func TestReplayEndsAtAGapInsteadOfPassingItOver(t *testing.T) {
 	if got, err := replayed(t, c, topology.Desired, 3, 3); err != nil || len(got) != 3 {
 		t.Errorf("from 3: %v, %v", got, err)
 	}
-	// What is missing at the very start is missing too: whoever folds from there would fold less than there was.
-	if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: "garrison.desired.main.a", Data: []byte("x")}); err != nil {
+	// What is missing at the very start is missing too: a fold from there would lack facts.
+	if _, err := c.PublishDurable(t.Context(), desired("a")); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := replayed(t, c, topology.Desired, 1, 5); err == nil {
 		t.Errorf("from 1: %v and no error, though 1 is missing", got)
+	}
+}
+
+// A fold that writes a snapshot takes no messages meanwhile. The bus was not silent then, and the replay goes on.
+func TestAReplayGoesOnBehindAReaderThatTookLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes longer than the bus may be silent")
+	}
+	c := bustest.Start(t).Dial(t, "test")
+	const n = 600 // more than one chunk
+	for i := range n {
+		at := topology.ServerAddress{Cell: "main", Server: strconv.Itoa(i)}
+		d := bus.Durable{Subject: topology.DesiredSubject(at), Data: []byte("x")}
+		if _, err := c.PublishDurable(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := 0
+	err := c.Replay(ctx, topology.Desired, 1, func(msgs []bus.Message) error {
+		if got == 0 {
+			time.Sleep(bus.DefaultTimeout + time.Second)
+		}
+		if got += len(msgs); got == n {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil || got != n {
+		t.Errorf("%d messages, %v; want %d", got, err, n)
 	}
 }
 
@@ -68,7 +105,8 @@ func TestAReplayEndsWhenItIsToldToAsTheBusComesBack(t *testing.T) {
 			end := make(chan struct{})
 			go func() {
 				defer close(end)
-				_ = c.Replay(ctx, topology.Ledger, 1, func([]bus.Message) error { return nil }) // the bus may be gone before it has begun
+				// the bus may be gone before it has begun
+				_ = c.Replay(ctx, topology.Ledger, 1, func([]bus.Message) error { return nil })
 			}()
 			ended, cancels = append(ended, end), append(cancels, cancel)
 		}
@@ -83,8 +121,43 @@ func TestAReplayEndsWhenItIsToldToAsTheBusComesBack(t *testing.T) {
 			select {
 			case <-end:
 			case <-time.After(10 * time.Second):
-				t.Fatalf("number %d has not ended 10 s after it was told to", n)
+				t.Fatalf("number %d has not ended 10 s after it was stopped", n)
 			}
 		}
 	}
+}
+
+// BenchmarkReplay reads a ledger of 50,000 facts of 300 bytes from its start.
+func BenchmarkReplay(b *testing.B) {
+	const facts = 50_000
+	server := bustest.Start(b)
+	c := server.Dial(b, "test")
+	body := make([]byte, 300)
+	for i := range facts {
+		subject := ledger.FactSubject(ledger.Server, strconv.Itoa(i%1000), "online")
+		if err := c.Publish(subject, body); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for {
+		if end, err := c.Stream(b.Context(), topology.Ledger); err == nil && end.LastSequence == facts {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		n := 0
+		err := c.Replay(ctx, topology.Ledger, 1, func(msgs []bus.Message) error {
+			if n += len(msgs); n == facts {
+				cancel()
+			}
+			return nil
+		})
+		cancel()
+		if err != nil || n != facts {
+			b.Fatalf("%d facts, %v", n, err)
+		}
+	}
+	b.ReportMetric(float64(facts)*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
 }

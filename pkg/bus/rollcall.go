@@ -16,7 +16,7 @@ const rollCallMost = 256
 func AnswerEach[R proto.Message](c *Conn, subject string, f func() R) (stop func(), err error) {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		if data, err := proto.Marshal(f()); err == nil {
-			_ = m.Respond(data) // whoever asked counts those that answer
+			_ = m.Respond(data) // the caller counts the answers
 		}
 	})
 	if err != nil {

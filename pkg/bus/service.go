@@ -17,6 +17,7 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -26,7 +27,7 @@ import (
 )
 
 const (
-	// callsAtOnce bounds how many requests one service handles at a time; the rest wait on the subscription.
+	// callsAtOnce bounds how many requests one service handles at a time; the rest wait, see callers.
 	callsAtOnce = 64
 	// callWithin bounds one request.
 	callWithin = 35 * time.Second
@@ -39,8 +40,8 @@ const (
 // Caller is who asks. The bus checked the name.
 type Caller struct {
 	Actor   string
-	Request string // an id for everything that follows from the request
-	Trace   string // traceparent, or empty
+	Request string // an id for everything that follows from the request; of this caller alone
+	Trace   string // a W3C traceparent, or empty
 }
 
 // Service answers requests at garrison.api.NAME.>. Methods are those of protobuf service
@@ -52,6 +53,7 @@ type Service struct {
 	micro   micro.Service
 	methods map[string]protoreflect.MethodDescriptor
 	slots   chan struct{}
+	callers *callers
 
 	mu      sync.Mutex
 	handled map[string]bool // the subjects of the methods with a handler, without the actor
@@ -72,7 +74,7 @@ func (c *Conn) NewService(name, version string, services ...protoreflect.Service
 	}
 	s := &Service{
 		conn: c, name: name, version: version, micro: ms, methods: map[string]protoreflect.MethodDescriptor{},
-		slots: make(chan struct{}, callsAtOnce), handled: map[string]bool{},
+		slots: make(chan struct{}, callsAtOnce), callers: newCallers(), handled: map[string]bool{},
 	}
 	for _, d := range append(services, apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")) {
 		for i := range d.Methods().Len() {
@@ -108,11 +110,7 @@ func Handle[Q, R proto.Message](s *Service, method string, f func(context.Contex
 	answer := func(r micro.Request) { serve(s, r, f) }
 	s.handle(AccessOf(d), kebab(method))
 	err := s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
-		s.slots <- struct{}{}
-		go func() {
-			defer func() { <-s.slots }()
-			answer(r)
-		}()
+		s.take(r, answer)
 	}), micro.WithEndpointSubject(topology.APISubject(s.name, AccessOf(d), kebab(method), "*")))
 	s.conn.settleSubscription()
 	return err
@@ -122,7 +120,7 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
 	header := map[string][]string(r.Headers())
-	caller := Caller{Actor: topology.ActorOf(r.Subject()), Request: headerOr(header, ledger.HeaderRequest, ident.New), Trace: get(header, ledger.HeaderTrace)}
+	caller := callerOf(topology.ActorOf(r.Subject()), header)
 	json := get(header, contentType) == typeJSON
 	var zero Q
 	q := zero.ProtoReflect().New().Interface().(Q)
@@ -140,7 +138,19 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 		s.refuse(r, fault.New(fault.Internal, "write answer: %w", err))
 		return
 	}
-	s.answer(r, nil, data)
+	if err := s.conn.tooLarge(s.answer(r, nil, data), len(data)); err != nil {
+		s.refuse(r, err)
+	}
+}
+
+// callerOf reads who asks. The bus checked the actor's name, and nothing in the header, so an id of the caller's own
+// counts only together with that name: it never is the id of another person's request or intent.
+func callerOf(actor string, header map[string][]string) Caller {
+	c := Caller{Actor: actor, Request: ident.New(), Trace: ledger.CheckTrace(get(header, ledger.HeaderTrace))}
+	if given := get(header, ledger.HeaderRequest); ident.IsUUID(given) {
+		c.Request = ident.From("request", actor, given)
+	}
+	return c
 }
 
 // read reads a request, and refuses one of which it would do a part only: with a field or
@@ -148,10 +158,10 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 func (s *Service) read(json bool, data []byte, q proto.Message) error {
 	name := q.ProtoReflect().Descriptor().Name()
 	if err := unmarshal(json, data, q); err != nil {
-		return s.unreadable("MALFORMED", fmt.Sprintf("%s cannot be read: %s", name, oneLine(err.Error())))
+		return s.unreadable(code.Malformed, fmt.Sprintf("%s cannot be read: %s", name, oneLine(err.Error())))
 	}
 	if err := strict.Check(q); err != nil {
-		return s.unreadable("UNKNOWN_FIELD", fmt.Sprintf("%s: %s", name, err))
+		return s.unreadable(code.UnknownField, fmt.Sprintf("%s: %s", name, err))
 	}
 	return nil
 }
@@ -159,15 +169,34 @@ func (s *Service) read(json bool, data []byte, q proto.Message) error {
 // unreadable refuses a request of another version than the service.
 func (s *Service) unreadable(code, what string) error {
 	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-		Code: code, Message: fmt.Sprintf("%s; this %s is version %s", what, s.name, s.version), Try: "garrison versions",
+		Code:    code,
+		Message: fmt.Sprintf("%s; this %s is version %s", what, s.name, s.version),
+		Try:     "garrison versions",
 	})
 }
 
 // answer sends an answer by itself. The request's own methods note the error in the
 // request for the package micro's statistics, which reads it as soon as the handler has
 // returned; here the handler goes on in a goroutine, so that would be a data race.
-func (s *Service) answer(r micro.Request, header nats.Header, data []byte) {
-	_ = s.conn.nc.PublishMsg(&nats.Msg{Subject: r.Reply(), Header: header, Data: data})
+func (s *Service) answer(r micro.Request, header nats.Header, data []byte) error {
+	return s.conn.nc.PublishMsg(&nats.Msg{Subject: r.Reply(), Header: header, Data: data})
+}
+
+// codeOf returns the code of an error that has a kind and no refusal.
+func codeOf(kind fault.Kind) string {
+	switch kind {
+	case fault.Invalid:
+		return code.Invalid
+	case fault.NotFound:
+		return code.NotFound
+	case fault.Conflict:
+		return code.Conflict
+	case fault.Denied:
+		return code.Denied
+	case fault.Unavailable:
+		return code.Unavailable
+	}
+	return code.Internal
 }
 
 // refuse answers with the error's kind as code, its text, and its refusal as body.
@@ -181,46 +210,54 @@ func (s *Service) refuse(r micro.Request, err error) {
 	}
 	refusal := fault.RefusalOf(err)
 	if refusal == nil {
-		refusal = &apiv1.Refusal{Code: strings.ToUpper(strings.ReplaceAll(kind.String(), "-", "_")), Message: err.Error()}
+		refusal = &apiv1.Refusal{
+			Code:    codeOf(kind),
+			Message: err.Error(),
+		}
 	}
 	if refusal.Component == "" {
 		refusal = proto.CloneOf(refusal)
 		refusal.Component = s.name
 	}
 	json := get(r.Headers(), contentType) == typeJSON
+	header := nats.Header{micro.ErrorCodeHeader: {kind.String()}, micro.ErrorHeader: {oneLine(err.Error())}}
+	if proto.Size(refusal) > longRefusal {
+		refusal = short(refusal)
+	}
 	data, _ := marshal(json, refusal)
-	s.answer(r, nats.Header{micro.ErrorCodeHeader: {kind.String()}, micro.ErrorHeader: {oneLine(err.Error())}}, data)
+	_ = s.answer(r, header, data)
 }
 
-// Call asks a method of a service and waits for the answer, by default for
-// DefaultTimeout. full is the method's descriptor. Errors keep the kind and refusal that the service gave.
-func Call[R proto.Message](ctx context.Context, c *Conn, service string, method protoreflect.MethodDescriptor, q proto.Message) (R, error) {
-	var zero R
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	data, err := proto.Marshal(q)
-	if err != nil {
-		return zero, fault.New(fault.Internal, "write request: %w", err)
-	}
-	subject := topology.APISubject(service, AccessOf(method), kebab(string(method.Name())), c.name)
-	m, err := c.nc.RequestWithContext(ctx, subject, data)
-	if err != nil {
-		return zero, callError(service, err)
-	}
-	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" {
-		return zero, answeredError(fault.ParseKind(code), m.Header.Get(micro.ErrorHeader), m.Data)
-	}
-	r := zero.ProtoReflect().New().Interface().(R)
-	if err := proto.Unmarshal(m.Data, r); err != nil {
-		return zero, fault.New(fault.Internal, "read answer of %s: %w", service, err)
-	}
-	return r, nil
+// CallSubject returns the subject on which an actor calls a method of a service.
+func CallSubject(service string, method protoreflect.MethodDescriptor, actor string) string {
+	return topology.APISubject(service, AccessOf(method), kebab(string(method.Name())), actor)
 }
 
+// Call calls a method of a service and waits for the answer, by default for DefaultTimeout.
+// The error has the kind and the refusal of the answer.
+func Call[R proto.Message](
+	ctx context.Context,
+	c *Conn,
+	service string,
+	method protoreflect.MethodDescriptor,
+	q proto.Message,
+) (R, error) {
+	return exchange[R](ctx, c, CallSubject(service, method, c.name), q,
+		func(err error) error { return callError(service, err) })
+}
+
+// absentAfter is when a call may be repeated that no process of a service took.
+const absentAfter = 100 * time.Millisecond
+
+// callError says when a call may be repeated only if no process took it: any other may have been carried out.
 func callError(service string, err error) error {
+	refusal := &apiv1.Refusal{Code: code.NoAnswer, Component: "bus"}
+	if errors.Is(err, nats.ErrNoResponders) {
+		refusal.RetryAfterMs = uint32(absentAfter.Milliseconds())
+	}
 	err = requestError(err)
-	message := fmt.Sprintf("%s does not answer: %v", service, err)
-	return fault.Refuse(fault.KindOf(err), &apiv1.Refusal{Code: "NO_ANSWER", Component: "bus", Message: message})
+	refusal.Message = fmt.Sprintf("%s does not answer: %v", service, err)
+	return fault.Refuse(fault.KindOf(err), refusal)
 }
 
 func answeredError(kind fault.Kind, text string, body []byte) error {
@@ -231,7 +268,7 @@ func answeredError(kind fault.Kind, text string, body []byte) error {
 	return fault.Refuse(kind, &r)
 }
 
-// AccessOf gives a method's class of permission, as a token of its subject.
+// AccessOf returns a method's class of permission, as a token of its subject.
 func AccessOf(d protoreflect.MethodDescriptor) string {
 	switch proto.GetExtension(d.Options(), apiv1.E_Access).(apiv1.Access) {
 	case apiv1.Access_ACCESS_READ:
@@ -240,6 +277,8 @@ func AccessOf(d protoreflect.MethodDescriptor) string {
 		return "write"
 	case apiv1.Access_ACCESS_ADMIN:
 		return "admin"
+	case apiv1.Access_ACCESS_REPORT:
+		return "report"
 	}
 	return "unspecified"
 }
@@ -272,9 +311,9 @@ func unmarshal(json bool, data []byte, into proto.Message) error {
 		if len(data) == 0 {
 			return nil
 		}
-		return protojson.Unmarshal(data, into)
+		return strict.UnmarshalJSON(data, into)
 	}
-	return proto.Unmarshal(data, into)
+	return strict.Unmarshal(data, into)
 }
 
 func marshal(json bool, m proto.Message) ([]byte, error) {
@@ -289,11 +328,4 @@ func get(h map[string][]string, name string) string {
 		return v[0]
 	}
 	return ""
-}
-
-func headerOr(h map[string][]string, name string, otherwise func() string) string {
-	if v := get(h, name); v != "" {
-		return v
-	}
-	return otherwise()
 }

@@ -24,7 +24,10 @@ var (
 	getServer       = registryService.Methods().ByName("GetServer")
 )
 
-func serving(t *testing.T, f func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error)) *bus.Conn {
+func serving(
+	t *testing.T,
+	f func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error),
+) *bus.Conn {
 	t.Helper()
 	b := bustest.Start(t)
 	s, err := b.Dial(t, "registry").NewService("registry", "v1.2.3", registryService)
@@ -39,22 +42,38 @@ func serving(t *testing.T, f func(context.Context, bus.Caller, *registryv1.GetSe
 }
 
 func TestACallIsAnsweredAndSaysWhoAsks(t *testing.T) {
-	c := serving(t, func(_ context.Context, who bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
-		if who.Actor != "alice" || who.Request == "" || q.Server != "web-1" {
-			return nil, errors.New("not what was asked")
-		}
-		return &registryv1.GetServerResponse{}, nil
-	})
-	if _, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, &registryv1.GetServerRequest{Server: "web-1"}); err != nil {
+	c := serving(
+		t,
+		func(_ context.Context, who bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+			if who.Actor != "alice" || who.Request == "" || q.Server != "web-1" {
+				return nil, errors.New("not what was asked")
+			}
+			return &registryv1.GetServerResponse{}, nil
+		},
+	)
+	req := &registryv1.GetServerRequest{Server: "web-1"}
+	if _, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, req); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestARefusalArrivesAsItWasGiven(t *testing.T) {
-	c := serving(t, func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
-		return nil, fault.Refuse(fault.NotFound, &apiv1.Refusal{Code: "UNKNOWN_SERVER", Message: `no server "web-1" (3 searched)`, Nearest: "web-2", Try: "garrison server list"})
-	})
-	_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, &registryv1.GetServerRequest{})
+	c := serving(
+		t,
+		func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+			return nil, fault.Refuse(
+				fault.NotFound,
+				&apiv1.Refusal{
+					Code:    "UNKNOWN_SERVER",
+					Message: `no server "web-1" (3 searched)`,
+					Nearest: "web-2",
+					Try:     "garrison server list",
+				},
+			)
+		},
+	)
+	_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer,
+		&registryv1.GetServerRequest{})
 	if !fault.Is(err, fault.NotFound) {
 		t.Errorf("kind %v, want not found", fault.KindOf(err))
 	}
@@ -130,7 +149,7 @@ func TestEveryMessageIsHandledAlsoWhenItFailsAtFirst(t *testing.T) {
 	})
 }
 
-func TestPoisonIsQuarantinedAndDelaysNobody(t *testing.T) {
+func TestAMessageThatCannotBeHandledDoesNotDelayOthers(t *testing.T) {
 	var mu sync.Mutex
 	handled := 0
 	c := intents(t, 40, func(_ context.Context, m bus.Message) error {
@@ -147,9 +166,11 @@ func TestPoisonIsQuarantinedAndDelaysNobody(t *testing.T) {
 		defer mu.Unlock()
 		return handled == 39
 	})
-	bustest.Eventually(t, "the poison is in quarantine", func() bool {
-		m, err := c.DirectGet(t.Context(), topology.Quarantine, topology.QuarantineSubject(topology.Intents))
-		return err == nil && string(m.Data) == m.Get("Garrison-Subject") && m.Get("Garrison-Reason") == "poison: not readable" && m.Get("Garrison-Sequence") == "7"
+	bustest.Eventually(t, "the bad message is a dead letter", func() bool {
+		m, err := c.DirectGet(t.Context(), topology.DeadLetter, topology.DeadLetterSubject(topology.Intents, "alice"))
+		return err == nil && string(m.Data) == m.Get("Garrison-Subject") &&
+			m.Get("Garrison-Reason") == "poison: not readable" &&
+			m.Get("Garrison-Sequence") == "7"
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Settings is how one server of the bus keeps what it acknowledges.
@@ -15,26 +16,13 @@ type Settings struct {
 	SyncAlways bool // each write is on the disk before it is acknowledged
 }
 
-// Settings asks the servers of the bus how they are set up; the connection must be of
-// the system account. It gives the first answer of each of n servers.
+// Settings requests the settings of the servers of the bus; the connection must belong to the
+// system account. It returns the first answer of each of n servers.
 func (c *Conn) Settings(ctx context.Context, n int) ([]Settings, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, requestError(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.nc.PublishRequest("$SYS.REQ.SERVER.PING.VARZ", inbox, nil); err != nil {
-		return nil, requestError(err)
-	}
 	var out []Settings
-	for len(out) < n {
-		m, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("ask the bus for its settings (%d of %d servers answered): %w", len(out), n, requestError(err))
-		}
+	err := c.askServers(ctx, topology.SystemSettings, nil, func(answer []byte) (bool, error) {
 		var v struct {
 			Data struct {
 				Name      string `json:"server_name"`
@@ -46,14 +34,18 @@ func (c *Conn) Settings(ctx context.Context, n int) ([]Settings, error) {
 				} `json:"jetstream"`
 			} `json:"data"`
 		}
-		if err := json.Unmarshal(m.Data, &v); err != nil {
-			return nil, fault.New(fault.Unavailable, "read the bus's settings: %w", err)
+		if err := json.Unmarshal(answer, &v); err != nil {
+			return false, fault.New(fault.Unavailable, "read the bus's settings: %w", err)
 		}
 		s := Settings{Server: v.Data.Name, Version: v.Data.Version}
 		if v.Data.JetStream.Config != nil {
 			s.SyncAlways = v.Data.JetStream.Config.SyncAlways
 		}
 		out = append(out, s)
+		return len(out) >= n, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask the bus for its settings (%d of %d servers answered): %w", len(out), n, err)
 	}
 	return out, nil
 }

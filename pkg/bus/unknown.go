@@ -10,6 +10,7 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -78,7 +79,7 @@ func (s *Service) unknownMethod(subject string) error {
 		what = fmt.Sprintf("method %s has another access than %s", method, access)
 	}
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: "UNKNOWN_METHOD", Message: fmt.Sprintf("%s; this %s is version %s", what, s.name, s.version),
+		Code: code.UnknownMethod, Message: fmt.Sprintf("%s; this %s is version %s", what, s.name, s.version),
 		Try: "garrison versions --server",
 	})
 }

@@ -27,10 +27,14 @@ func older(t *testing.T) (c *bus.Conn, calls *atomic.Int64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	err = bus.Handle(s, "ListServers", func(context.Context, bus.Caller, *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
-		calls.Add(1)
-		return &registryv1.ListServersResponse{}, nil
-	})
+	err = bus.Handle(
+		s,
+		"ListServers",
+		func(context.Context, bus.Caller, *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
+			calls.Add(1)
+			return &registryv1.ListServersResponse{}, nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +46,15 @@ func older(t *testing.T) (c *bus.Conn, calls *atomic.Int64) {
 
 func TestAnUnknownMethodIsRefusedWithTheVersionOfTheService(t *testing.T) {
 	c, _ := older(t)
-	_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, &registryv1.GetServerRequest{})
+	_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer,
+		&registryv1.GetServerRequest{})
 	r := fault.RefusalOf(err)
 	if r.GetCode() != "UNKNOWN_METHOD" || r.GetComponent() != "registry" ||
 		!strings.Contains(r.GetMessage(), "unknown method get-server") || !strings.Contains(r.GetMessage(), "v1.2.3") {
 		t.Errorf("%v", err)
 	}
-	_, err = bus.Call[*registryv1.GetServerResponse](t.Context(), c, "nobody", getServer, &registryv1.GetServerRequest{})
+	_, err = bus.Call[*registryv1.GetServerResponse](t.Context(), c, "no-such-service", getServer,
+		&registryv1.GetServerRequest{})
 	if fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
 		t.Errorf("a service that is not there: %v, want NO_ANSWER", err)
 	}
@@ -58,7 +64,8 @@ func TestAKnownMethodIsAnsweredOnceBesideTheRefusalOfUnknownOnes(t *testing.T) {
 	c, calls := older(t)
 	list := registryService.Methods().ByName("ListServers")
 	for range 200 {
-		_, err := bus.Call[*registryv1.ListServersResponse](t.Context(), c, "registry", list, &registryv1.ListServersRequest{})
+		_, err := bus.Call[*registryv1.ListServersResponse](t.Context(), c, "registry", list,
+			&registryv1.ListServersRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}

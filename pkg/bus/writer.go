@@ -59,7 +59,10 @@ func (c *Conn) NewAdmittingWriter(admit func(ledger.Noun) error) *Writer {
 	return w
 }
 
-// Append records facts, all or none, and gives the sequence of the last. At most
+// Waiting returns how many appends wait to be committed.
+func (w *Writer) Waiting() int { return len(w.queue) }
+
+// Append records facts, all or none, and returns the sequence of the last. At most
 // topology.MaxBatch facts; see the package's guarantees for its errors.
 func (w *Writer) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, error) {
 	if len(drafts) == 0 || len(drafts) > topology.MaxBatch {
@@ -94,7 +97,7 @@ func (w *Writer) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, er
 	}
 }
 
-// answered gives the answer that a writer which has stopped gave, if it did.
+// answered returns the answer that a writer which has stopped gave, if it did.
 func (u *unit) answered() (uint64, error) {
 	select {
 	case r := <-u.done:
@@ -126,7 +129,7 @@ func newUnit(ctx context.Context, drafts []ledger.Draft) (*unit, error) {
 	return u, nil
 }
 
-// Run commits until ctx is done. Who still waits then is told by the channel stopped.
+// Run commits until ctx is done. Closing stopped then releases pending Appends.
 func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.stopped)
 	var held []*unit
@@ -140,51 +143,92 @@ func (w *Writer) Run(ctx context.Context) error {
 }
 
 // gather takes the units of the next commit: those held back before, then those that
-// wait, until the batch is full or nothing more comes. Units that collide with one in the
-// batch are held back, in order; see footprint. It ends early when ctx is done.
+// wait, until the batch is full or nothing more comes. It returns nothing when ctx is done.
 func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*unit) {
-	taken, facts := newFootprint(), 0
-	take := func(u *unit) {
-		if facts+len(u.msgs) > topology.MaxBatch || taken.collides(u) {
-			held = append(held, u)
-		} else {
-			batch, facts = append(batch, u), facts+len(u.msgs)
-		}
-		taken.add(u) // also of one that is held back: what collides with it waits behind it
-	}
+	g := &gathering{taken: newFootprint()}
 	for _, u := range waiting {
-		take(u)
+		g.take(u)
 	}
-	if len(batch) == 0 {
-		select {
-		case u := <-w.queue:
-			take(u)
-		case <-ctx.Done():
-			return nil, nil
-		}
+	if len(g.batch) == 0 && !w.takeWithin(ctx, g, nil) {
+		return nil, nil
 	}
+	w.fill(ctx, g)
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	return g.batch, g.held
+}
+
+// fill takes units until the batch is full, gatherFor has passed, or ctx is done. It does not wait when the
+// batch is a single fact.
+func (w *Writer) fill(ctx context.Context, g *gathering) {
 	var until <-chan time.Time
-	for facts < topology.MaxBatch && len(held) < topology.MaxBatch {
-		select {
-		case u := <-w.queue:
-			take(u)
+	for !g.full() {
+		if w.takeQueued(g) {
 			continue
-		default:
 		}
-		if len(batch) == 1 && len(batch[0].msgs) == 1 && len(held) == 0 {
-			return batch, held // alone: no reason to wait
+		if g.alone() {
+			return
 		}
 		if until == nil {
 			until = time.After(gatherFor)
 		}
-		select {
-		case u := <-w.queue:
-			take(u)
-		case <-until:
-			return batch, held
-		case <-ctx.Done():
-			return nil, nil
+		if !w.takeWithin(ctx, g, until) {
+			return
 		}
 	}
-	return batch, held
+}
+
+// takeQueued takes a unit if one waits, and reports whether it did.
+func (w *Writer) takeQueued(g *gathering) bool {
+	select {
+	case u := <-w.queue:
+		g.take(u)
+		return true
+	default:
+		return false
+	}
+}
+
+// takeWithin waits for a unit and takes it. It reports false when until fires or ctx is done first; a nil
+// until never fires.
+func (w *Writer) takeWithin(ctx context.Context, g *gathering, until <-chan time.Time) bool {
+	select {
+	case u := <-w.queue:
+		g.take(u)
+		return true
+	case <-until:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// gathering is the next commit while its units are collected.
+type gathering struct {
+	batch []*unit
+	held  []*unit // left for a later commit, in order
+	facts int     // in the batch
+	taken *footprint
+}
+
+// take adds a unit to the batch. It holds back a unit that does not fit or collides with an earlier one; see
+// footprint.
+func (g *gathering) take(u *unit) {
+	if g.facts+len(u.msgs) > topology.MaxBatch || g.taken.collides(u) {
+		g.held = append(g.held, u)
+	} else {
+		g.batch, g.facts = append(g.batch, u), g.facts+len(u.msgs)
+	}
+	g.taken.add(u) // also of one that is held back: what collides with it waits behind it
+}
+
+// full reports whether the batch takes no further fact, or as many units are held back.
+func (g *gathering) full() bool {
+	return g.facts >= topology.MaxBatch || len(g.held) >= topology.MaxBatch
+}
+
+// alone reports whether a single fact was taken, so that there is no reason to wait for more.
+func (g *gathering) alone() bool {
+	return len(g.batch) == 1 && len(g.batch[0].msgs) == 1 && len(g.held) == 0
 }

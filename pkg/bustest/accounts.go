@@ -2,6 +2,8 @@ package bustest
 
 import (
 	"context"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,33 +23,22 @@ import (
 type Guarded struct {
 	Authority *trust.Authority
 	URL       string
+	Name      string // of the server
 
 	options server.Options
 	server  *server.Server
+	chunks  sync.Once
+	t       testing.TB // whose bus it is
 }
 
 // StartGuarded starts a bus with accounts and every stream, which ends with the test.
 func StartGuarded(t testing.TB) *Guarded {
 	t.Helper()
-	a, err := trust.OpenAuthority(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	operator, err := jwt.DecodeOperatorClaims(a.OperatorJWT)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolver := &server.MemAccResolver{}
-	for public, token := range a.Accounts {
-		if err := resolver.Store(public, token); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := &Guarded{Authority: a, options: server.Options{
-		ServerName: "guarded", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: a.SystemAccount, AccountResolver: resolver,
-		NoSigs: true, NoLog: true, SyncInterval: time.Minute,
-	}}
+	a, options := authority(t)
+	options.ServerName, options.Host, options.Port = "guarded", "127.0.0.1", server.RANDOM_PORT
+	options.JetStream, options.StoreDir, options.SyncInterval = true, t.TempDir(), time.Minute
+	options.NoSigs, options.NoLog = true, true
+	g := &Guarded{Authority: a, Name: options.ServerName, options: options, t: t}
 	g.Start(t)
 	t.Cleanup(g.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -58,10 +49,51 @@ func StartGuarded(t testing.TB) *Guarded {
 	return g
 }
 
+// authority creates an authority, and the options of a server that trusts it.
+func authority(t testing.TB) (*trust.Authority, server.Options) {
+	t.Helper()
+	a, err := trust.OpenAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := jwt.DecodeOperatorClaims(a.OperatorJWT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, server.Options{
+		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: a.SystemAccount,
+		AccountResolver: resolver(t, a),
+	}
+}
+
+// resolver returns the accounts of one server, which the service access can change.
+func resolver(t testing.TB, a *trust.Authority) server.AccountResolver {
+	t.Helper()
+	r, err := server.NewDirAccResolver(t.TempDir(), 0, time.Minute, server.NoDelete)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for public, token := range a.Accounts {
+		if err := r.Store(public, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
 // Service connects with a service's own credentials.
 func (g *Guarded) Service(t testing.TB, name string) *bus.Conn {
 	t.Helper()
-	return g.dial(t, bus.Options{Name: name, Credentials: trust.ReadCredentials(g.Authority.ServiceCredentials(name))})
+	return g.dial(t, bus.Options{
+		Name: name, API: topology.APIOf(name), Credentials: trust.ReadCredentials(g.Authority.ServiceCredentials(name)),
+	})
+}
+
+// ServeChunks serves the chunks of every image that is stored on the bus for as long as it runs, however often it is
+// called: one that ended with a subtest would leave requests of others without an answer.
+func (g *Guarded) ServeChunks() {
+	g.t.Helper()
+	g.chunks.Do(func() { ServeChunks(g.t, g.Service(g.t, topology.UserCatalog)) })
 }
 
 // Person connects with the credentials of a person in a role.
@@ -71,14 +103,18 @@ func (g *Guarded) Person(t testing.TB, name string, role topology.Role) *bus.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g.dial(t, bus.Options{Name: name, API: topology.OpsAPI, Credentials: c.Credentials})
+	return g.dial(t, bus.Options{Name: name, Credentials: c.Credentials})
 }
 
 // Server connects as a server that is enrolled.
 func (g *Guarded) Server(t testing.TB, id, cell string) *bus.Conn {
 	t.Helper()
 	token, seed := g.ServerUser(t, id, cell)
-	return g.dial(t, bus.Options{Name: id, API: topology.NodesAPI, Credentials: func() (string, []byte, error) { return token, seed, nil }})
+	return g.dial(t, bus.Options{
+		Name:        id,
+		API:         topology.NodesAPI,
+		Credentials: func() (string, []byte, error) { return token, seed, nil },
+	})
 }
 
 // Raw connects as a server that is enrolled and does not keep to package bus.
@@ -88,7 +124,17 @@ func (g *Guarded) Raw(t testing.TB, id, cell string) *nats.Conn {
 	return g.raw(t, id, token, seed)
 }
 
-// RawPerson connects as a person in a role who does not keep to package bus.
+// RawService connects with a service's own credentials without package bus.
+func (g *Guarded) RawService(t testing.TB, name string) *nats.Conn {
+	t.Helper()
+	token, seed, err := trust.ReadCredentials(g.Authority.ServiceCredentials(name))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.raw(t, name, token, seed)
+}
+
+// RawPerson connects as a person in a role without package bus.
 func (g *Guarded) RawPerson(t testing.TB, name string, role topology.Role) *nats.Conn {
 	t.Helper()
 	c, err := g.Authority.Person(name, role, g.URL, time.Time{})
@@ -100,15 +146,7 @@ func (g *Guarded) RawPerson(t testing.TB, name string, role topology.Role) *nats
 
 func (g *Guarded) raw(t testing.TB, name, token string, seed []byte) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(g.URL, nats.CustomInboxPrefix(topology.Inbox(name)),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
-		nats.UserJWT(func() (string, error) { return token, nil }, func(nonce []byte) ([]byte, error) {
-			pair, err := nkeys.FromSeed(seed)
-			if err != nil {
-				return nil, err
-			}
-			return pair.Sign(nonce)
-		}))
+	nc, err := nats.Connect(g.URL, rawOptions(name, token, seed)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +154,7 @@ func (g *Guarded) raw(t testing.TB, name, token string, seed []byte) *nats.Conn 
 	return nc
 }
 
-// ServerUser gives the credentials of a server that is enrolled, for whoever dials by itself.
+// ServerUser returns the credentials of a server that is enrolled, for tests that dial without package bus.
 func (g *Guarded) ServerUser(t testing.TB, id, cell string) (token string, seed []byte) {
 	t.Helper()
 	signer, err := trust.OpenSigner(g.Authority.SignerDir())
@@ -127,7 +165,7 @@ func (g *Guarded) ServerUser(t testing.TB, id, cell string) (token string, seed 
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err = signer.Server(public, id, cell)
+	token, err = signer.Server(public, id, cell, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,4 +181,32 @@ func (g *Guarded) dial(t testing.TB, o bus.Options) *bus.Conn {
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// RawAs connects with given credentials without package bus.
+func (g *Guarded) RawAs(t testing.TB, name, token string, seed []byte) *nats.Conn {
+	t.Helper()
+	return g.raw(t, name, token, seed)
+}
+
+// Dir returns the directory of the authority.
+func (g *Guarded) Dir() string { return filepath.Dir(g.Authority.SignerDir()) }
+
+// TryRaw connects once with given credentials without package bus, and never again.
+func (g *Guarded) TryRaw(name, token string, seed []byte) (*nats.Conn, error) {
+	return nats.Connect(g.URL, append(rawOptions(name, token, seed), nats.NoReconnect())...)
+}
+
+func rawOptions(name, token string, seed []byte) []nats.Option {
+	return []nats.Option{
+		nats.CustomInboxPrefix(topology.Inbox(name)),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+		nats.UserJWT(func() (string, error) { return token, nil }, func(nonce []byte) ([]byte, error) {
+			pair, err := nkeys.FromSeed(seed)
+			if err != nil {
+				return nil, err
+			}
+			return pair.Sign(nonce)
+		}),
+	}
 }

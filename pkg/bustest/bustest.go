@@ -1,9 +1,9 @@
-// Package bustest gives a test a real bus: an embedded nats-server with JetStream on
+// Package bustest starts a real bus for a test: an embedded nats-server with JetStream on
 // disk, in the test's process and directory, with every stream of package topology.
 //
-// There is no authentication, so permissions are not tested here; e2e does that against
-// the real accounts. Servers start in milliseconds, so each test has its own, and
-// nothing is mocked.
+// There is no authentication, so permissions are not tested on it; Guarded starts a bus with
+// the real accounts, for the attack tests of package trust. Servers start in milliseconds, so each test has its own,
+// and nothing is mocked.
 package bustest
 
 import (
@@ -137,14 +137,14 @@ func (b *Bus) Dial(t testing.TB, name string) *bus.Conn {
 	return c
 }
 
-// InProcessConn gives a connection to the server, for whoever dials by itself (bus.InProcess).
+// InProcessConn returns a connection to the server, for callers that dial by themselves (bus.InProcess).
 func (b *Bus) InProcessConn() (net.Conn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.server.InProcessConn()
 }
 
-// AckFloor gives the place in its stream up to which a consumer has everything acknowledged.
+// AckFloor returns the place in its stream up to which a consumer has everything acknowledged.
 func (b *Bus) AckFloor(t testing.TB, c topology.Consumer) uint64 {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(b))
@@ -163,7 +163,7 @@ func (b *Bus) AckFloor(t testing.TB, c topology.Consumer) uint64 {
 	return info.AckFloor.Stream
 }
 
-// Writer gives a running writer on the connection; it ends with the test.
+// Writer returns a running writer on the connection; it ends with the test.
 func (b *Bus) Writer(t testing.TB, c *bus.Conn) *bus.Writer {
 	t.Helper()
 	w := c.NewWriter()
@@ -171,7 +171,7 @@ func (b *Bus) Writer(t testing.TB, c *bus.Conn) *bus.Writer {
 	return w
 }
 
-// Go runs f until the test ends, and fails the test if f does, or does not end when told to.
+// Go runs f until the test ends, and fails the test if f fails or does not return when its context is done.
 func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -190,7 +190,7 @@ func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 				t.Errorf("ended with: %v", err)
 			}
 		case <-time.After(time.Minute):
-			t.Error("not ended a minute after it was told to")
+			t.Error("not ended a minute after it was stopped")
 		}
 	}
 	t.Cleanup(stop)

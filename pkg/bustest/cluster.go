@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"testing"
 	"time"
 
@@ -16,62 +17,147 @@ import (
 )
 
 // Cluster is three embedded servers that keep every stream with three replicas.
-type Cluster struct{ servers []*server.Server }
+type Cluster struct {
+	servers []*server.Server
+	lag     *lag // nil in a cluster whose servers are connected directly
+}
 
-// StartCluster starts a cluster that ends with the test. Its servers listen on free loopback
-// ports: routes begin only behind a listener for clients.
+// StartCluster starts a cluster that ends with the test.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
-	c := &Cluster{}
+	c := &Cluster{servers: startServers(t, func() server.Options { return server.Options{} })}
+	c.provision(t, c.Dial(t, "provision"))
+	return c
+}
+
+// StartClusterWithLag is StartCluster with a server that can be held back.
+func StartClusterWithLag(t testing.TB) *Cluster {
+	t.Helper()
+	if os.Getenv("GARRISON_CLUSTER") == "" {
+		t.Skip("SKIPPED: run it with make cluster-test; on a busy machine every replica may lag")
+	}
+	l := &lag{}
+	c := &Cluster{lag: l, servers: startLagging(t, l, func() server.Options { return server.Options{} })}
+	c.provision(t, c.Dial(t, "provision"))
+	return c
+}
+
+// answersAfter is when a replica that is not busy answers direct gets. One that lags behind from its beginning never
+// does: the bus looks every two seconds whether it has caught up.
+const answersAfter = 5 * time.Second
+
+// HoldBack has the replicas of one server lag behind by d from now on, and returns a connection to that server, whose
+// direct gets it answers. It is one that does not lead the stream.
+func (c *Cluster) HoldBack(t testing.TB, stream string, d time.Duration) *bus.Conn {
+	t.Helper()
+	time.Sleep(answersAfter)
+	for _, s := range c.servers {
+		if !s.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream) {
+			c.lag.held.Store(&heldBack{s.Name(), d})
+			return dial(t, s, "behind")
+		}
+	}
+	t.Fatal("every server leads the stream")
+	return nil
+}
+
+func (c *Cluster) provision(t testing.TB, conn *bus.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	// A server that has not met the account yet answers that it has no JetStream.
+	err := conn.Provision(ctx, topology.Bus{Replicas: 3})
+	for ; err != nil && ctx.Err() == nil; err = conn.Provision(ctx, topology.Bus{Replicas: 3}) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatalf("provision the cluster: %v", err)
+	}
+}
+
+// StartGuardedCluster is StartGuarded for a cluster of three. It returns one Guarded for each server.
+func StartGuardedCluster(t testing.TB) []*Guarded {
+	t.Helper()
+	a, accounts := authority(t)
+	c := &Cluster{servers: startServers(t, func() server.Options {
+		o := accounts
+		o.AccountResolver = resolver(t, a)
+		return o
+	})}
+	var out []*Guarded
+	for _, s := range c.servers {
+		out = append(out, &Guarded{Authority: a, URL: s.ClientURL(), Name: s.Name(), server: s, t: t})
+	}
+	c.provision(t, out[0].Service(t, topology.UserProvision))
+	return out
+}
+
+// startServers starts a cluster of three servers, each with options of its own. They listen on free loopback
+// ports: routes begin only behind a listener for clients.
+func startServers(t testing.TB, with func() server.Options) []*server.Server {
+	t.Helper()
+	return startLagging(t, nil, with)
+}
+
+// startLagging is startServers with connections between the servers that pass through l, unless it is nil.
+func startLagging(t testing.TB, l *lag, with func() server.Options) (servers []*server.Server) {
+	t.Helper()
 	var routes []*url.URL
 	var ports [3]int
+	var addresses [3]string
 	var listeners []net.Listener
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		free, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
-		listeners = append(listeners, l)
+		ports[i] = free.Addr().(*net.TCPAddr).Port
+		listeners = append(listeners, free)
+		addresses[i] = free.Addr().String()
+		if l != nil {
+			addresses[i] = l.relay(t, serverName(i), addresses[i])
+		}
+		routes = append(routes, &url.URL{Scheme: "nats", Host: addresses[i]})
 	}
-	for _, l := range listeners { // together, so that no port comes twice
-		_ = l.Close()
+	for _, free := range listeners { // together, so that no port comes twice
+		_ = free.Close()
 	}
 	for i, port := range ports {
-		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf("bustest-%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT,
-			JetStream: true, StoreDir: t.TempDir(),
-			Cluster: server.ClusterOpts{Name: "bustest", Host: "127.0.0.1", Port: port},
-			Routes:  routes, NoSigs: true, NoLog: true, SyncInterval: time.Minute,
-		})
+		o := with()
+		o.ServerName, o.Host, o.Port = serverName(i), "127.0.0.1", server.RANDOM_PORT
+		o.JetStream, o.StoreDir, o.SyncInterval = true, t.TempDir(), time.Minute
+		o.Cluster = server.ClusterOpts{Name: "bustest", Host: "127.0.0.1", Port: port, Advertise: addresses[i]}
+		o.Routes, o.NoSigs, o.NoLog = routes, true, true
+		s, err := server.NewServer(&o)
 		if err != nil {
 			t.Fatalf("make a server: %v", err)
 		}
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		c.servers = append(c.servers, s)
+		servers = append(servers, s)
 	}
 	Eventually(t, "the cluster has a leader", func() bool {
-		for _, s := range c.servers {
-			if s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(c.servers) {
+		for _, s := range servers {
+			if s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(servers) {
 				return true
 			}
 		}
 		return false
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	if err := c.Dial(t, "provision").Provision(ctx, topology.Bus{Replicas: 3}); err != nil {
-		t.Fatalf("provision the cluster: %v", err)
-	}
-	return c
+	return servers
 }
+
+func serverName(i int) string { return fmt.Sprintf("bustest-%d", i) }
 
 // Dial connects to one of the servers; the connection ends with the test.
 func (c *Cluster) Dial(t testing.TB, name string) *bus.Conn {
 	t.Helper()
-	conn, err := bus.Dial(bus.Options{Name: name, InProcess: c.servers[0], Log: zerolog.Nop()})
+	return dial(t, c.servers[0], name)
+}
+
+func dial(t testing.TB, s *server.Server, name string) *bus.Conn {
+	t.Helper()
+	conn, err := bus.Dial(bus.Options{Name: name, InProcess: s, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatalf("connect to the cluster: %v", err)
 	}

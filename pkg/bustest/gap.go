@@ -15,7 +15,7 @@ func StartWithoutGuard(t testing.TB) *Bus {
 	t.Helper()
 	b := StartEmpty(t)
 	_, err := b.jetstream(t).CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: topology.Ledger, Subjects: []string{"garrison.ledger.>"}, AllowDirect: true, AllowAtomicPublish: true,
+		Name: topology.Ledger, Subjects: []string{topology.LedgerSubjects}, AllowDirect: true, AllowAtomicPublish: true,
 	})
 	if err != nil {
 		t.Fatalf("make a ledger: %v", err)

@@ -64,7 +64,7 @@ func (g *Guarded) ServerJWT(t testing.TB, publicKey, id, cell string, from, unti
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := signer.Server(publicKey, id, cell)
+	token, err := signer.Server(publicKey, id, cell, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ var ErrUsage = errors.New("usage")
 // ErrHelp is what Parse returns after it has printed the help that was asked for.
 var ErrHelp = fmt.Errorf("help: %w", ErrUsage)
 
-// ExitCode gives the code that a program ends with after Parse, or anything else, failed.
+// ExitCode returns the code that a program ends with after Parse, or anything else, failed.
 func ExitCode(err error) int {
 	switch {
 	case err == nil || errors.Is(err, ErrHelp):
@@ -69,7 +69,7 @@ func Parse(fs *flag.FlagSet, args []string, getenv func(string) string, stderr i
 	return err
 }
 
-// notASetting is the flag that the environment does not set: every agent is told its own
+// notASetting is the flag that the environment does not set: every agent has its own
 // version in GARRISON_VERSION, and may be a program of ours.
 const notASetting = "version"
 
@@ -80,7 +80,7 @@ type Alternative interface {
 	Given() bool
 }
 
-// Missing prints that a flag must be given, and gives ErrUsage.
+// Missing prints that a flag must be given, and returns ErrUsage.
 func Missing(fs *flag.FlagSet, name string) error {
 	f := fs.Lookup(name)
 	_, usage := flag.UnquoteUsage(f)
@@ -90,7 +90,12 @@ func Missing(fs *flag.FlagSet, name string) error {
 
 // Command takes the command from the arguments: the first one, unless it is a flag; then it
 // is the first of commands. Another word is refused.
-func Command(program string, args []string, stderr io.Writer, commands ...string) (command string, rest []string, err error) {
+func Command(
+	program string,
+	args []string,
+	stderr io.Writer,
+	commands ...string,
+) (command string, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return commands[0], args, nil
 	}
@@ -101,7 +106,7 @@ func Command(program string, args []string, stderr io.Writer, commands ...string
 	return args[0], args[1:], nil
 }
 
-// Variable gives the name of the environment variable that sets a flag.
+// Variable returns the name of the environment variable that sets a flag.
 func Variable(flagName string) string {
 	return "GARRISON_" + strings.ToUpper(strings.ReplaceAll(flagName, "-", "_"))
 }

@@ -11,7 +11,8 @@ import (
 )
 
 func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
-	env := map[string]string{"GARRISON_LOG_LEVEL": "debug", "GARRISON_COUNT": "x", "GARRISON_VERSION": "1.2.3"} // the last as an agent has it
+	// the last as an agent has it
+	env := map[string]string{"GARRISON_LOG_LEVEL": "debug", "GARRISON_COUNT": "x", "GARRISON_VERSION": "1.2.3"}
 	for name, c := range map[string]struct {
 		args  []string
 		level string
@@ -20,7 +21,7 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		"from the environment":       {[]string{"--count", "1"}, "debug", ""},
 		"from the command line":      {[]string{"--count", "1", "--log-level", "warn"}, "warn", ""},
 		"a bad variable":             {nil, "", "GARRISON_COUNT"},
-		"an argument that is none":   {[]string{"--count", "1", "stray"}, "", `unexpected argument "stray"`},
+		"an unexpected argument":     {[]string{"--count", "1", "stray"}, "", `unexpected argument "stray"`},
 		"a flag that does not exist": {[]string{"--nope"}, "", "-nope"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +53,8 @@ func TestAskingForHelpIsNoError(t *testing.T) {
 		"a bad flag": {[]string{"--nope"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := config.Parse(flag.NewFlagSet("test", flag.ContinueOnError), c.args, func(string) string { return "" }, &bytes.Buffer{})
+			err := config.Parse(flag.NewFlagSet("test", flag.ContinueOnError), c.args,
+				func(string) string { return "" }, &bytes.Buffer{})
 			if code := config.ExitCode(err); code != c.code {
 				t.Errorf("exit code %d after %v, want %d", code, err, c.code)
 			}

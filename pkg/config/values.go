@@ -36,7 +36,7 @@ func (v *checked[T]) Set(text string) error {
 	return err
 }
 
-// String implements flag.Value, also for a value that is nobody's, which is how flag learns of the zero value.
+// String implements flag.Value, also for a value without a variable, with which package flag finds the zero value.
 func (v *checked[T]) String() string {
 	if v.p == nil {
 		var zero T
@@ -48,7 +48,7 @@ func (v *checked[T]) String() string {
 // Text takes everything but nothing.
 func Text(s string) (string, error) {
 	if s == "" {
-		return "", errors.New("want something, not nothing")
+		return "", errors.New("must not be empty")
 	}
 	return s, nil
 }
@@ -107,7 +107,8 @@ func BusURL(s string) (string, error) {
 		if !strings.Contains(one, "://") {
 			one = "nats://" + one // as the client takes it
 		}
-		if u, err := url.Parse(one); err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+		if u, err := url.Parse(one); err != nil || u.Hostname() == "" ||
+			!slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			return "", errors.New("want nats://HOST:PORT, several with commas")
 		}
 	}
@@ -120,11 +121,11 @@ func File(path string) (string, error) {
 	var cause *fs.PathError
 	switch {
 	case errors.As(err, &cause):
-		return "", fmt.Errorf("want a file that can be read: %w", cause.Err)
+		return "", fmt.Errorf("cannot read the file: %w", cause.Err)
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", errors.New("want a file, and this is none")
+		return "", errors.New("not a regular file")
 	}
 	return path, nil
 }

@@ -47,8 +47,8 @@ func TestAValueThatCannotBeMeantIsRefusedWithWhatIsAllowed(t *testing.T) {
 		"--bus=http://x":      "want nats://HOST:PORT",
 		"--bus=nats://a,":     "want nats://HOST:PORT",
 		"--journal=/nope":     "no such file",
-		"--journal=/":         "want a file",
-		"--root=":             "not nothing",
+		"--journal=/":         "not a regular file",
+		"--root=":             "must not be empty",
 		"--count=0":           "want a whole number from 1",
 		"--count=1.5":         "want a whole number from 1",
 		"--bytes=-1":          "want a whole number from 0",
@@ -66,12 +66,13 @@ func TestAValueThatCannotBeMeantIsRefusedWithWhatIsAllowed(t *testing.T) {
 				"environment":  {nil, map[string]string{config.Variable(name): text}},
 			} {
 				if text == "" && c.env != nil {
-					continue // an empty variable is none
+					continue // an empty variable is unset
 				}
 				var s settings
 				var stderr bytes.Buffer
 				err := config.Parse(s.flags(), c.args, func(k string) string { return c.env[k] }, &stderr)
-				if config.ExitCode(err) != 2 || !strings.Contains(stderr.String(), says) || strings.Count(stderr.String(), "\n") != 1 {
+				if config.ExitCode(err) != 2 || !strings.Contains(stderr.String(), says) ||
+					strings.Count(stderr.String(), "\n") != 1 {
 					t.Errorf("%s: %v, says %q; want a line that says %q", how, err, stderr.String(), says)
 				}
 			}
@@ -86,15 +87,27 @@ func TestAValueThatCanBeMeantIsTaken(t *testing.T) {
 	}
 	var s settings
 	fs := s.flags()
-	if s != (settings{mode: "auto", level: "info", at: "127.0.0.1:0", dir: "/var", count: 20, bytes: 7, every: 5 * time.Second}) {
+	defaults := settings{
+		mode: "auto", level: "info", at: "127.0.0.1:0", dir: "/var", count: 20, bytes: 7, every: 5 * time.Second,
+	}
+	if s != defaults {
 		t.Errorf("the defaults are %+v", s)
 	}
 	var stderr bytes.Buffer
 	err := config.Parse(fs, []string{
-		"--mode", "off", "--log-level", "warn", "--listen", ":4222", "--bus", "nats://a:4222,b", "--journal", path, "--root", "here",
-		"--count", "1", "--bytes", "0", "--every", "20ms",
+		"--mode", "off", "--log-level", "warn", "--listen", ":4222", "--bus", "nats://a:4222,b",
+		"--journal", path, "--root", "here", "--count", "1", "--bytes", "0", "--every", "20ms",
 	}, func(string) string { return "" }, &stderr)
-	want := settings{mode: "off", level: "warn", at: ":4222", bus: "nats://a:4222,b", file: path, dir: "here", count: 1, every: 20 * time.Millisecond}
+	want := settings{
+		mode:  "off",
+		level: "warn",
+		at:    ":4222",
+		bus:   "nats://a:4222,b",
+		file:  path,
+		dir:   "here",
+		count: 1,
+		every: 20 * time.Millisecond,
+	}
 	if err != nil || s != want {
 		t.Errorf("got %+v, want %+v: %v %s", s, want, err, stderr.String())
 	}
@@ -103,7 +116,8 @@ func TestAValueThatCanBeMeantIsTaken(t *testing.T) {
 func TestHelpShowsTheDefaults(t *testing.T) {
 	var s settings
 	var stderr bytes.Buffer
-	if err := config.Parse(s.flags(), []string{"-h"}, func(string) string { return "" }, &stderr); !errors.Is(err, config.ErrHelp) {
+	if err := config.Parse(s.flags(), []string{"-h"}, func(string) string { return "" }, &stderr); !errors.Is(err,
+		config.ErrHelp) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"default auto", "default 20", "default 5s", "-journal FILE"} {
@@ -128,7 +142,8 @@ func TestACommandIsOneOfTheProgramsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
 			command, rest, err := config.Command("prog", c.args, &stderr, "run", "view")
-			if command != c.command || len(rest) != c.rest || config.ExitCode(err) != c.code || (c.code != 0) != strings.Contains(stderr.String(), `no command "dance" (want run or view)`) {
+			if command != c.command || len(rest) != c.rest || config.ExitCode(err) != c.code ||
+				(c.code != 0) != strings.Contains(stderr.String(), `no command "dance" (want run or view)`) {
 				t.Errorf("%q %v %v, says %q", command, rest, err, stderr.String())
 			}
 		})

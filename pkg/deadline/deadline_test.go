@@ -45,7 +45,8 @@ func TestTheServersOwnLimitComesBeforeTheDeadline(t *testing.T) {
 		draw := func(name string) time.Duration {
 			return time.Duration(rapid.IntRange(0, 3600).Draw(t, name)) * time.Second
 		}
-		to, from := run(draw("ready"), draw("soak"), draw("stop")), run(draw("old ready"), draw("old soak"), draw("old stop"))
+		to, from := run(draw("ready"), draw("soak"), draw("stop")), run(draw("old ready"), draw("old soak"),
+			draw("old stop"))
 		begun := time.Unix(1_000_000, 0)
 		base := 10 * time.Minute
 		end := begun.Add(base + deadline.Extra(to, from))

@@ -1,39 +1,42 @@
-// Package fault holds the few kinds of error that somebody acts on.
+// Package fault holds the few kinds of error that a caller acts on.
 //
-// A caller decides by kind, never by text: a handler's kind chooses between
-// acknowledging, retrying and quarantining (package bus), and between exit codes
-// (the operator's CLI). An error without a kind is Internal.
+// A caller decides by kind, never by text: the kind of a handler's error chooses between
+// acknowledge, retry and dead letter (package bus), and between exit codes (the
+// operator's CLI). An error without a kind is Internal.
 //
-// An error may carry a Refusal: a stable code and the parts of the one line that a
-// person reads. Refusals travel over the bus unchanged.
+// An error may carry a Refusal: a stable code of package code and the parts of the one
+// line that a person reads. Refusals travel over the bus unchanged.
 //
-//	return fault.Refuse(fault.NotFound, &apiv1.Refusal{Code: "NO_AGENT", ...})
+//	return fault.Refusef(fault.NotFound, code.UnknownAgent, "no agent %q", name).
+//		Near(similar).Try("garrison agent list")
+//
 //	if fault.KindOf(err) == fault.Conflict { … }
 package fault
 
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
 
-// Kind says what a caller can do about an error.
+// Kind is what a caller can do about an error.
 type Kind uint8
 
 // The kinds. Their names go over the wire, so they never change.
 const (
-	Internal    Kind = iota // a defect or something nobody foresaw
-	Invalid                 // asked wrongly; asking again does not help
-	NotFound                // what was named is not there
-	Conflict                // the world moved; look again and decide again
+	Internal    Kind = iota // a defect or an unforeseen failure
+	Invalid                 // the request is wrong; repeating it does not help
+	NotFound                // what was named does not exist
+	Conflict                // concurrent update; read and decide again
 	Denied                  // not allowed
-	Unavailable             // not now; later it may work
+	Unavailable             // not now; a retry may work
 )
 
 var names = [...]string{"internal", "invalid", "not-found", "conflict", "denied", "unavailable"}
 
-// String gives the kind's name on the wire.
+// String returns the kind's name on the wire.
 func (k Kind) String() string {
 	if int(k) < len(names) {
 		return names[k]
@@ -55,26 +58,52 @@ func ParseKind(s string) Kind {
 type Error struct {
 	kind    Kind
 	refusal *apiv1.Refusal
-	err     error
+	err     error // nil where there is a refusal
 }
 
-// New makes an error of a kind. The format may wrap with %w.
+// New returns an error of a kind. The format may wrap with %w.
 func New(kind Kind, format string, args ...any) error {
 	return &Error{kind: kind, err: fmt.Errorf(format, args...)}
 }
 
-// Refuse makes an error that carries a refusal.
+// Refuse returns an error that carries a refusal.
 func Refuse(kind Kind, r *apiv1.Refusal) error {
-	return &Error{kind: kind, refusal: r, err: errors.New(Line(r))}
+	return &Error{kind: kind, refusal: r}
 }
 
-// Error gives the text, in one line.
-func (e *Error) Error() string { return e.err.Error() }
+// Refusef returns an error that carries a refusal with a code and a message. Near, Try and
+// From complete it.
+func Refusef(kind Kind, code, format string, args ...any) *Error {
+	return &Error{kind: kind, refusal: &apiv1.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}}
+}
 
-// Unwrap gives the cause.
+// Near sets the name that the caller probably meant, "" for none, and returns e.
+func (e *Error) Near(name string) *Error { e.refusal.Nearest = name; return e }
+
+// Try sets the command or change that helps, and returns e.
+func (e *Error) Try(what string) *Error { e.refusal.Try = what; return e }
+
+// After sets the least time to wait before the same request may succeed, and returns e.
+func (e *Error) After(wait time.Duration) *Error {
+	e.refusal.RetryAfterMs = uint32(wait.Milliseconds())
+	return e
+}
+
+// From sets the component that refuses, and returns e.
+func (e *Error) From(component string) *Error { e.refusal.Component = component; return e }
+
+// Error returns the text, in one line.
+func (e *Error) Error() string {
+	if e.refusal != nil {
+		return Line(e.refusal)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the cause, or nil.
 func (e *Error) Unwrap() error { return e.err }
 
-// KindOf gives the kind of the outermost error that has one.
+// KindOf returns the kind of the outermost error that has one.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.kind
@@ -82,10 +111,10 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Is says whether err has the kind. A nil error has none.
+// Is reports whether err has the kind. A nil error has none.
 func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// RefusalOf gives the refusal that err carries, or nil.
+// RefusalOf returns the refusal that err carries, or nil.
 func RefusalOf(err error) *apiv1.Refusal {
 	for err != nil {
 		e, ok := errors.AsType[*Error](err)
@@ -100,8 +129,8 @@ func RefusalOf(err error) *apiv1.Refusal {
 	return nil
 }
 
-// Line writes a refusal as the one line that a person reads:
-// component, code, what was wanted and searched, the nearest match, what to try.
+// Line returns a refusal as the one line that a person reads: component, code, what was
+// wanted and searched, the nearest match, what to try.
 func Line(r *apiv1.Refusal) string {
 	s := r.GetCode() + ": " + r.GetMessage()
 	if r.GetComponent() != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// Canonical gives the view's canonical encoding and its position: the rows of all
+// Canonical returns the view's canonical encoding and its position: the rows of all
 // tables, sorted, each as a length-delimited viewv1.Row. Equal views have equal bytes.
 func (f *Follower) Canonical() (position uint64, encoding []byte, err error) {
 	f.mu.RLock()
@@ -30,7 +30,7 @@ func (f *Follower) Canonical() (position uint64, encoding []byte, err error) {
 	return f.position, b.Bytes(), nil
 }
 
-// CanonicalOf gives the canonical encoding of a view that nobody folds at the moment.
+// CanonicalOf returns the canonical encoding of a view that no Follower changes at the moment.
 func CanonicalOf(v View) ([]byte, error) {
 	var b bytes.Buffer
 	err := saveTables(&b, v)
@@ -85,7 +85,7 @@ func loadTables(r protodelim.Reader, v View) error {
 }
 
 // RebuildTo folds the ledger from its start up to a position into view, in this
-// process and without snapshots; 0 means up to its present end. It gives the position.
+// process and without snapshots; 0 means up to its present end. It returns the position.
 func RebuildTo(ctx context.Context, conn *bus.Conn, view View, o Options, position uint64) (uint64, error) {
 	o.Store, o.OnFacts = "", nil
 	f := New(conn, view, o)
@@ -133,7 +133,7 @@ func (f *Follower) rebuild(outer context.Context, position uint64) error {
 	return errors.Join(err, outer.Err())
 }
 
-// Digest gives the sha256 of an encoding.
+// Digest returns the sha256 of an encoding.
 func Digest(encoding []byte) []byte {
 	d := sha256.Sum256(encoding)
 	return d[:]

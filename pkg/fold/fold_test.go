@@ -73,13 +73,14 @@ func (h *harness) fact(key string, body any) ledger.Fact {
 	return f
 }
 
-// queue records n tasks, side by side, and gives the end of the ledger.
+// queue records n tasks, side by side, and returns the end of the ledger.
 func (h *harness) queue(prefix string, n int) uint64 {
 	h.t.Helper()
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			if _, err := h.w.Append(h.t.Context(), ledger.Free(h.fact(fmt.Sprintf("%s%d", prefix, i), &taskv1.Queued{Agent: "beacon"}))); err != nil {
+			fact := h.fact(fmt.Sprintf("%s%d", prefix, i), &taskv1.Queued{Agent: "beacon"})
+			if _, err := h.w.Append(h.t.Context(), ledger.Free(fact)); err != nil {
 				h.t.Errorf("append: %v", err)
 			}
 		})
@@ -141,24 +142,24 @@ func TestFactsAreFollowedAndToldInOrder(t *testing.T) {
 	h := newHarness(t)
 	h.queue("before", 10)
 	var mu sync.Mutex
-	var told []uint64
+	var seen []uint64
 	f, _ := h.follow(newCounting(), fold.Options{OnFacts: func(facts []ledger.Fact) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, fact := range facts {
-			told = append(told, fact.Sequence)
+			seen = append(seen, fact.Sequence)
 		}
 	}})
 	end := h.queue("after", 500)
 	h.wait(f, end)
-	bustest.Eventually(t, "all live facts are told", func() bool {
+	bustest.Eventually(t, "OnFacts has seen all live facts", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(told) == 500
+		return len(seen) == 500
 	})
-	for i, seq := range told {
+	for i, seq := range seen {
 		if want := uint64(11 + i); seq != want {
-			t.Fatalf("fact %d told has sequence %d, want %d", i, seq, want)
+			t.Fatalf("fact %d seen has sequence %d, want %d", i, seq, want)
 		}
 	}
 }
@@ -169,7 +170,8 @@ func TestAViewRebuiltHasTheSameBytes(t *testing.T) {
 	f, _ := h.follow(v, fold.Options{})
 	h.queue("a", 700)
 	for i := range 100 {
-		if _, err := h.w.Append(t.Context(), ledger.Free(h.fact(fmt.Sprintf("a%d", i), &taskv1.Cancelled{}))); err != nil {
+		fact := h.fact(fmt.Sprintf("a%d", i), &taskv1.Cancelled{})
+		if _, err := h.w.Append(t.Context(), ledger.Free(fact)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +182,8 @@ func TestAViewRebuiltHasTheSameBytes(t *testing.T) {
 	}
 	h.queue("later", 50) // must not be seen by a rebuild up to position
 	again := newCounting()
-	if at, err := fold.RebuildTo(t.Context(), h.conn, again, fold.Options{Log: zerolog.Nop()}, position); err != nil || at != position {
+	if at, err := fold.RebuildTo(t.Context(), h.conn, again, fold.Options{Log: zerolog.Nop()}, position); err != nil ||
+		at != position {
 		t.Fatalf("rebuild: at %d, %v", at, err)
 	}
 	rebuilt, err := fold.CanonicalOf(again)
@@ -270,7 +273,15 @@ func TestWhatDoesNotFitIsCounted(t *testing.T) {
 
 func TestNounsThatAreNotHeardAreNotApplied(t *testing.T) {
 	h := newHarness(t)
-	f := ledger.Fact{Noun: ledger.Server, Key: "s", Body: &serverv1.Online{}, ID: ident.New(), At: time.Now(), Source: "test", Actor: "test"}
+	f := ledger.Fact{
+		Noun:   ledger.Server,
+		Key:    "s",
+		Body:   &serverv1.Online{},
+		ID:     ident.New(),
+		At:     time.Now(),
+		Source: "test",
+		Actor:  "test",
+	}
 	end, err := h.w.Append(t.Context(), ledger.Free(f))
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +299,8 @@ func TestAFactThatCannotBeReadMovesItsKey(t *testing.T) {
 	v := newCounting()
 	f, _ := h.follow(v, fold.Options{})
 	h.queue("a", 1)
-	end, err := h.conn.PublishDurable(t.Context(), bus.Durable{Subject: "garrison.ledger.task.a0.of-a-newer-version", Data: []byte("?")})
+	end, err := h.conn.PublishDurable(t.Context(),
+		bus.Durable{Subject: ledger.FactSubject(ledger.Task, "a0", "of-a-newer-version"), Data: []byte("?")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -17,31 +18,31 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// View is what a service folds. It has no error, no clock and no I/O.
+// View is the state that a service folds from facts. It has no error, no clock and no I/O.
 type View interface {
-	// Apply folds a fact and says whether it fit. One that does not fit must change
+	// Apply folds a fact and reports whether it fit. A fact that does not fit must change
 	// nothing but the sequence of its key.
 	Apply(f ledger.Fact) (fit bool)
-	// Tables gives the tables that make up the view, always in the same order.
+	// Tables returns the tables that make up the view, always in the same order.
 	Tables() []Stored
-	// Loaded is called after tables were read from a snapshot, to rebuild what is derived from them.
+	// Loaded rebuilds the data derived from the tables. It is called after they were read from a snapshot.
 	Loaded()
 }
 
-// Options say what is folded.
+// Options configure a follower.
 type Options struct {
-	Service string         // whose view it is
+	Service string         // the service that owns the view
 	Layout  uint32         // the version of the view's layout; change it when tables change
-	Store   string         // a directory for snapshots, made if it is not there; empty means none are kept
-	Nouns   []ledger.Noun  // the nouns that the view hears; nil means all
-	Log     zerolog.Logger // what went wrong and healed
+	Store   string         // the directory for snapshots, created if missing; empty keeps no snapshots
+	Nouns   []ledger.Noun  // the nouns that the view folds; nil means all
+	Log     zerolog.Logger // receives the failures that the follower recovered from
 	// AcceptLedger takes a ledger that lost facts as it is, instead of ending with LEDGER_SHORT
-	// or LEDGER_GAP. It is meant for one start, by an operator who knows what was lost.
+	// or LEDGER_GAP. An operator who knows the loss sets it for one start.
 	AcceptLedger bool
 	OnFacts      func([]ledger.Fact) // called after live facts were applied, in order, outside the lock; must not block
 }
 
-// snapshotEvery is how many facts may be replayed again after a crash.
+// snapshotEvery bounds the number of facts that a restart after a crash replays again.
 const snapshotEvery = 100_000
 
 // Follower keeps one view up to date.
@@ -55,15 +56,16 @@ type Follower struct {
 	position uint64
 	stored   time.Time // when the fact at position was stored
 	changed  chan struct{}
+	waiters  waiters
 	unread   counts // facts that this program cannot read
 	unfit    counts // facts that did not fit the view
 
 	created  time.Time // which ledger the view was folded from
 	accepted uint64    // how many facts the ledger may lack
 	durable  bool      // whether the bus acknowledges only what is on its disk
-	keepOut  error     // why no snapshot may be written over the one that is there
+	keepOut  error     // why the existing snapshot may not be overwritten
 
-	back    chan struct{} // rings when the bus is back
+	back    chan struct{} // wakes when the bus is connected again
 	ready   chan struct{}
 	isReady bool   // only used by the folding goroutine
 	target  uint64 // the end of the ledger when the replay began
@@ -74,36 +76,36 @@ type Follower struct {
 // New makes a follower of an empty view. Nothing happens until Run.
 func New(conn *bus.Conn, view View, o Options) *Follower {
 	return &Follower{
-		conn: conn, view: view, opts: o, hears: heard(o.Nouns), unread: counts{}, unfit: counts{},
+		conn: conn, view: view, opts: o, hears: setOf(o.Nouns), unread: counts{}, unfit: counts{},
 		ready: make(chan struct{}), changed: make(chan struct{}), back: make(chan struct{}, 1),
 	}
 }
 
-// Ready is closed when the view holds everything that was in the ledger when Run began.
+// Ready returns a channel that closes when the view holds every fact that the ledger held when Run began.
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
-// Read calls look while the view stands still. Nothing of the view may be kept after it returns.
+// Read calls look while the view does not change. look must not keep any part of the view.
 func (f *Follower) Read(look func()) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	look()
 }
 
-// Position gives the sequence of the last fact that the view holds.
+// Position returns the sequence of the last fact that the view holds.
 func (f *Follower) Position() uint64 {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.position
 }
 
-// Stored gives when the last fact that the view holds was stored; zero when it holds none.
+// Stored returns the time at which the last fact of the view was stored; zero for a view without facts.
 func (f *Follower) Stored() time.Time {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.stored
 }
 
-// Changed gives a channel that is closed when the view next moves on.
+// Changed returns a channel that closes at the next change of the view.
 func (f *Follower) Changed() <-chan struct{} {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -112,22 +114,14 @@ func (f *Follower) Changed() <-chan struct{} {
 
 // Wait waits until the view holds the fact at sequence.
 func (f *Follower) Wait(ctx context.Context, sequence uint64) error {
-	for {
-		changed := f.Changed() // taken before the look, so that no change is missed
-		if f.Position() >= sequence {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "wait for fact %d, now at %d: %w", sequence, f.Position(), ctx.Err())
-		}
+	if f.waiters.wait(ctx, sequence) {
+		return nil
 	}
+	return fault.New(fault.Unavailable, "wait for fact %d, now at %d: %w", sequence, f.Position(), ctx.Err())
 }
 
-// Run reads the last snapshot, replays what came after it, and follows until ctx is
-// done. When the bus goes away it waits for it. It ends with a Conflict, LEDGER_SHORT or
-// LEDGER_GAP, when the ledger lacks what it had.
+// Run reads the last snapshot, replays the facts after it, and follows until ctx is done. While the bus is
+// unreachable it waits. It ends with a Conflict, LEDGER_SHORT or LEDGER_GAP, when the ledger lost facts.
 func (f *Follower) Run(ctx context.Context) error {
 	f.conn.OnBack(func() { ring(f.back) })
 	if err := f.begin(ctx); err != nil {
@@ -144,7 +138,7 @@ func (f *Follower) Run(ctx context.Context) error {
 			return err
 		}
 		if err == nil {
-			continue // the bus was away
+			continue // the bus was disconnected
 		}
 		f.opts.Log.Warn().Err(err).Uint64(logs.Sequence, f.Position()).Msg("fold interrupted")
 		if f.Position() > before {
@@ -219,19 +213,24 @@ func (f *Follower) ask(ctx context.Context, question func(context.Context) error
 	}
 }
 
-// holds says whether the ledger, which has an end, holds at a position the fact that was
-// stored there at a time. One that was restored from a backup, or lost what was not
-// synced, may be behind the position or have another fact there.
-func (f *Follower) holds(ctx context.Context, end bus.Stream, position uint64, stored time.Time) (there bool, err error) {
+// holds reports whether the ledger holds, at position, the fact that was stored there at the given time. A
+// ledger that was restored from a backup, or lost facts before they were synced, may end before the position
+// or hold another fact there.
+func (f *Follower) holds(
+	ctx context.Context,
+	end bus.Stream,
+	position uint64,
+	stored time.Time,
+) (there bool, err error) {
 	if position == 0 || position > end.LastSequence {
 		return position == 0, nil
 	}
 	err = f.ask(ctx, func(ctx context.Context) error {
-		msgs, err := f.conn.DirectGetFrom(ctx, topology.Ledger, ledger.Prefix+">", position, 1)
+		msgs, err := f.conn.DirectGetFrom(ctx, topology.Ledger, ledger.AllSubjects, position, 1)
 		if err != nil {
 			return err
 		}
-		if len(msgs) == 0 { // a replica of the bus that is behind the one that told the end
+		if len(msgs) == 0 { // this replica of the bus is behind the one that returned the end
 			return fault.New(fault.Unavailable, "fact %d is not there yet", position)
 		}
 		there = msgs[0].Sequence == position && msgs[0].Time.Equal(stored)
@@ -240,11 +239,11 @@ func (f *Follower) holds(ctx context.Context, end bus.Stream, position uint64, s
 	return there, err
 }
 
-// follow replays from the position on until something breaks or the bus comes back from
-// being away: what is there then may not be what was there before.
+// follow replays from the position on until an error occurs or the bus reconnects: the ledger of a reconnected
+// bus may differ from the one before.
 func (f *Follower) follow(ctx context.Context) error {
 	select {
-	case <-f.back: // what is asked next is asked of the bus that is there now
+	case <-f.back: // drop an old wakeup: the requests below reach the present bus
 	default:
 	}
 	end, err := f.endOfLedger(ctx)
@@ -300,12 +299,15 @@ func (f *Follower) apply(c chunk) error {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
+	f.waiters.reach(c.last)
 
-	if told := slices.DeleteFunc(c.facts, func(f ledger.Fact) bool { return f.Body == nil }); f.isReady && f.opts.OnFacts != nil && len(told) > 0 {
-		f.opts.OnFacts(told)
+	if readable := slices.DeleteFunc(c.facts, func(f ledger.Fact) bool { return f.Body == nil }); f.isReady &&
+		f.opts.OnFacts != nil &&
+		len(readable) > 0 {
+		f.opts.OnFacts(readable)
 	}
 	f.sayReady()
-	if f.position-f.saved >= snapshotEvery {
+	if snapshotDue(f.position, f.saved, f.isReady) {
 		if err := f.save(); err != nil {
 			f.opts.Log.Warn().Err(err).Msg("snapshot not written")
 		}
@@ -313,8 +315,15 @@ func (f *Follower) apply(c chunk) error {
 	return nil
 }
 
-// applyOne folds one fact and reports whether it fit. One that this code cannot read only
-// moves the sequence of its key, so that the guards of later facts on the key are right.
+// snapshotDue reports whether a snapshot is due at a position, after the last one at saved. A replay writes one each
+// time that it has doubled its way: a snapshot is as large as the view, so that one after every hundred thousand facts
+// would cost more than the replay itself.
+func snapshotDue(position, saved uint64, live bool) bool {
+	return position-saved >= snapshotEvery && (live || position >= 2*saved)
+}
+
+// applyOne folds one fact and reports whether it fit. A fact that this code cannot
+// read only moves the sequence of its key, so that the guards of later facts on the key are right.
 func (f *Follower) applyOne(fact ledger.Fact) bool {
 	if fact.Body != nil {
 		return f.view.Apply(fact)
@@ -331,5 +340,8 @@ func (f *Follower) sayReady() {
 	if !f.isReady && f.position >= f.target {
 		f.isReady = true
 		close(f.ready)
+		if f.position >= snapshotEvery {
+			go debug.FreeOSMemory() // a replay leaves as much garbage as there is in the view
+		}
 	}
 }

@@ -20,10 +20,10 @@ import (
 )
 
 // snapshotFormat numbers the snapshot file. Whatever the format, the file begins with a
-// length-delimited viewv1.Header and ends with the sha256 of what is before.
+// length-delimited viewv1.Header and ends with the sha256 of all bytes before it.
 var snapshotFormat = format.Spec{Kind: "snapshot", Now: 1, Floor: 1}
 
-// kinds lists the kinds of facts that this program knows of the nouns that a view hears.
+// kinds lists the kinds of facts that this program knows, for the nouns that a view folds.
 func kinds(hears map[ledger.Noun]bool) []string {
 	var out []string
 	for _, k := range ledger.Kinds {
@@ -35,8 +35,8 @@ func kinds(hears map[ledger.Noun]bool) []string {
 	return out
 }
 
-// heard returns the set of the nouns; nil means all.
-func heard(nouns []ledger.Noun) map[ledger.Noun]bool {
+// setOf returns the set of the nouns; nil means all.
+func setOf(nouns []ledger.Noun) map[ledger.Noun]bool {
 	if nouns == nil {
 		return nil
 	}
@@ -47,11 +47,11 @@ func heard(nouns []ledger.Noun) map[ledger.Noun]bool {
 	return hears
 }
 
-// FoldDigest returns a digest of how a view is folded: the layout, the tables, and the
-// descriptors of their records and of the facts that the view hears. Code that folds the
+// FormatDigest returns a digest of how a view is folded: the layout, the tables, and the
+// descriptors of their records and of the facts that the view folds. Code that folds the
 // same facts to other records does not change it; package foldtest notices that.
-func FoldDigest(v View, layout uint32, nouns []ledger.Noun) []byte {
-	return foldDigest(v, layout, heard(nouns))
+func FormatDigest(v View, layout uint32, nouns []ledger.Noun) []byte {
+	return foldDigest(v, layout, setOf(nouns))
 }
 
 func foldDigest(v View, layout uint32, hears map[ledger.Noun]bool) []byte {
@@ -72,7 +72,7 @@ func foldDigest(v View, layout uint32, hears map[ledger.Noun]bool) []byte {
 	return sum.Sum(nil)
 }
 
-// descriptors are the messages and enums that something is made of, by their full names.
+// descriptors are messages and enums, by their full names.
 type descriptors map[protoreflect.FullName]proto.Message
 
 func (d descriptors) add(m protoreflect.MessageDescriptor) {
@@ -99,8 +99,8 @@ func (d descriptors) write(w io.Writer) {
 	}
 }
 
-// usable reports why a whole snapshot is not used, or nil. An error that is tooNew is of a
-// program that knows more than this one.
+// usable returns the reason not to use an intact snapshot, or nil. A tooNew error means that a newer program
+// wrote the snapshot.
 func (f *Follower) usable(h *viewv1.Header) error {
 	have := format.Stamp{Format: h.Format, Floor: h.FormatFloor}
 	if err := snapshotFormat.Check(f.snapshotFile(), have); err != nil {
@@ -128,7 +128,7 @@ type tooNew struct{ error }
 
 func (t tooNew) Unwrap() error { return t.error }
 
-// differ returns what only the first and what only the second list has.
+// differ returns the elements that only the first list has, and those that only the second has.
 func differ(a, b []string) (onlyA, onlyB []string) {
 	for _, x := range a {
 		if !slices.Contains(b, x) {

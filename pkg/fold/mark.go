@@ -15,27 +15,21 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// The codes of a ledger that lost facts.
-const (
-	CodeLedgerShort = "LEDGER_SHORT" // it lost facts that this service had read, from its end or as a whole
-	CodeLedgerGap   = "LEDGER_GAP"   // facts are missing between those that are there
-)
-
-// markEvery is how often the mark is written while facts come in. A mark names a fact that
-// was folded a whole interval before.
+// markEvery is the interval at which the mark is written while facts arrive. A mark names a fact that was
+// folded a whole interval before.
 const markEvery = time.Second
 
 var markFormat = format.Spec{Kind: "mark of the ledger", Now: 1, Floor: 1, Oldest: 1}
 
-// mark is how far a service has read a ledger, kept beside its snapshot. It is only made
-// of a bus that acknowledges nothing before it is on the disk, so a ledger that lacks the
-// fact has lost it.
+// mark records how far a service has read a ledger. It is kept beside the snapshot, and only while the bus
+// acknowledges nothing before it is on the disk: a ledger that lacks the marked fact has lost it.
 type mark struct {
 	format.Stamp
 	Created  time.Time `json:"ledger_created"`
@@ -45,7 +39,7 @@ type mark struct {
 	Sum      string    `json:"sha256"`  // of the mark without it
 }
 
-// sum returns the digest of the mark: one bit that flips must not name a fact that never was.
+// sum returns the digest of the mark. It detects a flipped bit, which would name a fact that never existed.
 func (m mark) sum() string {
 	m.Sum = ""
 	data, _ := json.Marshal(m) // numbers, times and strings always encode
@@ -54,7 +48,7 @@ func (m mark) sum() string {
 
 func (f *Follower) markFile() string { return filepath.Join(f.opts.Store, f.opts.Service+".mark") }
 
-// readMark reads the mark; the zero mark when there is none or it is damaged.
+// readMark reads the mark; the zero mark when the file is missing or damaged.
 func (f *Follower) readMark() (m mark, err error) {
 	if f.opts.Store == "" {
 		return m, nil
@@ -95,7 +89,7 @@ func (f *Follower) writeMark(m mark) error {
 	return err
 }
 
-// here returns the mark of what the view holds.
+// here returns the mark of the present view.
 func (f *Follower) here() mark {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -103,7 +97,7 @@ func (f *Follower) here() mark {
 }
 
 // startMark keeps the mark until stop is called, if there is a store and the bus is known
-// to acknowledge only what is on its disk.
+// to acknowledge only messages on its disk.
 func (f *Follower) startMark(ctx context.Context) (stop func()) {
 	if f.opts.Store == "" || !f.durable {
 		return func() {}
@@ -120,7 +114,7 @@ func (f *Follower) startMark(ctx context.Context) (stop func()) {
 	}
 }
 
-// keepMark writes the mark as the view moves on, and once more at the end.
+// keepMark writes the mark while the view changes, and once more at the end.
 func (f *Follower) keepMark(ctx context.Context) {
 	tick := time.NewTicker(markEvery)
 	defer tick.Stop()
@@ -136,7 +130,7 @@ func (f *Follower) keepMark(ctx context.Context) {
 	}
 }
 
-// noteMark writes the mark when it is further than the one that is kept.
+// noteMark writes the mark when it is ahead of the stored one.
 func (f *Follower) noteMark(m mark) {
 	if m.Sequence <= f.marked.Sequence {
 		return
@@ -146,8 +140,8 @@ func (f *Follower) noteMark(m mark) {
 	}
 }
 
-// checkLedger refuses a ledger that lacks what this service has read, or that lacks facts
-// between those that it has, unless that was accepted.
+// checkLedger refuses a ledger that lacks a fact that this service has read, or that has gaps, unless
+// the loss was accepted.
 func (f *Follower) checkLedger(ctx context.Context, end bus.Stream) error {
 	kept, err := f.readMark()
 	if err != nil {
@@ -175,10 +169,13 @@ func (f *Follower) checkLedger(ctx context.Context, end bus.Stream) error {
 	return nil
 }
 
-// accept takes the ledger as it is for the one to follow from now on.
+// accept follows the present ledger from now on.
 func (f *Follower) accept(ctx context.Context, kept mark, end bus.Stream) error {
 	f.accepted = end.Missing()
-	log := f.opts.Log.Warn().Uint64("end", end.LastSequence).Uint64("missing", f.accepted).Uint64("known", kept.Sequence)
+	log := f.opts.Log.Warn().
+		Uint64("end", end.LastSequence).
+		Uint64("missing", f.accepted).
+		Uint64("known", kept.Sequence)
 	if kept.Sequence > 0 && kept.Created.Equal(end.Created) && f.accepted == kept.Missing {
 		if there, err := f.holds(ctx, end, kept.Sequence, kept.Stored); err != nil || there {
 			f.marked = kept
@@ -193,30 +190,30 @@ func (f *Follower) accept(ctx context.Context, kept mark, end bus.Stream) error 
 	return f.writeMark(mark{Created: end.Created.UTC(), Missing: f.accepted})
 }
 
-// whole refuses a ledger that lacks facts between those that it has.
+// whole refuses a ledger with more missing facts than were accepted.
 func (f *Follower) whole(end bus.Stream) error {
 	if end.Missing() <= f.accepted {
 		return nil
 	}
-	return f.lost(CodeLedgerGap, fmt.Sprintf("the ledger ends with fact %d and holds %d facts: "+
+	return f.lost(code.LedgerGap, fmt.Sprintf("the ledger ends with fact %d and holds %d facts: "+
 		"%d are missing between them; %d of them were accepted",
 		end.LastSequence, end.Messages, end.Missing(), f.accepted))
 }
 
-// short is the refusal of a ledger that lacks a fact that this service has read.
+// short returns the refusal of a ledger that lacks a fact that this service has read.
 func (f *Follower) short(known mark, end bus.Stream) error {
 	at := known.Stored.UTC().Format(time.RFC3339Nano)
 	switch {
 	case !known.Created.Equal(end.Created):
-		return f.lost(CodeLedgerShort, fmt.Sprintf("the ledger is another one, made at %s: "+
+		return f.lost(code.LedgerShort, fmt.Sprintf("the ledger is another one, made at %s: "+
 			"facts 1 to %d of the one made at %s are gone",
 			end.Created.UTC().Format(time.RFC3339), known.Sequence, known.Created.UTC().Format(time.RFC3339)))
 	case end.LastSequence < known.Sequence:
-		return f.lost(CodeLedgerShort, fmt.Sprintf("the ledger ends with fact %d, and this service has read fact %d, "+
+		return f.lost(code.LedgerShort, fmt.Sprintf("the ledger ends with fact %d, and this service has read fact %d, "+
 			"stored at %s: facts %d to %d are gone",
 			end.LastSequence, known.Sequence, at, end.LastSequence+1, known.Sequence))
 	}
-	return f.lost(CodeLedgerShort, fmt.Sprintf("the ledger has another fact %d than the one stored at %s "+
+	return f.lost(code.LedgerShort, fmt.Sprintf("the ledger has another fact %d than the one stored at %s "+
 		"that this service has read: facts up to %d were lost, and others written in their place",
 		known.Sequence, at, known.Sequence))
 }
@@ -228,13 +225,13 @@ func (f *Follower) lost(code, message string) error {
 	})
 }
 
-// lastThere returns the sequence of the last fact that is there, of a ledger that may lack some.
+// lastThere returns the sequence of the last fact in a ledger that may have gaps.
 func (f *Follower) lastThere(ctx context.Context, end bus.Stream) (last uint64, err error) {
 	if f.accepted == 0 {
 		return end.LastSequence, nil
 	}
 	err = f.ask(ctx, func(ctx context.Context) error {
-		m, err := f.conn.DirectGetLast(ctx, topology.Ledger, "garrison.ledger.>")
+		m, err := f.conn.DirectGetLast(ctx, topology.Ledger, topology.LedgerSubjects)
 		if fault.Is(err, fault.NotFound) {
 			return nil
 		}

@@ -27,10 +27,16 @@ type pipeline struct {
 	err   error           // why it ended
 }
 
-// newPipeline starts a pipeline. It calls stop when apply failed, so that whoever feeds it is not left waiting for messages.
+// newPipeline starts a pipeline. It calls stop when apply fails, so that the feeder stops waiting for messages.
 func newPipeline(ctx context.Context, stop func(), hears map[ledger.Noun]bool, apply func(chunk) error) *pipeline {
 	width := max(2, runtime.GOMAXPROCS(0))
-	p := &pipeline{ctx: ctx, hears: hears, slots: make(chan struct{}, width), order: make(chan chan chunk, 2*width), done: make(chan struct{})}
+	p := &pipeline{
+		ctx:   ctx,
+		hears: hears,
+		slots: make(chan struct{}, width),
+		order: make(chan chan chunk, 2*width),
+		done:  make(chan struct{}),
+	}
 	go func() {
 		defer stop()
 		defer close(p.done)
@@ -39,7 +45,7 @@ func newPipeline(ctx context.Context, stop func(), hears map[ledger.Noun]bool, a
 	return p
 }
 
-// put takes a chunk of messages; it waits while too many are under way.
+// put takes a chunk of messages. It blocks while too many chunks are being decoded.
 func (p *pipeline) put(msgs []bus.Message) error {
 	result := make(chan chunk, 1)
 	select {
@@ -98,8 +104,8 @@ func unreadable(m *bus.Message) ledger.Fact {
 	return ledger.Fact{Noun: noun, Key: key, Sequence: m.Sequence}
 }
 
-// decode reads the facts of a chunk that the view hears. A message that cannot be read
-// keeps its place: a fact of a newer version must not stop an older service.
+// decode reads the facts of a chunk that the view folds. An unreadable message keeps its position: a fact of
+// a newer version must not stop an older service.
 func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
 	c := chunk{facts: make([]ledger.Fact, 0, len(msgs)), unread: map[uint64]string{}}
 	for i := range msgs {

@@ -64,7 +64,8 @@ func (r *restored) settled() {
 func (r *restored) fresh() []byte {
 	r.t.Helper()
 	v := newCounting()
-	if _, err := fold.RebuildTo(r.t.Context(), r.conn, v, fold.Options{Service: "test", Log: zerolog.Nop()}, 0); err != nil {
+	options := fold.Options{Service: "test", Log: zerolog.Nop()}
+	if _, err := fold.RebuildTo(r.t.Context(), r.conn, v, options, 0); err != nil {
 		r.t.Fatal(err)
 	}
 	encoding, err := fold.CanonicalOf(v)
@@ -99,7 +100,8 @@ func TestAFollowerEndsWhenTheLedgerWentBack(t *testing.T) {
 }
 
 func TestASnapshotOfWhatTheLedgerLostIsPassedOver(t *testing.T) {
-	for name, after := range map[string]int{"the ledger is behind the snapshot": 2, "the ledger is beyond the snapshot": 8} {
+	for name, after := range map[string]int{"the ledger is behind the snapshot": 2, "the ledger is beyond the " +
+		"snapshot": 8} {
 		t.Run(name, func(t *testing.T) {
 			r := newRestored(t)
 			store := t.TempDir()

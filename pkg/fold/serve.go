@@ -62,11 +62,16 @@ func serveProcesses(s *bus.Service, f *Follower, about func() *apiv1.AboutRespon
 	}
 	s.OnClose(stop)
 	type request = *apiv1.ListProcessesRequest
-	return bus.Handle(s, "ListProcesses", func(ctx context.Context, _ bus.Caller, _ request) (*apiv1.ListProcessesResponse, error) {
-		ctx, cancel := context.WithTimeout(ctx, rollCall)
-		defer cancel()
-		all, err := bus.AskEach[*apiv1.AboutResponse](ctx, f.conn, subject)
-		slices.SortFunc(all, func(a, b *apiv1.AboutResponse) int { return strings.Compare(a.ProcessId, b.ProcessId) })
-		return &apiv1.ListProcessesResponse{Processes: all}, err
-	})
+	return bus.Handle(
+		s,
+		"ListProcesses",
+		func(ctx context.Context, _ bus.Caller, _ request) (*apiv1.ListProcessesResponse, error) {
+			ctx, cancel := context.WithTimeout(ctx, rollCall)
+			defer cancel()
+			all, err := bus.AskEach[*apiv1.AboutResponse](ctx, f.conn, subject)
+			slices.SortFunc(all,
+				func(a, b *apiv1.AboutResponse) int { return strings.Compare(a.ProcessId, b.ProcessId) })
+			return &apiv1.ListProcessesResponse{Processes: all}, err
+		},
+	)
 }

@@ -26,8 +26,8 @@ import (
 
 func (f *Follower) snapshotFile() string { return filepath.Join(f.opts.Store, f.opts.Service+".view") }
 
-// save writes a snapshot, whole or not at all, when the view has moved since the last.
-// One that a newer program wrote is left as it is: the newer program goes on from it.
+// save writes a snapshot, whole or not at all, when the view has changed since the last.
+// It never overwrites the snapshot of a newer program, which continues from it.
 func (f *Follower) save() error {
 	if f.opts.Store == "" || f.position == f.saved || f.keepOut != nil {
 		return nil
@@ -49,7 +49,7 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	// Always the same name, so that what a killed process left is written over.
+	// Always the same name, so that the next write replaces the remains of a killed process.
 	tmp, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// load reads the snapshot into the view. One that is missing, damaged, of another ledger
-// or folded otherwise is not used. One that a newer program wrote is also left where it is.
+// load reads the snapshot into the view. It does not use a snapshot that is missing, damaged, of another
+// ledger, or folded differently. It also keeps the file of a newer program in place.
 func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if f.opts.Store == "" {
 		return nil
@@ -122,7 +122,10 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if newer, ok := errors.AsType[tooNew](err); ok {
 		f.keepOut = newer
 		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).
-			Msg("snapshot of a newer program not used; replaying from the start, and saving none: delete the file to save one")
+			Msg(
+				"snapshot of a newer program not used; replaying from the start, and saving none: delete the " +
+					"file to save one",
+			)
 		return nil
 	}
 	if err != nil {
@@ -133,9 +136,11 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	defer f.mu.Unlock()
 	if err := loadTables(rows, f.view); err != nil {
 		// The view is half filled, so this process cannot go on; the next one replays.
-		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.snapshotFile(), err), os.Remove(f.snapshotFile()))
+		return errors.Join(fmt.Errorf("snapshot %s is whole but cannot be read: %w", f.snapshotFile(), err),
+			os.Remove(f.snapshotFile()))
 	}
 	f.position, f.stored = h.Position, time.Unix(0, h.PositionStoredNs)
+	f.waiters.reach(f.position)
 	f.unread.load(h.Unread)
 	f.unfit.load(h.Misfits)
 	f.view.Loaded()
@@ -144,7 +149,11 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 }
 
 // checkSnapshot checks everything that can be checked before the first row reaches the view.
-func (f *Follower) checkSnapshot(ctx context.Context, end bus.Stream, data []byte) (*viewv1.Header, *bytes.Reader, error) {
+func (f *Follower) checkSnapshot(
+	ctx context.Context,
+	end bus.Stream,
+	data []byte,
+) (*viewv1.Header, *bytes.Reader, error) {
 	if len(data) < sha256.Size {
 		return nil, nil, errors.New("snapshot is cut short")
 	}

@@ -10,15 +10,15 @@ import (
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 )
 
-// Row is one record of a table with the sequence of the last fact on its key, which is
-// what the guard of the next fact on that key must say.
+// Row is one record of a table with the sequence of the last fact on its key. The guard of the next fact on
+// that key must name this sequence.
 type Row[T proto.Message] struct {
 	Sequence uint64
 	Value    T
 }
 
 // Table is the records of one noun, by key. It belongs to the goroutine that folds;
-// others look inside Follower.Read. Keys outlive records: after Drop the sequence
+// others read it inside Follower.Read. Keys outlive records: after Drop the sequence
 // stays, because a later fact on the key must be guarded by it.
 type Table[T proto.Message] struct {
 	name    string
@@ -31,7 +31,7 @@ func NewTable[T proto.Message](name string) *Table[T] {
 	return &Table[T]{name: name, rows: map[string]*Row[T]{}, dropped: map[string]uint64{}}
 }
 
-// Get gives the record at key.
+// Get returns the record at key.
 func (t *Table[T]) Get(key string) (T, bool) {
 	if r, ok := t.rows[key]; ok {
 		return r.Value, true
@@ -40,7 +40,7 @@ func (t *Table[T]) Get(key string) (T, bool) {
 	return zero, false
 }
 
-// Sequence gives the sequence of the last fact on key, 0 when there was none.
+// Sequence returns the sequence of the last fact on key, 0 when there was none.
 func (t *Table[T]) Sequence(key string) uint64 {
 	if r, ok := t.rows[key]; ok {
 		return r.Sequence
@@ -64,13 +64,13 @@ func (t *Table[T]) Drop(key string, sequence uint64) {
 	t.dropped[key] = sequence
 }
 
-// Forget removes the record at key and its sequence, for keys that never come again.
+// Forget removes the record at key and its sequence, for keys that are never used again.
 func (t *Table[T]) Forget(key string) {
 	delete(t.rows, key)
 	delete(t.dropped, key)
 }
 
-// Touch notes a fact on key that changed nothing else.
+// Touch records the sequence of a fact on key that changed nothing else.
 func (t *Table[T]) Touch(key string, sequence uint64) {
 	if r, ok := t.rows[key]; ok {
 		r.Sequence = sequence
@@ -79,10 +79,10 @@ func (t *Table[T]) Touch(key string, sequence uint64) {
 	t.dropped[key] = sequence
 }
 
-// Len gives the number of records.
+// Len returns the number of records.
 func (t *Table[T]) Len() int { return len(t.rows) }
 
-// All gives every record, in no order.
+// All returns every record, in an unspecified order.
 func (t *Table[T]) All() func(yield func(string, T) bool) {
 	return func(yield func(string, T) bool) {
 		for k, r := range t.rows {
@@ -93,17 +93,18 @@ func (t *Table[T]) All() func(yield func(string, T) bool) {
 	}
 }
 
-// Stored is a table as snapshots see it. Its name is the noun that it is keyed by, or
-// anything that is no noun.
+// Stored is the interface of a table to snapshots. Its name is the noun that keys it, or a name that is not
+// a noun.
 type Stored interface {
 	Name() string
 	Touch(key string, sequence uint64)
 	record() protoreflect.MessageDescriptor
 	save(emit func(*viewv1.Row) error) error
 	load(*viewv1.Row) error
+	inspect(after string, limit int) (inspected, error)
 }
 
-// Name gives the table's name.
+// Name returns the table's name.
 func (t *Table[T]) Name() string { return t.name }
 
 // record returns the descriptor of the table's records.

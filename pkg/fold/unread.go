@@ -10,13 +10,11 @@ import (
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
-
-// CodeTooOld refuses a decision that rests on facts that this program cannot read.
-const CodeTooOld = "SERVICE_TOO_OLD"
 
 // maxCounted bounds how many kinds of facts are counted apart; the rest share one count a noun.
 const maxCounted = 256
@@ -69,7 +67,7 @@ func (f *Follower) Misfits() uint64 {
 	return f.unread.total() + f.unfit.total()
 }
 
-// Unread lists the facts that this program cannot read: those of a newer version.
+// Unread lists the facts that this program cannot read: facts of a newer version.
 func (f *Follower) Unread() []*viewv1.FactCount {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -86,8 +84,8 @@ func (f *Follower) Unfit() []*viewv1.FactCount {
 // NewWriter makes a writer that records no fact that MayDecide refuses.
 func (f *Follower) NewWriter() *bus.Writer { return f.conn.NewAdmittingWriter(f.MayDecide) }
 
-// MayDecide refuses decisions about a noun while the view lacks facts that they rest on,
-// because this program cannot read them. The error is Unavailable: a replica of a newer
+// MayDecide refuses decisions about a noun while the view lacks facts for them because this program cannot
+// read those facts. The error is Unavailable: a replica of a newer
 // version decides, or this one after its upgrade.
 func (f *Follower) MayDecide(about ledger.Noun) error {
 	unread := f.Unread()
@@ -106,7 +104,7 @@ func (f *Follower) MayDecide(about ledger.Noun) error {
 
 func (f *Follower) tooOld(about ledger.Noun, n *viewv1.FactCount) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: CodeTooOld, Component: f.opts.Service,
+		Code: code.ServiceTooOld, Component: f.opts.Service,
 		Message: fmt.Sprintf("the ledger holds %d facts %s.%s (the first is fact %d) that %s version %s cannot read; "+
 			"it decides nothing about the noun %s until it is upgraded",
 			n.Count, n.Noun, n.Kind, n.First, f.opts.Service, version.Version, about),

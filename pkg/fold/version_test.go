@@ -61,9 +61,11 @@ func TestASnapshotOfAProgramThatKnewOtherFactsIsNotUsed(t *testing.T) {
 		"it knew fewer": func(h *viewv1.Header) {
 			h.Kinds = slices.DeleteFunc(h.Kinds, func(k string) bool { return k == "task.queued" })
 		},
-		"it knew more":         func(h *viewv1.Header) { h.Kinds = append(h.Kinds, "task.frozen") },
-		"it folded otherwise":  func(h *viewv1.Header) { h.FoldDigest[0] ^= 1 },
-		"it named no facts":    func(h *viewv1.Header) { h.Format, h.FormatFloor, h.Kinds, h.FoldDigest = 0, 0, nil, nil },
+		"it knew more":        func(h *viewv1.Header) { h.Kinds = append(h.Kinds, "task.frozen") },
+		"it folded otherwise": func(h *viewv1.Header) { h.FoldDigest[0] ^= 1 },
+		"it named no facts": func(h *viewv1.Header) {
+			h.Format, h.FormatFloor, h.Kinds, h.FoldDigest = 0, 0, nil, nil
+		},
 		"it had another store": func(h *viewv1.Header) { h.LedgerCreatedNs++ },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +122,7 @@ func TestWhoCannotReadAFactDecidesNothingThatRestsOnIt(t *testing.T) {
 	f, stop := h.follow(v, fold.Options{Store: dir})
 	w := writerOf(t, f)
 	h.queue("a", 1)
-	newer := bus.Durable{Subject: "garrison.ledger.task.a0.frozen", Data: []byte("?")}
+	newer := bus.Durable{Subject: ledger.FactSubject(ledger.Task, "a0", "frozen"), Data: []byte("?")}
 	end, err := h.conn.PublishDurable(t.Context(), newer)
 	if err != nil {
 		t.Fatal(err)

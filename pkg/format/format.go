@@ -16,6 +16,7 @@ package format
 import (
 	"encoding/json"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
@@ -55,12 +56,13 @@ func (s Spec) ReadJSON(path string, text []byte, into any) error {
 func (s Spec) Check(path string, have Stamp) error {
 	switch {
 	case max(have.Floor, 1) > s.Now:
-		return fault.New(fault.Invalid,
-			"FORMAT_TOO_NEW: %s %s has format %d, which needs a program that knows format %d; this one is version %s and knows formats %d to %d",
+		return fault.Refusef(fault.Invalid, code.FormatTooNew,
+			"%s %s has format %d, which needs a program that knows format %d; "+
+				"this one is version %s and knows formats %d to %d",
 			s.Kind, path, have.Format, have.Floor, version.Version, s.Oldest, s.Now)
 	case have.Format < s.Oldest:
-		return fault.New(fault.Invalid,
-			"FORMAT_TOO_OLD: %s %s has format %d; this program is version %s and knows formats %d to %d",
+		return fault.Refusef(fault.Invalid, code.FormatTooOld,
+			"%s %s has format %d; this program is version %s and knows formats %d to %d",
 			s.Kind, path, have.Format, version.Version, s.Oldest, s.Now)
 	}
 	return nil

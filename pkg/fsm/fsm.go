@@ -1,11 +1,5 @@
 // Package fsm is a state machine as one table: the table is the specification, Next is
-// pure, and the picture in a README is printed from it by a test.
-//
-//	var life = fsm.Table[State, Fact]{
-//		Queued:   {Assigned: AssignedState, Cancelled: CancelledState},
-//		Cancelled: {},
-//	}
-//	next, ok := life.Next(Queued, Assigned)
+// pure, and a test prints the diagram in a README from it. See the example of Table.
 package fsm
 
 import (
@@ -15,11 +9,11 @@ import (
 	"strings"
 )
 
-// Table maps a state and what happens to the next state. A pair that is not there
-// cannot happen. A state without moves is an end, and must be in the table.
+// Table maps a state and a fact to the next state. A pair that is not in the table cannot
+// happen. A state without moves is an end, and must be in the table.
 type Table[S, F cmp.Ordered] map[S]map[F]S
 
-// Next gives the state after f. Its second result is false when f cannot happen in s.
+// Next returns the state after f. Its second result is false when f cannot happen in s.
 func (t Table[S, F]) Next(s S, f F) (S, bool) {
 	next, ok := t[s][f]
 	if !ok {
@@ -28,13 +22,13 @@ func (t Table[S, F]) Next(s S, f F) (S, bool) {
 	return next, true
 }
 
-// End says whether nothing can happen in s any more.
+// End reports whether nothing can happen in s any more.
 func (t Table[S, F]) End(s S) bool {
 	moves, ok := t[s]
 	return ok && len(moves) == 0
 }
 
-// States gives every state, sorted.
+// States returns every state, sorted.
 func (t Table[S, F]) States() []S {
 	seen := map[S]bool{}
 	for s, moves := range t {
@@ -46,7 +40,7 @@ func (t Table[S, F]) States() []S {
 	return sorted(seen)
 }
 
-// Facts gives everything that can happen, sorted.
+// Facts returns every fact of the table, sorted.
 func (t Table[S, F]) Facts() []F {
 	seen := map[F]bool{}
 	for _, moves := range t {
@@ -57,7 +51,7 @@ func (t Table[S, F]) Facts() []F {
 	return sorted(seen)
 }
 
-// Check finds a state that is reached but not in the table.
+// Check returns an error for a state that is reached but has no row.
 func (t Table[S, F]) Check() error {
 	for _, s := range t.States() {
 		if _, ok := t[s]; !ok {
@@ -67,7 +61,7 @@ func (t Table[S, F]) Check() error {
 	return nil
 }
 
-// Mermaid draws the table as a Mermaid state diagram, the same way each time.
+// Mermaid draws the table as a Mermaid state diagram, always in the same order.
 func (t Table[S, F]) Mermaid(start S) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "stateDiagram-v2\n    [*] --> %v\n", start)

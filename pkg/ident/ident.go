@@ -15,7 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// New gives a time-ordered UUID. It is a variable of its callers, not read in cores.
+// New returns a time-ordered UUID. It is a variable of its callers, not read in cores.
 func New() string { return uuid.Must(uuid.NewV7()).String() }
 
 // space is the name space of every computed id of Garrison.
@@ -35,34 +35,36 @@ func Check(what, id string) error {
 	return nil
 }
 
-// IsUUID says whether s is a UUID in its usual lower-case form.
+// IsUUID reports whether s is a UUID in its usual lower-case form.
 func IsUUID(s string) bool {
 	u, err := uuid.Parse(s)
 	return err == nil && u.String() == s
 }
 
 var (
-	name     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	name     = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$`)
+	hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
 )
 
 // CheckName refuses what cannot be the name of an agent, application, environment,
-// channel, cell or actor: 1 to 63 lower-case letters, digits and inner dashes.
+// channel, cell or actor: 1 to 63 lower-case letters, digits, inner dashes and underscores.
 func CheckName(what, s string) error {
 	if !name.MatchString(s) {
-		return fault.New(fault.Invalid, "%s %q is not a name (want 1 to 63 lower-case letters, digits and inner dashes)", what, s)
+		return fault.New(fault.Invalid,
+			"%s %q is not a name (want 1 to 63 lower-case letters, digits, inner dashes and underscores)", what, s)
 	}
 	return nil
 }
 
-// CheckHostname refuses what cannot be the name of a server: 1 to 253 lower-case
-// letters, digits, inner dashes and dots.
+// CheckHostname refuses what cannot be the name of a server or of a label: 1 to 253 letters, digits, inner dashes,
+// underscores and dots. Names that differ in case differ.
 func CheckHostname(what, s string) error {
 	if !hostname.MatchString(s) {
-		return fault.New(fault.Invalid, "%s %q is not a host name (want 1 to 253 lower-case letters, digits, inner dashes and dots)", what, s)
+		return fault.New(fault.Invalid,
+			"%s %q is not a host name (want 1 to 253 letters, digits, inner dashes, underscores and dots)", what, s)
 	}
 	return nil
 }
 
-// Short gives the first eight characters of an id, for tables.
+// Short returns the first eight characters of an id, for tables.
 func Short(id string) string { return fmt.Sprintf("%.8s", id) }

@@ -17,7 +17,7 @@ func TestAComputedIDDependsOnEachPart(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if !ident.IsUUID(ident.New()) {
-		t.Error("New gives no UUID")
+		t.Error("New does not return a UUID")
 	}
 }
 
@@ -31,14 +31,18 @@ func TestOnlyAUUIDInItsUsualFormPasses(t *testing.T) {
 
 func TestNamesAreOneSubjectToken(t *testing.T) {
 	for name, ok := range map[string]bool{
-		"a": true, "node-exporter": true, "9lives": true, "": false, "-a": false, "a-": false, "A": false, "a.b": false,
+		"a": true, "node-exporter": true, "agents_core": true, "_a": false, "a_": false, "9lives": true,
+		"": false, "-a": false, "a-": false, "A": false, "a.b": false,
 		"a b": false, "a*": false, ">": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
 	} {
 		if err := ident.CheckName("agent", name); (err == nil) != ok {
 			t.Errorf("%q: %v, want ok %v", name, err, ok)
 		}
 	}
-	for name, ok := range map[string]bool{"web-1.example.org": true, "web_1": false, ".x": false, "": false} {
+	for name, ok := range map[string]bool{
+		"web-1.example.org": true, "web_1": true, "4QENZE2": true, ".x": false, "_x": false, "a b": false, "a/b": false,
+		"": false,
+	} {
 		if err := ident.CheckHostname("server", name); (err == nil) != ok {
 			t.Errorf("%q: %v, want ok %v", name, err, ok)
 		}

@@ -15,30 +15,32 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// Extension is how the names of image files end.
+// Extension is the file name extension of images.
 const Extension = ".gimg"
 
-// BuildOptions say what is built.
+// BuildOptions configure Build.
 type BuildOptions struct {
 	Dir     string    // the directory, with a garrison.yaml
 	Out     string    // the image file; empty means FileName in the current directory
 	Version string    // instead of the recipe's, when not empty
 	OS      string    // the same
 	Arch    string    // the same
-	At      time.Time // when it is published; zero means that the manifest does not say
-	Key     []byte    // the seed of a key that signs it, or nothing
+	At      time.Time // the time of publication; zero leaves it out of the manifest
+	Key     []byte    // the seed of the signing key; empty builds an unsigned image
 }
 
-// FileName gives the usual name of an image's file.
+// FileName returns the usual name of an image's file.
 func FileName(m *imagev1.Manifest) string {
-	return strings.Join([]string{m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch()}, "-") + Extension
+	return strings.Join([]string{m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch()},
+		"-") + Extension
 }
 
-// Build packs a directory into an image file and gives its manifest.
+// Build packs a directory into an image file and returns its manifest.
 func Build(o BuildOptions) (*imagev1.Manifest, error) {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
@@ -59,7 +61,7 @@ func Build(o BuildOptions) (*imagev1.Manifest, error) {
 	return m, nil
 }
 
-// prepare reads the recipe and checks all that can be checked before packing.
+// prepare reads the recipe and makes every check that is possible before packing.
 func prepare(root *os.Root, o BuildOptions) (*imagev1.Manifest, error) {
 	r, err := readRecipe(root)
 	if err != nil {
@@ -84,7 +86,7 @@ func prepare(root *os.Root, o BuildOptions) (*imagev1.Manifest, error) {
 	return m, checkTemplates(root, m)
 }
 
-// checkCommand refuses a command that is not there. One with variables is only known on the server.
+// checkCommand refuses a missing command. A command with variables is known only on the server.
 func checkCommand(root *os.Root, what, command string) error {
 	if command == "" || strings.Contains(command, "${") {
 		return nil
@@ -92,11 +94,11 @@ func checkCommand(root *os.Root, what, command string) error {
 	info, err := root.Stat(filepath.FromSlash(command))
 	switch {
 	case err != nil:
-		return refuse(CodeNoCommand, "%s %q is not in the directory: %v", what, command, err)
+		return refuse(code.NoCommand, "%s %q is not in the directory: %v", what, command, err)
 	case !info.Mode().IsRegular():
-		return refuse(CodeNoCommand, "%s %q is not a file", what, command)
+		return refuse(code.NoCommand, "%s %q is not a file", what, command)
 	case info.Mode()&0o111 == 0:
-		return refuse(CodeNoCommand, "%s %q is not executable (mode %s)", what, command, info.Mode().Perm())
+		return refuse(code.NoCommand, "%s %q is not executable (mode %s)", what, command, info.Mode().Perm())
 	}
 	return nil
 }
@@ -113,7 +115,7 @@ func outsideOf(dir, out string) error {
 	}
 	rel, err := filepath.Rel(dir, parent)
 	if err == nil && filepath.IsLocal(rel) {
-		return refuse(CodeOutside, "%s is inside the directory that is packed; name a file elsewhere", out)
+		return refuse(code.Outside, "%s is inside the directory that is packed; name a file elsewhere", out)
 	}
 	return nil
 }
@@ -140,7 +142,7 @@ func buildFile(root *os.Root, m *imagev1.Manifest, out string, key []byte) error
 		return err
 	}
 	if p.entries == 0 {
-		return refuse(CodeEmpty, "the directory has nothing but %s", RecipeName)
+		return refuse(code.Empty, "the directory has nothing but %s", RecipeName)
 	}
 	m.Blob = d.blob()
 	m.Blob.UnpackedSizeBytes, m.Blob.Entries = p.unpacked, p.entries
@@ -153,7 +155,8 @@ func buildFile(root *os.Root, m *imagev1.Manifest, out string, key []byte) error
 	if err := Check(m); err != nil {
 		return err
 	}
-	return Write(context.Background(), out, m, func(_ context.Context, n int) ([]byte, error) { return readChunk(blob, 0, m.Blob, n) })
+	return Write(context.Background(), out, m,
+		func(_ context.Context, n int) ([]byte, error) { return readChunk(blob, 0, m.Blob, n) })
 }
 
 // digester writes a blob and computes its digests on the way.
@@ -172,7 +175,7 @@ func newDigester(file *os.File) *digester {
 // Write writes p and refuses to go beyond MaxSize.
 func (d *digester) Write(p []byte) (int, error) {
 	if d.size+uint64(len(p)) > MaxSize {
-		return 0, refuse(CodeTooLarge, "the image has more than %d bytes, compressed", int64(MaxSize))
+		return 0, refuse(code.TooLarge, "the image has more than %d bytes, compressed", int64(MaxSize))
 	}
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), topology.ChunkSize-d.inChunk)
@@ -197,5 +200,10 @@ func (d *digester) blob() *imagev1.Blob {
 	if d.inChunk > 0 {
 		d.endChunk()
 	}
-	return &imagev1.Blob{Digest: d.whole.Sum(nil), SizeBytes: d.size, ChunkSizeBytes: topology.ChunkSize, ChunkDigests: d.digests}
+	return &imagev1.Blob{
+		Digest:         d.whole.Sum(nil),
+		SizeBytes:      d.size,
+		ChunkSizeBytes: topology.ChunkSize,
+		ChunkDigests:   d.digests,
+	}
 }

@@ -16,6 +16,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -34,7 +35,7 @@ const (
 	maxWaitMs   = 60 * 60 * 1000 // an hour
 )
 
-// platforms is what images may be built for, as Go names it.
+// platforms lists the supported platforms, by their Go names.
 var platforms = map[string][]string{
 	"linux":   {"386", "amd64", "arm", "arm64", "loong64", "ppc64le", "riscv64", "s390x"},
 	"darwin":  {"amd64", "arm64"},
@@ -45,42 +46,67 @@ var platforms = map[string][]string{
 
 // ID computes the id that the manifest must have, from agent, version, platform and digest.
 func ID(m *imagev1.Manifest) string {
-	return ident.From("image", m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch(), hex.EncodeToString(m.GetBlob().GetDigest()))
+	return ident.From("image", m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch(),
+		hex.EncodeToString(m.GetBlob().GetDigest()))
 }
 
-// Check refuses a manifest that cannot be of an image: names, version, platform, kind,
-// sizes and counts, the command, and the id. It does not look at the content.
+// Check refuses an invalid manifest: names, version, platform, kind,
+// sizes and counts, the command, and the id. It does not read the content.
 func Check(m *imagev1.Manifest) error {
-	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkBlob, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement, checkTexts, seal.Check} {
+	for _, check := range []func(*imagev1.Manifest) error{
+		checkNames, checkBlob, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement,
+		checkTexts, seal.Check,
+	} {
 		if err := check(m); err != nil {
 			return err
 		}
 	}
 	if want := ID(m); m.Id != want {
-		return refuse(CodeWrongID, "image id %q does not fit agent, version, platform and digest (want %s)", m.Id, want)
+		return refuse(
+			code.WrongID,
+			"image id %q does not fit agent, version, platform and digest (want %s)",
+			m.Id,
+			want,
+		)
 	}
 	return nil
 }
 
 func checkNames(m *imagev1.Manifest) error {
 	if err := ident.CheckName("agent", m.GetAgent()); err != nil {
-		return refuse(CodeBadAgentName, "%v", err)
+		return refuse(code.BadName, "%v", err)
 	}
 	if err := CheckVersion(m.GetVersion()); err != nil {
-		return refuse(CodeBadVersion, "version %v", err)
+		return refuse(code.BadVersion, "version %v", err)
 	}
 	return checkPlatform(m.GetPlatform())
 }
 
-// CheckVersion refuses what is not the version of an image.
+// versionText is what a version may have: no slash, so that it is part of a file name.
+var versionText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]*$`)
+
+// CheckVersion refuses an invalid image version. It need not be a semantic one, and package version orders all; a
+// nearly semantic one, such as v1.0.0 or 1.0, is taken for a mistake.
 func CheckVersion(text string) error {
-	if _, err := semver.StrictNewVersion(text); err != nil || len(text) > maxVersion {
-		return fmt.Errorf("%q is not a semantic version (want MAJOR.MINOR.PATCH, without a v)", text)
+	if _, err := semver.NewVersion(text); err == nil || text == "" {
+		return checkSemantic(text)
+	}
+	if !versionText.MatchString(text) || !strings.ContainsAny(text, "0123456789") || len(text) > maxVersion {
+		return fmt.Errorf("%.140q is not a version (want 1.2.3, or up to %d letters, digits and ._+~- with a digit)",
+			text, maxVersion)
 	}
 	return nil
 }
 
-// CheckOS refuses the name of an operating system for which no image may be built.
+// checkSemantic refuses what is not a semantic version.
+func checkSemantic(text string) error {
+	if _, err := semver.StrictNewVersion(text); err != nil || len(text) > maxVersion {
+		return fmt.Errorf("%.140q is not a semantic version (want MAJOR.MINOR.PATCH, without a v)", text)
+	}
+	return nil
+}
+
+// CheckOS refuses the name of an unsupported operating system.
 func CheckOS(name string) error {
 	if platforms[name] == nil {
 		return fmt.Errorf("%q is not known (want %s)", name, strings.Join(slices.Sorted(maps.Keys(platforms)), ", "))
@@ -88,7 +114,7 @@ func CheckOS(name string) error {
 	return nil
 }
 
-// CheckArch refuses the name of an architecture for which no image may be built.
+// CheckArch refuses the name of an unsupported architecture.
 func CheckArch(name string) error {
 	all := slices.Concat(slices.Collect(maps.Values(platforms))...)
 	if !slices.Contains(all, name) {
@@ -104,33 +130,37 @@ func checkPlatform(p *serverv1.Platform) error {
 			return nil
 		}
 	}
-	return refuse(CodeBadPlatform, "platform %q is not known (want names as Go has them, such as linux/amd64)", p.GetOs()+"/"+p.GetArch())
+	return refuse(code.UnknownPlatform, "platform %q is not known (want names as Go has them, such as linux/amd64)",
+		p.GetOs()+"/"+p.GetArch())
 }
 
 func checkBlob(m *imagev1.Manifest) error {
 	b := m.GetBlob()
 	switch {
 	case len(b.GetDigest()) != sha256.Size:
-		return refuse(CodeBadManifest, "digest has %d bytes, want %d", len(b.GetDigest()), sha256.Size)
+		return refuse(code.BadManifest, "digest has %d bytes, want %d", len(b.GetDigest()), sha256.Size)
 	case b.SizeBytes == 0 || b.SizeBytes > MaxSize:
-		return refuse(CodeBadManifest, "blob has %d bytes, want 1 to %d", b.SizeBytes, int64(MaxSize))
+		return refuse(code.BadManifest, "blob has %d bytes, want 1 to %d", b.SizeBytes, int64(MaxSize))
 	case b.ChunkSizeBytes == 0 || b.ChunkSizeBytes > topology.ChunkSize:
-		return refuse(CodeBadManifest, "chunks have %d bytes, want 1 to %d", b.ChunkSizeBytes, topology.ChunkSize)
+		return refuse(code.BadManifest, "chunks have %d bytes, want 1 to %d", b.ChunkSizeBytes, topology.ChunkSize)
 	case b.UnpackedSizeBytes > MaxUnpacked:
-		return refuse(CodeBadManifest, "unpacked size is %d bytes, want at most %d", b.UnpackedSizeBytes, int64(MaxUnpacked))
+		return refuse(code.BadManifest, "unpacked size is %d bytes, want at most %d", b.UnpackedSizeBytes,
+			int64(MaxUnpacked))
 	case b.Entries > MaxEntries:
-		return refuse(CodeBadManifest, "archive has %d entries, want at most %d", b.Entries, MaxEntries)
+		return refuse(code.BadManifest, "archive has %d entries, want at most %d", b.Entries, MaxEntries)
 	}
 	want := (b.SizeBytes + uint64(b.ChunkSizeBytes) - 1) / uint64(b.ChunkSizeBytes)
 	if want > MaxChunks {
-		return refuse(CodeBadManifest, "blob has %d chunks, want at most %d: the chunk size is too small", want, MaxChunks)
+		return refuse(code.BadManifest, "blob has %d chunks, want at most %d: the chunk size is too small", want,
+			MaxChunks)
 	}
 	if have := uint64(len(b.ChunkDigests)); have != want {
-		return refuse(CodeBadManifest, "manifest has %d chunk digests, want %d for %d bytes in chunks of %d", have, want, b.SizeBytes, b.ChunkSizeBytes)
+		return refuse(code.BadManifest, "manifest has %d chunk digests, want %d for %d bytes in chunks of %d", have,
+			want, b.SizeBytes, b.ChunkSizeBytes)
 	}
 	for n, d := range b.ChunkDigests {
 		if len(d) != sha256.Size {
-			return refuse(CodeBadManifest, "digest of chunk %d has %d bytes, want %d", n, len(d), sha256.Size)
+			return refuse(code.BadManifest, "digest of chunk %d has %d bytes, want %d", n, len(d), sha256.Size)
 		}
 	}
 	return nil
@@ -141,17 +171,18 @@ func checkKind(m *imagev1.Manifest) error {
 	switch m.GetKind() {
 	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT:
 		if command == "" {
-			return refuse(CodeBadManifest, "run.command is missing; kinds daemon and oneshot need one")
+			return refuse(code.BadManifest, "run.command is missing; kinds daemon and oneshot need one")
 		}
 	case agentv1.Kind_KIND_FILES:
 		if command != "" {
-			return refuse(CodeBadManifest, "run.command is %q, but kind files runs nothing", command)
+			return refuse(code.BadManifest, "run.command is %q, but kind files runs nothing", command)
 		}
 	case agentv1.Kind_KIND_SELF:
 	case agentv1.Kind_KIND_EXTERNAL:
-		return refuse(CodeUnsupportedKind, "kind external is not supported yet (want daemon, oneshot, files or self)")
+		return refuse(code.UnsupportedKind,
+			"agents of kind external have no images (want daemon, oneshot, files or self)")
 	default:
-		return refuse(CodeBadManifest, "kind %v is not known (want daemon, oneshot, files or self)", m.GetKind())
+		return refuse(code.BadManifest, "kind %v is not known (want daemon, oneshot, files or self)", m.GetKind())
 	}
 	return nil
 }
@@ -162,23 +193,27 @@ func checkRun(m *imagev1.Manifest) error {
 		return nil
 	}
 	if r.Command != "" && !inside(r.Command) {
-		return refuse(CodeOutside, "run.command %q is not a relative path inside the image", r.Command)
+		return refuse(code.Outside, "run.command %q is not a relative path inside the image", r.Command)
 	}
 	if err := checkExec("run.ready.exec", r.GetReady().GetExec()); err != nil {
 		return err
 	}
 	if _, ok := imagev1.Takeover_name[int32(r.Takeover)]; !ok {
-		return refuse(CodeBadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
+		return refuse(code.BadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
 	}
-	for name, ms := range map[string]uint32{"run.stop_timeout": r.StopTimeoutMs, "run.ready.timeout": r.GetReady().GetTimeoutMs(), "run.ready.soak": r.GetReady().GetSoakMs()} {
+	for name, ms := range map[string]uint32{
+		"run.stop_timeout":  r.StopTimeoutMs,
+		"run.ready.timeout": r.GetReady().GetTimeoutMs(),
+		"run.ready.soak":    r.GetReady().GetSoakMs(),
+	} {
 		if ms > maxWaitMs {
-			return refuse(CodeBadManifest, "%s is %d ms, want at most an hour", name, ms)
+			return refuse(code.BadManifest, "%s is %d ms, want at most an hour", name, ms)
 		}
 	}
 	return checkWords(r)
 }
 
-// checkWords looks at everything in which variables are filled in.
+// checkWords checks every text that may contain variables.
 func checkWords(r *imagev1.Run) error {
 	words := append([]string{r.Command, r.GetReady().GetHttp(), r.GetReady().GetTcp()}, r.Args...)
 	for _, s := range r.Sockets {
@@ -188,7 +223,7 @@ func checkWords(r *imagev1.Run) error {
 	words = append(words, execWords(r.GetRehearsal())...)
 	for name, value := range r.Env {
 		if !envName.MatchString(name) {
-			return refuse(CodeBadManifest, "run.env has the name %q (want letters, digits and underscores)", name)
+			return refuse(code.BadManifest, "run.env has the name %q (want letters, digits and underscores)", name)
 		}
 		words = append(words, name, value)
 	}
@@ -196,14 +231,16 @@ func checkWords(r *imagev1.Run) error {
 	for _, w := range words {
 		total += len(w)
 		if strings.ContainsRune(w, 0) {
-			return refuse(CodeBadManifest, "run holds a zero byte in %q", w)
+			return refuse(code.BadManifest, "run holds a zero byte in %q", w)
 		}
 		if err := checkVariables(w); err != nil {
 			return err
 		}
 	}
 	if total > maxRun || len(words) > 4096 {
-		return refuse(CodeBadManifest, "command, arguments and environment have %d bytes in %d words, want at most %d in 4096", total, len(words), maxRun)
+		return refuse(code.BadManifest,
+			"command, arguments and environment have %d bytes in %d words, want at most %d in 4096", total, len(words),
+			maxRun)
 	}
 	return nil
 }
@@ -211,35 +248,49 @@ func checkWords(r *imagev1.Run) error {
 var (
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable = regexp.MustCompile(`\$\{([^}]*)\}?`)
-	known    = map[string]bool{"${agent}": true, "${version}": true, "${server}": true, "${state}": true, "${image}": true, "${config}": true}
-	label    = regexp.MustCompile(`^\$\{label\.[^{}$\s]+\}$`)
+	known    = map[string]bool{
+		"${agent}":   true,
+		"${version}": true,
+		"${server}":  true,
+		"${state}":   true,
+		"${image}":   true,
+		"${config}":  true,
+	}
+	label = regexp.MustCompile(`^\$\{label\.[^{}$\s]+\}$`)
 )
 
 func checkVariables(word string) error {
 	for _, v := range variable.FindAllString(word, -1) {
 		if !known[v] && !label.MatchString(v) && !metadata.MatchString(v) {
-			return refuse(CodeUnknownName, "variable %s in %q is not known (want ${agent}, ${version}, ${server}, ${state}, ${image}, ${config}, ${label.NAME} or ${metadata.NAME})", v, word)
+			return refuse(
+				code.UnknownVariable,
+				"variable %s in %q is not known (want ${agent}, ${version}, ${server}, ${state}, ${image}, "+
+					"${config}, ${label.NAME} or ${metadata.NAME})",
+				v,
+				word,
+			)
 		}
 	}
 	return nil
 }
 
-// inside says whether a slash-separated path is relative and stays where it starts.
+// inside reports whether a slash-separated path is relative and stays where it starts.
 func inside(p string) bool {
 	return filepath.IsLocal(p) && p != "." && !strings.ContainsAny(p, "\\\x00")
 }
 
 func checkTexts(m *imagev1.Manifest) error {
 	if len(m.Description) > maxText || len(m.Tags) > maxTags {
-		return refuse(CodeBadManifest, "description has %d bytes and there are %d tags, want at most %d and %d", len(m.Description), len(m.Tags), maxText, maxTags)
+		return refuse(code.BadManifest, "description has %d bytes and there are %d tags, want at most %d and %d",
+			len(m.Description), len(m.Tags), maxText, maxTags)
 	}
 	for k, v := range m.Tags {
 		if k == "" || len(k)+len(v) > maxText {
-			return refuse(CodeBadManifest, "tag %.40q is empty or has more than %d bytes", k, maxText)
+			return refuse(code.BadManifest, "tag %.40q is empty or has more than %d bytes", k, maxText)
 		}
 	}
 	if at := m.PublishedAt; at != nil && !at.IsValid() {
-		return refuse(CodeBadManifest, "published_at is not a time")
+		return refuse(code.BadManifest, "published_at is not a time")
 	}
 	return nil
 }

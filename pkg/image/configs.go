@@ -10,13 +10,14 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/render"
 )
 
-// maxConfigs is how many files a manifest may have rendered.
+// maxConfigs bounds the rendered files of a manifest.
 const maxConfigs = 64
 
-// configRecipe is a file that is rendered from a template.
+// configRecipe describes a file rendered from a template.
 type configRecipe struct {
 	Template string `json:"template"`
 	Path     string `json:"path"`
@@ -24,39 +25,41 @@ type configRecipe struct {
 }
 
 var reloads = map[string]imagev1.Reload{
-	"": imagev1.Reload_RELOAD_UNSPECIFIED, "restart": imagev1.Reload_RELOAD_RESTART, "signal": imagev1.Reload_RELOAD_SIGNAL,
+	"":        imagev1.Reload_RELOAD_UNSPECIFIED,
+	"restart": imagev1.Reload_RELOAD_RESTART,
+	"signal":  imagev1.Reload_RELOAD_SIGNAL,
 }
 
-// configure takes over what the recipe says about the configuration.
+// configure copies the configuration of the recipe into the manifest.
 func (r *runRecipe) configure(out *imagev1.Run) error {
 	for _, c := range r.Configs {
 		out.Configs = append(out.Configs, &imagev1.Config{Template: c.Template, Path: c.Path, Mode: c.Mode})
 	}
 	var ok bool
 	if out.Reload, ok = reloads[r.Reload]; !ok {
-		return refuse(CodeBadRecipe, "%s: run.reload %q is not known (want restart or signal)", RecipeName, r.Reload)
+		return refuse(code.BadRecipe, "%s: run.reload %q is not known (want restart or signal)", RecipeName, r.Reload)
 	}
 	out.Rehearsal = r.Rehearsal.exec()
 	return nil
 }
 
-// checkConfigs looks at the files that are rendered: each stays where it belongs, and
-// none is in the way of another.
+// checkConfigs checks the reload, the rehearsal, and the paths of the rendered files: each stays inside its
+// directory, and no two conflict.
 func checkConfigs(m *imagev1.Manifest) error {
 	r := m.GetRun()
 	if _, ok := imagev1.Reload_name[int32(r.GetReload())]; !ok {
-		return refuse(CodeBadManifest, "run.reload %d is not known (want restart or signal)", r.GetReload())
+		return refuse(code.BadManifest, "run.reload %d is not known (want restart or signal)", r.GetReload())
 	}
 	if err := checkExec("run.rehearsal", r.GetRehearsal()); err != nil {
 		return err
 	}
 	if k := m.GetKind(); (k == agentv1.Kind_KIND_SELF || k == agentv1.Kind_KIND_EXTERNAL) && len(r.GetConfigs()) > 0 {
-		return refuse(CodeBadManifest, "run.configs is there, but kinds self and external have no configuration")
+		return refuse(code.BadManifest, "run.configs is there, but kinds self and external have no configuration")
 	}
 	if len(r.GetConfigs()) > maxConfigs {
-		return refuse(CodeBadManifest, "run.configs has %d files, want at most %d", len(r.GetConfigs()), maxConfigs)
+		return refuse(code.BadManifest, "run.configs has %d files, want at most %d", len(r.GetConfigs()), maxConfigs)
 	}
-	taken := map[string]bool{} // what is a file, and false for what is a directory
+	taken := map[string]bool{} // true for a file, false for a directory
 	for _, c := range r.GetConfigs() {
 		if err := checkConfig(c, taken); err != nil {
 			return err
@@ -68,36 +71,37 @@ func checkConfigs(m *imagev1.Manifest) error {
 func checkConfig(c *imagev1.Config, taken map[string]bool) error {
 	for name, p := range map[string]string{"template": c.GetTemplate(), "path": c.GetPath()} {
 		if !inside(p) || len(p) > maxText {
-			return refuse(CodeOutside, "run.configs has the %s %q, want a relative path that stays inside", name, p)
+			return refuse(code.Outside, "run.configs has the %s %q, want a relative path that stays inside", name, p)
 		}
 	}
 	if c.Mode != 0 && (c.Mode > 0o777 || c.Mode&0o400 == 0) {
-		return refuse(CodeBadManifest, "run.configs gives %s the mode %o, want permissions that its owner can read with, such as 0640", c.Path, c.Mode)
+		return refuse(code.BadManifest,
+			"run.configs sets mode %o on %s; the owner must be able to read it, such as 0640", c.Mode, c.Path)
 	}
 	p := path.Clean(c.Path)
 	if _, there := taken[p]; there {
-		return refuse(CodeBadManifest, "run.configs has %s twice, as a file or as a directory", p)
+		return refuse(code.BadManifest, "run.configs has %s twice, as a file or as a directory", p)
 	}
 	taken[p] = true
 	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
 		if taken[dir] {
-			return refuse(CodeBadManifest, "run.configs has %s in %s, which is a file", p, dir)
+			return refuse(code.BadManifest, "run.configs has %s in %s, which is a file", p, dir)
 		}
 		taken[dir] = false
 	}
 	return nil
 }
 
-// checkTemplates refuses templates that are not in the directory or cannot be read as one.
+// checkTemplates refuses a template that is missing from the directory or is not valid.
 func checkTemplates(root *os.Root, m *imagev1.Manifest) error {
 	for _, c := range m.GetRun().GetConfigs() {
 		f, err := root.Open(filepath.FromSlash(path.Clean(c.Template)))
 		if err != nil {
-			return refuse(CodeBadTemplate, "template %q is not in the directory: %v", c.Template, err)
+			return refuse(code.BadTemplate, "template %q is not in the directory: %v", c.Template, err)
 		}
 		info, err := f.Stat()
 		if err == nil && !info.Mode().IsRegular() {
-			err = refuse(CodeBadTemplate, "template %q is not a file", c.Template)
+			err = refuse(code.BadTemplate, "template %q is not a file", c.Template)
 		}
 		var text []byte
 		if err == nil {
@@ -108,7 +112,7 @@ func checkTemplates(root *os.Root, m *imagev1.Manifest) error {
 			return err
 		}
 		if _, err := render.Parse(c.Template, string(text)); err != nil {
-			return refuse(CodeBadTemplate, "%v", err)
+			return refuse(code.BadTemplate, "%v", err)
 		}
 	}
 	return nil

@@ -9,13 +9,15 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 )
 
 func dirOf(t *testing.T, recipe string) string {
 	t.Helper()
-	return tree(t, map[string]entry{"run": {text: "#!/bin/sh", mode: 0o755}, image.RecipeName: {text: recipe, mode: 0o644}})
+	return tree(t,
+		map[string]entry{"run": {text: "#!/bin/sh", mode: 0o755}, image.RecipeName: {text: recipe, mode: 0o644}})
 }
 
 func TestARecipeSaysWhatAnAgentMayUseAndWhatItIsKeptFrom(t *testing.T) {
@@ -44,25 +46,41 @@ func TestARecipeSaysWhatAnAgentMayUseAndWhatItIsKeptFrom(t *testing.T) {
 
 func TestLimitsAndSandboxesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, code, says string }{
-		"a size without a unit":        {daemon("limits: {memory: '64'}"), image.CodeBadRecipe, "64MiB"},
-		"a size of nothing":            {daemon("limits: {memory: 0MiB}"), image.CodeBadRecipe, "0MiB"},
-		"a size that is a number":      {daemon("limits: {memory: 64}"), image.CodeBadRecipe, "run.limits.memory is of type number, want text"},
-		"less than a program needs":    {daemon("limits: {memory: 1KiB}"), image.CodeBadManifest, "run.limits.memory is 1024"},
-		"a share without percent":      {daemon("limits: {cpu: '1.5'}"), image.CodeBadRecipe, "1.5"},
-		"too large a share":            {daemon("limits: {cpu: 1000000%}"), image.CodeBadManifest, "run.limits.cpu"},
-		"too few open files":           {daemon("limits: {open_files: 2}"), image.CodeBadManifest, "run.limits.open_files"},
-		"too many tasks":               {daemon("limits: {tasks: 100000000}"), image.CodeBadManifest, "run.limits.tasks"},
-		"an unknown limit":             {daemon("limits: {disk: 1GiB}"), image.CodeUnknownKey, "run.limits.disk"},
-		"an unknown confinement":       {daemon("sandbox: {jail: true}"), image.CodeUnknownKey, "run.sandbox.jail"},
-		"a user that is no name":       {daemon("sandbox: {user: 'a b'}"), image.CodeBadManifest, "a b"},
-		"a user by number":             {daemon("sandbox: {user: '0'}"), image.CodeBadManifest, "name of a user"},
-		"writable where all is":        {daemon("sandbox: {writable: [/srv]}"), image.CodeBadManifest, "read_only_system"},
-		"a writable relative path":     {daemon("sandbox: {read_only_system: true, writable: [srv]}"), image.CodeBadManifest, "srv"},
-		"all writable":                 {daemon("sandbox: {read_only_system: true, writable: [/]}"), image.CodeBadManifest, "absolute path below /"},
-		"a path that leads elsewhere":  {daemon("sandbox: {read_only_system: true, writable: [/srv/../etc]}"), image.CodeBadManifest, "/srv/../etc"},
-		"a capability in other words":  {daemon("sandbox: {capabilities: [net_bind_service]}"), image.CodeBadManifest, "net_bind_service"},
-		"limits of what does not run":  {"agent: a\nversion: 1.0.0\nkind: files\nrun: {limits: {tasks: 1}}", image.CodeBadManifest, "daemon"},
-		"a sandbox of what is not run": {"agent: a\nversion: 1.0.0\nkind: files\nrun: {sandbox: {no_homes: true}}", image.CodeBadManifest, "daemon"},
+		"a size without a unit": {daemon("limits: {memory: '64'}"), code.BadRecipe, "64MiB"},
+		"a size of nothing":     {daemon("limits: {memory: 0MiB}"), code.BadRecipe, "0MiB"},
+		"a size that is a number": {
+			daemon("limits: {memory: 64}"), code.BadRecipe, "run.limits.memory is of type number, want text",
+		},
+		"less than a program needs": {
+			daemon("limits: {memory: 1KiB}"), code.BadManifest, "run.limits.memory is 1024",
+		},
+		"a share without percent": {daemon("limits: {cpu: '1.5'}"), code.BadRecipe, "1.5"},
+		"too large a share":       {daemon("limits: {cpu: 1000000%}"), code.BadManifest, "run.limits.cpu"},
+		"too few open files":      {daemon("limits: {open_files: 2}"), code.BadManifest, "run.limits.open_files"},
+		"too many tasks":          {daemon("limits: {tasks: 100000000}"), code.BadManifest, "run.limits.tasks"},
+		"an unknown limit":        {daemon("limits: {disk: 1GiB}"), code.UnknownKey, "run.limits.disk"},
+		"an unknown confinement":  {daemon("sandbox: {jail: true}"), code.UnknownKey, "run.sandbox.jail"},
+		"a user that is no name":  {daemon("sandbox: {user: 'a b'}"), code.BadManifest, "a b"},
+		"a user by number":        {daemon("sandbox: {user: '0'}"), code.BadManifest, "name of a user"},
+		"writable where all is":   {daemon("sandbox: {writable: [/srv]}"), code.BadManifest, "read_only_system"},
+		"a writable relative path": {
+			daemon("sandbox: {read_only_system: true, writable: [srv]}"), code.BadManifest, "srv",
+		},
+		"all writable": {
+			daemon("sandbox: {read_only_system: true, writable: [/]}"), code.BadManifest, "absolute path below /",
+		},
+		"a path that leads elsewhere": {
+			daemon("sandbox: {read_only_system: true, writable: [/srv/../etc]}"), code.BadManifest, "/srv/../etc",
+		},
+		"a capability in other words": {
+			daemon("sandbox: {capabilities: [net_bind_service]}"), code.BadManifest, "net_bind_service",
+		},
+		"limits of what does not run": {
+			"agent: a\nversion: 1.0.0\nkind: files\nrun: {limits: {tasks: 1}}", code.BadManifest, "daemon",
+		},
+		"a sandbox of what is not run": {
+			"agent: a\nversion: 1.0.0\nkind: files\nrun: {sandbox: {no_homes: true}}", code.BadManifest, "daemon",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := image.Build(image.BuildOptions{Dir: dirOf(t, c.text), Out: t.TempDir() + "/a.gimg"})
@@ -77,7 +95,7 @@ func TestLimitsAndSandboxesAreRefused(t *testing.T) {
 func TestCapabilitiesThatAreNamedAndNotBoundAreRefused(t *testing.T) {
 	m := valid()
 	m.Run.Sandbox = &imagev1.Sandbox{Capabilities: []string{"CAP_KILL"}}
-	if r := fault.RefusalOf(image.Check(m)); r.GetCode() != image.CodeBadManifest {
+	if r := fault.RefusalOf(image.Check(m)); r.GetCode() != code.BadManifest {
 		t.Errorf("got %v", r)
 	}
 }

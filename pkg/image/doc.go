@@ -13,14 +13,14 @@
 //
 // Guarantees:
 //
-//  1. The same directory gives the same blob, byte for byte, and the same id, whenever,
-//     wherever and by whomever it is built with the same version of this code. Only
-//     BuildOptions.At shows in the manifest, and the id does not depend on it.
+//  1. Builds of the same directory by the same version of this code have the same blob, byte
+//     for byte, and the same id, on any machine and at any time. Only BuildOptions.At shows
+//     in the manifest, and the id does not depend on it.
 //  2. A file that Build or Write returned from without an error is whole; otherwise
 //     nothing new is at its path.
 //  3. No entry of a blob that Build made leads out of the directory in which it is
 //     unpacked: names are inside, symbolic links too, and there are no devices.
-//  4. A chunk that Chunk gives has the digest that the manifest says.
+//  4. A chunk that Chunk returns has the digest in the manifest.
 //  5. A manifest that Check lets pass has sizes and counts within the bounds below, and
 //     an id that fits its content.
 //  6. Every refusal is of kind Invalid and has a code; see refuse.go.

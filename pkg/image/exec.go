@@ -2,9 +2,11 @@ package image
 
 import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
-// execRecipe is a program of the image that is run to its end.
+// execRecipe describes a program of the image that runs to completion.
 type execRecipe struct {
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
@@ -17,21 +19,21 @@ func (r *execRecipe) exec() *imagev1.Exec {
 	return &imagev1.Exec{Command: r.Command, Args: r.Args}
 }
 
-// checkExec looks at a program that is run beside the agent; what says which key names it.
+// checkExec checks a program that runs beside the agent; what is the key that names it.
 func checkExec(what string, e *imagev1.Exec) error {
 	if e == nil {
 		return nil
 	}
 	if e.Command == "" {
-		return refuse(CodeBadManifest, "%s.command is missing", what)
+		return refuse(code.BadManifest, "%s.command is missing", what)
 	}
 	if !inside(e.Command) {
-		return refuse(CodeOutside, "%s.command %q is not a relative path inside the image", what, e.Command)
+		return refuse(code.Outside, "%s.command %q is not a relative path inside the image", what, e.Command)
 	}
 	return nil
 }
 
-// execWords gives what variables are filled into.
+// execWords returns the texts that may contain variables.
 func execWords(e *imagev1.Exec) []string {
 	if e == nil {
 		return nil

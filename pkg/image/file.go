@@ -16,13 +16,14 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // maxManifest bounds manifest.json, in bytes. The longest valid one has MaxChunks digests of 47 bytes.
 const maxManifest = 2 << 20
 
-// File is an open image file. Its methods may be called side by side.
+// File is an open image file. Its methods may be called concurrently.
 type File struct {
 	file     io.ReaderAt
 	close    func() error
@@ -38,7 +39,7 @@ func Open(path string) (*File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = refuse(CodeNotAnImage, "it is not a file")
+		err = refuse(code.NotAnImage, "it is not a file")
 	}
 	var m *imagev1.Manifest
 	var offset int64
@@ -52,7 +53,7 @@ func Open(path string) (*File, error) {
 	return &File{file: file, close: file.Close, manifest: m, offset: offset}, nil
 }
 
-// about says of which file a refusal is, and what to try.
+// about adds to a refusal the name of the file and the command to try.
 func about(path string, err error) error {
 	r := fault.RefusalOf(err)
 	if r == nil {
@@ -61,15 +62,15 @@ func about(path string, err error) error {
 	r = proto.CloneOf(r)
 	r.Message = path + ": " + r.Message
 	switch r.Code {
-	case CodeTruncated:
+	case code.Truncated:
 		r.Try = "copy it again from where it was built, or garrison image build DIR"
-	case CodeNotAnImage:
+	case code.NotAnImage:
 		r.Try = "garrison image build DIR, which writes one"
 	}
 	return fault.Refuse(fault.KindOf(err), r)
 }
 
-// counter counts what is read; package tar reads no further than it must.
+// counter counts the bytes read; package tar reads no further than it must.
 type counter struct {
 	r io.Reader
 	n int64
@@ -96,15 +97,15 @@ func readLayout(path string, file io.ReaderAt, size int64) (*imagev1.Manifest, i
 		return nil, 0, err
 	}
 	if h.Size > maxManifest {
-		return nil, 0, refuse(CodeNotAnImage, "%s has %d bytes, want at most %d", manifestEntry, h.Size, maxManifest)
+		return nil, 0, refuse(code.NotAnImage, "%s has %d bytes, want at most %d", manifestEntry, h.Size, maxManifest)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxManifest))
 	if err != nil {
-		return nil, 0, refuse(CodeTruncated, "the file ends within %s", manifestEntry)
+		return nil, 0, refuse(code.Truncated, "the file ends within %s", manifestEntry)
 	}
 	m := &imagev1.Manifest{}
 	if err := protojson.Unmarshal(text, m); err != nil {
-		return nil, 0, refuse(CodeNotAnImage, "%s cannot be read: %v", manifestEntry, err)
+		return nil, 0, refuse(code.NotAnImage, "%s cannot be read: %v", manifestEntry, err)
 	}
 	if err := Check(m); err != nil {
 		return nil, 0, err
@@ -114,16 +115,16 @@ func readLayout(path string, file io.ReaderAt, size int64) (*imagev1.Manifest, i
 		return nil, 0, err
 	}
 	if uint64(h.Size) != m.Blob.SizeBytes {
-		return nil, 0, refuse(CodeWrongDigest, "the blob has %d bytes, the manifest says %d", h.Size, m.Blob.SizeBytes)
+		return nil, 0, refuse(code.WrongDigest, "the blob has %d bytes, the manifest says %d", h.Size, m.Blob.SizeBytes)
 	}
 	if have := size - c.n; have < h.Size {
-		return nil, 0, refuse(CodeTruncated, "the file holds %d of the blob's %d bytes", max(have, 0), h.Size)
+		return nil, 0, refuse(code.Truncated, "the file holds %d of the blob's %d bytes", max(have, 0), h.Size)
 	}
 	return m, c.n, nil
 }
 
-// checkStart refuses what does not begin as an image does, so that a short file of another
-// kind is not taken for one that was cut.
+// checkStart refuses a file that does not begin like an image. Otherwise a short file of another kind would
+// count as a truncated image.
 func checkStart(file io.ReaderAt) error {
 	start := make([]byte, len(manifestEntry))
 	n, err := file.ReadAt(start, 0)
@@ -131,7 +132,7 @@ func checkStart(file io.ReaderAt) error {
 		return err
 	}
 	if !strings.HasPrefix(manifestEntry, string(start[:n])) {
-		return refuse(CodeNotAnImage, "it is no image file: it begins with %q, want %s", start[:n], manifestEntry)
+		return refuse(code.NotAnImage, "not an image file: it begins with %q, want %s", start[:n], manifestEntry)
 	}
 	return nil
 }
@@ -141,11 +142,11 @@ func next(r *tar.Reader, name string) (*tar.Header, error) {
 	h, err := r.Next()
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return nil, refuse(CodeTruncated, "the file ends before %s", name)
+		return nil, refuse(code.Truncated, "the file ends before %s", name)
 	case err != nil:
-		return nil, refuse(CodeNotAnImage, "no %s where it should be: %v", name, err)
+		return nil, refuse(code.NotAnImage, "no %s where it should be: %v", name, err)
 	case h.Name != name || h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0:
-		return nil, refuse(CodeNotAnImage, "the entry %.80q is where %s should be", h.Name, name)
+		return nil, refuse(code.NotAnImage, "the entry %.80q is where %s should be", h.Name, name)
 	}
 	return h, nil
 }
@@ -153,10 +154,10 @@ func next(r *tar.Reader, name string) (*tar.Header, error) {
 // Close closes the file.
 func (f *File) Close() error { return f.close() }
 
-// Manifest gives a copy of the manifest.
+// Manifest returns a copy of the manifest.
 func (f *File) Manifest() *imagev1.Manifest { return proto.CloneOf(f.manifest) }
 
-// Chunks gives the number of chunks.
+// Chunks returns the number of chunks.
 func (f *File) Chunks() int { return len(f.manifest.Blob.ChunkDigests) }
 
 // Chunk reads chunk n, from 0, and checks it.
@@ -185,12 +186,12 @@ func (f *File) Verify(ctx context.Context) error {
 		whole.Write(data)
 	}
 	if !bytes.Equal(whole.Sum(nil), f.manifest.Blob.Digest) {
-		return refuse(CodeWrongDigest, "the content has another digest than the manifest says")
+		return refuse(code.WrongDigest, "the content has another digest than the manifest says")
 	}
 	return nil
 }
 
-// ChunkLen gives how many bytes chunk n must have.
+// ChunkLen returns how many bytes chunk n must have.
 func ChunkLen(b *imagev1.Blob, n int) int {
 	start := uint64(n) * uint64(b.GetChunkSizeBytes())
 	return int(min(uint64(b.GetChunkSizeBytes()), b.GetSizeBytes()-start))
@@ -199,25 +200,25 @@ func ChunkLen(b *imagev1.Blob, n int) int {
 // CheckChunk refuses data that is not chunk n of a blob whose manifest passed Check.
 func CheckChunk(b *imagev1.Blob, n int, data []byte) error {
 	if n < 0 || n >= len(b.GetChunkDigests()) {
-		return refuse(CodeNoSuchChunk, "there is no chunk %d (the image has %d)", n, len(b.GetChunkDigests()))
+		return refuse(code.NoSuchChunk, "there is no chunk %d (the image has %d)", n, len(b.GetChunkDigests()))
 	}
 	if want := ChunkLen(b, n); len(data) != want {
-		return refuse(CodeWrongDigest, "chunk %d has %d bytes, the manifest says %d", n, len(data), want)
+		return refuse(code.WrongDigest, "chunk %d has %d bytes, the manifest says %d", n, len(data), want)
 	}
 	if d := sha256.Sum256(data); !bytes.Equal(d[:], b.ChunkDigests[n]) {
-		return refuse(CodeWrongDigest, "chunk %d has another digest than the manifest says", n)
+		return refuse(code.WrongDigest, "chunk %d has another digest than the manifest says", n)
 	}
 	return nil
 }
 
 func readChunk(r io.ReaderAt, offset int64, b *imagev1.Blob, n int) ([]byte, error) {
 	if n < 0 || n >= len(b.ChunkDigests) {
-		return nil, refuse(CodeNoSuchChunk, "there is no chunk %d (the image has %d)", n, len(b.ChunkDigests))
+		return nil, refuse(code.NoSuchChunk, "there is no chunk %d (the image has %d)", n, len(b.ChunkDigests))
 	}
 	data := make([]byte, ChunkLen(b, n))
 	_, err := r.ReadAt(data, offset+int64(n)*int64(b.ChunkSizeBytes))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, refuse(CodeTruncated, "the file ends within chunk %d", n)
+		return nil, refuse(code.Truncated, "the file ends within chunk %d", n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read chunk %d: %w", n, err)

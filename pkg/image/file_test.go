@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 )
@@ -30,7 +31,7 @@ func TestAFileCutAnywhereIsRefusedAsTruncated(t *testing.T) {
 	whole, _ := os.ReadFile(path)
 	end := 2*512 + 1024 // past the manifest and both headers
 	for _, n := range []int{0, 1, 511, 512, 700, end, len(whole) / 2, int(m.Blob.SizeBytes)} {
-		wantCode(t, read(t, whole[:n]), image.CodeTruncated)
+		wantCode(t, read(t, whole[:n]), code.Truncated)
 	}
 }
 
@@ -40,7 +41,7 @@ func TestAnAlteredByteOfTheContentIsRefusedAsAWrongDigest(t *testing.T) {
 	for _, n := range []int{len(whole) / 4, len(whole) / 2, len(whole) - 4096} {
 		data := append([]byte{}, whole...)
 		data[n] ^= 1
-		wantCode(t, read(t, data), image.CodeWrongDigest)
+		wantCode(t, read(t, data), code.WrongDigest)
 	}
 }
 
@@ -52,18 +53,18 @@ func TestAnAlteredVersionInTheManifestIsRefused(t *testing.T) {
 			data[i] = '9'
 		}
 	}
-	wantCode(t, read(t, data), image.CodeWrongID)
+	wantCode(t, read(t, data), code.WrongID)
 }
 
 func TestSomethingElseIsRefusedAsNotAnImage(t *testing.T) {
 	other := tree(t, map[string]entry{"x": {text: noise(5000)}})
 	data, _ := os.ReadFile(filepath.Join(other, "x"))
-	wantCode(t, read(t, data), image.CodeNotAnImage)
+	wantCode(t, read(t, data), code.NotAnImage)
 	for _, short := range []string{"hello\n", "m\n", "manifest.jso_"} {
-		wantCode(t, read(t, []byte(short)), image.CodeNotAnImage)
+		wantCode(t, read(t, []byte(short)), code.NotAnImage)
 	}
 	_, err := image.Open(other)
-	wantCode(t, err, image.CodeNotAnImage)
+	wantCode(t, err, code.NotAnImage)
 }
 
 func TestARefusalNamesTheFileAndWhatToTry(t *testing.T) {
@@ -86,14 +87,15 @@ func TestAChunkThatIsNotThereIsRefused(t *testing.T) {
 	f := open(t, path)
 	for _, n := range []int{-1, f.Chunks()} {
 		_, err := f.Chunk(n)
-		wantCode(t, err, image.CodeNoSuchChunk)
+		wantCode(t, err, code.NoSuchChunk)
 	}
 }
 
 // FuzzOpen: whatever a file holds, it is refused or it is exactly what its manifest says.
 func FuzzOpen(f *testing.F) {
 	dir := f.TempDir()
-	for name, text := range map[string]string{"garrison.yaml": "agent: a\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n", "x": "y"} {
+	for name, text := range map[string]string{"garrison.yaml": "agent: a\nversion: 1.0.0\nkind: files\nos: " +
+		"linux\narch: amd64\n", "x": "y"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			f.Fatal(err)
 		}

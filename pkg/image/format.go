@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/format"
 )
 
@@ -20,7 +21,8 @@ const (
 
 // numbers writes a stamp as the names in a tar header.
 func numbers(s format.Stamp) (uname, gname string) {
-	return formatPrefix + strconv.FormatUint(uint64(s.Format), 10), floorPrefix + strconv.FormatUint(uint64(s.Floor), 10)
+	return formatPrefix + strconv.FormatUint(uint64(s.Format),
+		10), floorPrefix + strconv.FormatUint(uint64(s.Floor), 10)
 }
 
 // checkFormat refuses a file whose first header has numbers that this program does not know.
@@ -36,7 +38,7 @@ func checkFormat(path string, h *tar.Header) error {
 	return fileFormat.Check(path, format.Stamp{Format: have, Floor: floor})
 }
 
-// parseNumber reads a number behind a prefix; 0 when there is none.
+// parseNumber reads a number behind a prefix; 0 without one.
 func parseNumber(text, prefix string) (uint32, error) {
 	rest, ok := strings.CutPrefix(text, prefix)
 	if !ok {
@@ -44,7 +46,7 @@ func parseNumber(text, prefix string) (uint32, error) {
 	}
 	n, err := strconv.ParseUint(rest, 10, 32)
 	if err != nil {
-		return 0, refuse(CodeNotAnImage, "%q in its header is not a number", fmt.Sprintf("%.40s", text))
+		return 0, refuse(code.NotAnImage, "%q in its header is not a number", fmt.Sprintf("%.40s", text))
 	}
 	return uint32(n), nil
 }

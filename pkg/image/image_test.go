@@ -20,6 +20,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -128,12 +129,23 @@ func TestABuiltImageIsWhatItsRecipeSays(t *testing.T) {
 	}
 	want := &imagev1.Manifest{
 		Id: image.ID(m), Agent: "cn-agent", Version: "1.25.4", Kind: agentv1.Kind_KIND_DAEMON,
-		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}, Description: "Watches compute nodes.", Tags: map[string]string{"team": "compute"},
+		Platform: &serverv1.Platform{
+			Os:   "linux",
+			Arch: "amd64",
+		}, Description: "Watches compute nodes.", Tags: map[string]string{"team": "compute"},
 		Run: &imagev1.Run{
-			Command: "bin/cn-agent", Args: []string{"--state", "${state}"}, Env: map[string]string{"RACK": "${label.rack}"},
+			Command: "bin/cn-agent", Args: []string{"--state", "${state}"},
+			Env:      map[string]string{"RACK": "${label.rack}"},
 			Takeover: imagev1.Takeover_TAKEOVER_OVERLAP, StopTimeoutMs: 5000,
-			Ready:   &imagev1.Ready{Probe: &imagev1.Ready_Http{Http: "http://127.0.0.1:8080/ready"}, TimeoutMs: 20000, SoakMs: 1500},
-			Sockets: []*imagev1.Socket{{Name: "http", Listen: "127.0.0.1:${label.port}"}, {Name: "admin", Listen: ":9000"}},
+			Ready: &imagev1.Ready{
+				Probe:     &imagev1.Ready_Http{Http: "http://127.0.0.1:8080/ready"},
+				TimeoutMs: 20000,
+				SoakMs:    1500,
+			},
+			Sockets: []*imagev1.Socket{
+				{Name: "http", Listen: "127.0.0.1:${label.port}"},
+				{Name: "admin", Listen: ":9000"},
+			},
 		},
 		Blob: m.Blob, PublishedAt: m.PublishedAt,
 	}
@@ -147,13 +159,23 @@ func TestABuiltImageIsWhatItsRecipeSays(t *testing.T) {
 
 func TestARecipeSaysWhatItNeedsOfTheServerAndItsExecProbe(t *testing.T) {
 	m, _ := build(t, image.BuildOptions{Dir: tree(t, map[string]entry{
-		"run":           {text: "x", mode: 0o100},
-		"check":         {text: "x", mode: 0o100},
-		"garrison.yaml": {text: "executor_version: 1.4.0\nconflicts: [b, c]\n" + daemon(`ready: {exec: {command: check, args: ["--state", "${state}"]}, timeout: 5s}`)},
+		"run":   {text: "x", mode: 0o100},
+		"check": {text: "x", mode: 0o100},
+		"garrison.yaml": {
+			text: "executor_version: 1.4.0\nconflicts: [b, c]\n" + daemon(
+				`ready: {exec: {command: check, args: ["--state", "${state}"]}, timeout: 5s}`),
+		},
 	})})
-	want := &imagev1.Manifest{ExecutorVersion: "1.4.0", Conflicts: []string{"b", "c"}, Run: &imagev1.Run{Command: "run", Ready: &imagev1.Ready{
-		TimeoutMs: 5000, Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{Command: "check", Args: []string{"--state", "${state}"}}},
-	}}}
+	want := &imagev1.Manifest{
+		ExecutorVersion: "1.4.0",
+		Conflicts:       []string{"b", "c"},
+		Run: &imagev1.Run{Command: "run", Ready: &imagev1.Ready{
+			TimeoutMs: 5000,
+			Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{
+				Command: "check", Args: []string{"--state", "${state}"},
+			}},
+		}},
+	}
 	have := &imagev1.Manifest{ExecutorVersion: m.ExecutorVersion, Conflicts: m.Conflicts, Run: m.Run}
 	if d := cmp.Diff(want, have, protocmp.Transform()); d != "" {
 		t.Fatal(d)
@@ -164,12 +186,19 @@ func TestARecipeSaysWhatIsRenderedAndRehearsed(t *testing.T) {
 	m, _ := build(t, image.BuildOptions{Dir: tree(t, map[string]entry{
 		"run":      {text: "x", mode: 0o100},
 		"etc/conf": {text: "level = {{.metadata.level}}"},
-		"garrison.yaml": {text: daemon("configs: [{template: etc/conf, path: a/b.conf, mode: 0440}, {template: etc/conf, path: a/c}]\n" +
-			"  reload: signal\n  rehearsal: {command: run, args: ['${config}/a/b.conf', '${metadata.level}']}")},
+		"garrison.yaml": {
+			text: daemon(
+				"configs: [{template: etc/conf, path: a/b.conf, mode: 0440}, {template: etc/conf, path: a/c}]\n" +
+					"  reload: signal\n  rehearsal: {command: run, args: ['${config}/a/b.conf', '${metadata.level}']}",
+			),
+		},
 	})})
 	want := &imagev1.Run{
 		Command: "run", Reload: imagev1.Reload_RELOAD_SIGNAL,
-		Configs:   []*imagev1.Config{{Template: "etc/conf", Path: "a/b.conf", Mode: 0o440}, {Template: "etc/conf", Path: "a/c"}},
+		Configs: []*imagev1.Config{
+			{Template: "etc/conf", Path: "a/b.conf", Mode: 0o440},
+			{Template: "etc/conf", Path: "a/c"},
+		},
 		Rehearsal: &imagev1.Exec{Command: "run", Args: []string{"${config}/a/b.conf", "${metadata.level}"}},
 	}
 	if d := cmp.Diff(want, m.Run, protocmp.Transform()); d != "" {
@@ -233,7 +262,14 @@ func TestTheArchiveHoldsSortedNormalisedEntriesWithoutTheRecipe(t *testing.T) {
 		}
 		have = append(have, h.FileInfo().Mode().String()+" "+h.Name+h.Linkname)
 	}
-	want := []string{"drwxr-xr-x bin/", "-rwxr-xr-x bin/cn-agent", "-rw-r--r-- data", "drwxr-xr-x etc/", "-rw-r--r-- etc/conf", "Lrwxrwxrwx etc/current../etc/conf"}
+	want := []string{
+		"drwxr-xr-x bin/",
+		"-rwxr-xr-x bin/cn-agent",
+		"-rw-r--r-- data",
+		"drwxr-xr-x etc/",
+		"-rw-r--r-- etc/conf",
+		"Lrwxrwxrwx etc/current../etc/conf",
+	}
 	if d := cmp.Diff(want, have); d != "" {
 		t.Fatal(d)
 	}
@@ -259,7 +295,8 @@ func TestWriteCopiesAnImageFromItsChunks(t *testing.T) {
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	f := open(t, path)
 	copied := filepath.Join(t.TempDir(), "copy.gimg")
-	if err := image.Write(t.Context(), copied, f.Manifest(), func(_ context.Context, n int) ([]byte, error) { return f.Chunk(n) }); err != nil {
+	chunk := func(_ context.Context, n int) ([]byte, error) { return f.Chunk(n) }
+	if err := image.Write(t.Context(), copied, f.Manifest(), chunk); err != nil {
 		t.Fatal(err)
 	}
 	a, _ := os.ReadFile(path)
@@ -272,8 +309,9 @@ func TestWriteCopiesAnImageFromItsChunks(t *testing.T) {
 func TestWriteLeavesNothingBehindWhenAChunkIsWrong(t *testing.T) {
 	m, _ := build(t, image.BuildOptions{Dir: agentTree(t)})
 	dir := t.TempDir()
-	err := image.Write(t.Context(), filepath.Join(dir, "x.gimg"), m, func(context.Context, int) ([]byte, error) { return []byte("wrong"), nil })
-	wantCode(t, err, image.CodeWrongDigest)
+	err := image.Write(t.Context(), filepath.Join(dir, "x.gimg"), m,
+		func(context.Context, int) ([]byte, error) { return []byte("wrong"), nil })
+	wantCode(t, err, code.WrongDigest)
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Fatalf("left behind: %v", left)
 	}
@@ -282,16 +320,17 @@ func TestWriteLeavesNothingBehindWhenAChunkIsWrong(t *testing.T) {
 func TestAnAgentWithoutFilesAndOneOfKindExternalAreRefused(t *testing.T) {
 	files := tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: files\n"}})
 	_, err := image.Build(image.BuildOptions{Dir: files, Out: filepath.Join(t.TempDir(), "x.gimg")})
-	wantCode(t, err, image.CodeEmpty)
-	external := tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: external\n"}, "f": {text: "x"}})
+	wantCode(t, err, code.Empty)
+	external := tree(t,
+		map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: external\n"}, "f": {text: "x"}})
 	_, err = image.Build(image.BuildOptions{Dir: external, Out: filepath.Join(t.TempDir(), "x.gimg")})
-	wantCode(t, err, image.CodeUnsupportedKind)
+	wantCode(t, err, code.UnsupportedKind)
 }
 
 func TestBuildRefusesAnOutputInsideTheDirectory(t *testing.T) {
 	dir := agentTree(t)
 	_, err := image.Build(image.BuildOptions{Dir: dir, Out: filepath.Join(dir, "etc", "x.gimg")})
-	wantCode(t, err, image.CodeOutside)
+	wantCode(t, err, code.Outside)
 }
 
 func TestTheFileNameNamesAgentVersionAndPlatform(t *testing.T) {

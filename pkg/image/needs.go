@@ -3,6 +3,7 @@ package image
 import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
@@ -13,20 +14,20 @@ const maxConflicts = 64
 // agents that are not there.
 func checkNeeds(m *imagev1.Manifest) error {
 	if v := m.GetExecutorVersion(); v != "" {
-		if err := CheckVersion(v); err != nil {
-			return refuse(CodeBadVersion, "executor_version %v", err)
+		if err := checkSemantic(v); err != nil {
+			return refuse(code.BadVersion, "executor_version %v", err)
 		}
 	}
 	if len(m.Conflicts) > maxConflicts {
-		return refuse(CodeBadManifest, "conflicts names %d agents, want at most %d", len(m.Conflicts), maxConflicts)
+		return refuse(code.BadManifest, "conflicts names %d agents, want at most %d", len(m.Conflicts), maxConflicts)
 	}
 	before := map[string]bool{}
 	for _, c := range m.Conflicts {
 		if err := ident.CheckName("conflicts", c); err != nil {
-			return refuse(CodeBadAgentName, "%v", err)
+			return refuse(code.BadName, "%v", err)
 		}
 		if c == m.Agent || before[c] {
-			return refuse(CodeBadManifest, "conflicts names %q, which is the agent itself or is there twice", c)
+			return refuse(code.BadManifest, "conflicts names %q, which is the agent itself or is there twice", c)
 		}
 		before[c] = true
 	}

@@ -12,16 +12,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
-// packed is what packing a directory showed.
+// packed is the result of packing a directory.
 type packed struct {
 	unpacked uint64
 	entries  uint32
 }
 
 // pack writes everything in root but the recipe to w, as a zstd-compressed tar archive.
-// What it writes depends on names, contents, the executable bit and nothing else.
+// The output depends on names, contents, the executable bit and nothing else.
 func pack(root *os.Root, w io.Writer) (packed, error) {
 	// One encoder goroutine: with more, the output could depend on the machine.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
@@ -29,7 +31,7 @@ func pack(root *os.Root, w io.Writer) (packed, error) {
 		return packed{}, err
 	}
 	p := &packer{root: root, tar: tar.NewWriter(z)}
-	// WalkDir goes in the order of names, directories before what is in them.
+	// WalkDir goes in the order of names, directories before their contents.
 	if err := fs.WalkDir(root.FS(), ".", p.entry); err != nil {
 		_ = z.Close()
 		return packed{}, err
@@ -53,9 +55,9 @@ func (p *packer) entry(name string, d fs.DirEntry, err error) error {
 	case name == "." || name == RecipeName:
 		return nil
 	case !utf8.ValidString(name) || strings.ContainsAny(name, "\\\x00"):
-		return refuse(CodeSpecialFile, "the name %q is not UTF-8 or holds a backslash", name)
+		return refuse(code.SpecialFile, "the name %q is not UTF-8 or holds a backslash", name)
 	case p.entries == MaxEntries:
-		return refuse(CodeTooLarge, "the directory has more than %d entries", MaxEntries)
+		return refuse(code.TooLarge, "the directory has more than %d entries", MaxEntries)
 	}
 	p.entries++
 	switch d.Type() {
@@ -66,7 +68,7 @@ func (p *packer) entry(name string, d fs.DirEntry, err error) error {
 	case fs.ModeSymlink:
 		return p.symlink(name)
 	}
-	return refuse(CodeSpecialFile, "%s is neither a file, a directory nor a symbolic link (%s)", name, d.Type())
+	return refuse(code.SpecialFile, "%s is neither a file, a directory nor a symbolic link (%s)", name, d.Type())
 }
 
 func header(kind byte, name string, mode int64) *tar.Header {
@@ -84,7 +86,7 @@ func (p *packer) file(name string) error {
 		return fmt.Errorf("pack %s: %w", name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return refuse(CodeChanged, "%s changed while it was packed", name)
+		return refuse(code.Changed, "%s changed while it was packed", name)
 	}
 	h := header(tar.TypeReg, name, 0o644)
 	if info.Mode()&0o111 != 0 {
@@ -93,7 +95,7 @@ func (p *packer) file(name string) error {
 	h.Size = info.Size()
 	p.unpacked += uint64(h.Size)
 	if p.unpacked > MaxUnpacked {
-		return refuse(CodeTooLarge, "the files have more than %d bytes", int64(MaxUnpacked))
+		return refuse(code.TooLarge, "the files have more than %d bytes", int64(MaxUnpacked))
 	}
 	if err := p.tar.WriteHeader(h); err != nil {
 		return fmt.Errorf("pack %s: %w", name, err)
@@ -108,7 +110,7 @@ func (p *packer) content(f io.Reader, name string, size int64) error {
 		return fmt.Errorf("pack %s: %w", name, err)
 	}
 	if more, _ := f.Read(make([]byte, 1)); n != size || more > 0 {
-		return refuse(CodeChanged, "%s changed while it was packed", name)
+		return refuse(code.Changed, "%s changed while it was packed", name)
 	}
 	return nil
 }
@@ -119,16 +121,18 @@ func (p *packer) symlink(name string) error {
 		return fmt.Errorf("pack %s: %w", name, err)
 	}
 	if !linkInside(name, target) {
-		return refuse(CodeOutside, "symbolic link %s leads to %q; want a relative path inside the directory, with .. only at its start", name, target)
+		return refuse(code.Outside,
+			"symbolic link %s leads to %q; want a relative path inside the directory, with .. only at its start", name,
+			target)
 	}
 	h := header(tar.TypeSymlink, name, 0o777)
 	h.Linkname = target
 	return p.tar.WriteHeader(h)
 }
 
-// linkInside says whether a symbolic link at name stays inside wherever it is unpacked.
-// ".." may only come first: behind a name it would be followed from wherever that name
-// leads, which may be another link, and then no look at the text can tell.
+// linkInside reports whether a symbolic link at name stays inside wherever it is unpacked.
+// ".." is allowed only at the start. After a name it is resolved from the target of that name, which may be
+// another link, so the text of the link alone cannot decide.
 func linkInside(name, target string) bool {
 	if target == "" || path.IsAbs(target) || !utf8.ValidString(target) || strings.ContainsAny(target, "\\\x00") {
 		return false

@@ -21,16 +21,17 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// RecipeName is the file in a directory that says what image it becomes.
+// RecipeName is the name of the file that describes the image of a directory.
 const RecipeName = "garrison.yaml"
 
 // maxRecipe bounds the file, in bytes.
 const maxRecipe = 256 << 10
 
-// recipe is what garrison.yaml says.
+// recipe is the content of garrison.yaml.
 type recipe struct {
 	Agent       string            `json:"agent"`
 	Version     string            `json:"version"`
@@ -74,17 +75,49 @@ type readyRecipe struct {
 	Soak    string      `json:"soak"`
 }
 
-// keys lists what may stand at each place of the file; tags and env hold any key.
+// keys lists the keys allowed at each position of the file; tags and env hold any key.
 var keys = map[string][]string{
-	"":                {"agent", "version", "kind", "os", "arch", "description", "tags", "executor_version", "conflicts", "run"},
-	"run.":            {"command", "args", "env", "takeover", "ready", "stop_timeout", "sockets", "configs", "reload", "rehearsal", "limits", "sandbox"},
+	"": {
+		"agent",
+		"version",
+		"kind",
+		"os",
+		"arch",
+		"description",
+		"tags",
+		"executor_version",
+		"conflicts",
+		"run",
+	},
+	"run.": {
+		"command",
+		"args",
+		"env",
+		"takeover",
+		"ready",
+		"stop_timeout",
+		"sockets",
+		"configs",
+		"reload",
+		"rehearsal",
+		"limits",
+		"sandbox",
+	},
 	"run.configs.":    {"template", "path", "mode"},
 	"run.rehearsal.":  {"command", "args"},
 	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak"},
 	"run.ready.exec.": {"command", "args"},
 	"run.sockets.":    {"name", "listen"},
 	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
-	"run.sandbox.":    {"user", "no_new_privileges", "read_only_system", "writable", "private_tmp", "no_homes", "capabilities"},
+	"run.sandbox.": {
+		"user",
+		"no_new_privileges",
+		"read_only_system",
+		"writable",
+		"private_tmp",
+		"no_homes",
+		"capabilities",
+	},
 }
 
 // readRecipe reads garrison.yaml in root.
@@ -92,7 +125,8 @@ func readRecipe(root *os.Root) (*recipe, error) {
 	f, err := root.Open(RecipeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
-			Code: CodeNoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build --help, which shows one",
+			Code: code.NoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
+				"--help, which shows one",
 		})
 	}
 	if err != nil {
@@ -104,7 +138,7 @@ func readRecipe(root *os.Root) (*recipe, error) {
 		return nil, err
 	}
 	if len(data) > maxRecipe {
-		return nil, refuse(CodeBadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)
+		return nil, refuse(code.BadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)
 	}
 	return parseRecipe(data)
 }
@@ -112,23 +146,23 @@ func readRecipe(root *os.Root) (*recipe, error) {
 func parseRecipe(data []byte) (*recipe, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
-		return nil, refuse(CodeBadRecipe, "%s: %v", RecipeName, err)
+		return nil, refuse(code.BadRecipe, "%s: %v", RecipeName, err)
 	}
 	var all map[string]any
 	if err := json.Unmarshal(asJSON, &all); err != nil || all == nil {
-		return nil, refuse(CodeBadRecipe, "%s is not a map of keys", RecipeName)
+		return nil, refuse(code.BadRecipe, "%s is not a map of keys", RecipeName)
 	}
 	if err := checkKeys("", all); err != nil {
 		return nil, err
 	}
 	r := &recipe{}
 	if err := json.Unmarshal(asJSON, r); err != nil {
-		return nil, refuse(CodeBadRecipe, "%s: %s", RecipeName, wrongType(err))
+		return nil, refuse(code.BadRecipe, "%s: %s", RecipeName, wrongType(err))
 	}
 	return r, nil
 }
 
-// wrongType says which value is of another type than its key wants, in words of YAML.
+// wrongType names the value whose type differs from the type of its key, in words of YAML.
 func wrongType(err error) string {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
@@ -147,13 +181,14 @@ func wrongType(err error) string {
 	return fmt.Sprintf("%s is of type %s, want %s", e.Field, strings.Replace(have, "array", "list", 1), want)
 }
 
-// checkKeys refuses keys that mean nothing, at any depth and in exactly this spelling.
+// checkKeys refuses unknown keys at any depth. The spelling must match exactly.
 func checkKeys(at string, have map[string]any) error {
 	for _, k := range slices.Sorted(mapKeys(have)) {
 		if !slices.Contains(keys[at], k) {
 			return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-				Code:    CodeUnknownKey,
-				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at], ", ") + ")",
+				Code: code.UnknownKey,
+				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at],
+					", ") + ")",
 			})
 		}
 		deeper := at + k + "."
@@ -169,7 +204,7 @@ func checkKeys(at string, have map[string]any) error {
 	return nil
 }
 
-// mapsIn gives a value that is a map, or the maps in one that is a list.
+// mapsIn returns the value itself if it is a map, or the maps in it if it is a list.
 func mapsIn(value any) (out []map[string]any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -198,16 +233,21 @@ var (
 		"self": agentv1.Kind_KIND_SELF, "external": agentv1.Kind_KIND_EXTERNAL,
 	}
 	takeovers = map[string]imagev1.Takeover{
-		"": imagev1.Takeover_TAKEOVER_UNSPECIFIED, "restart": imagev1.Takeover_TAKEOVER_RESTART, "overlap": imagev1.Takeover_TAKEOVER_OVERLAP,
+		"":        imagev1.Takeover_TAKEOVER_UNSPECIFIED,
+		"restart": imagev1.Takeover_TAKEOVER_RESTART,
+		"overlap": imagev1.Takeover_TAKEOVER_OVERLAP,
 	}
 )
 
 // manifest turns the recipe into a manifest without a blob; the options win over the file.
 func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 	m := &imagev1.Manifest{
-		Agent:       r.Agent,
-		Version:     cmp.Or(o.Version, r.Version),
-		Platform:    &serverv1.Platform{Os: cmp.Or(o.OS, r.OS, runtime.GOOS), Arch: cmp.Or(o.Arch, r.Arch, runtime.GOARCH)},
+		Agent:   r.Agent,
+		Version: cmp.Or(o.Version, r.Version),
+		Platform: &serverv1.Platform{
+			Os:   cmp.Or(o.OS, r.OS, runtime.GOOS),
+			Arch: cmp.Or(o.Arch, r.Arch, runtime.GOARCH),
+		},
 		Tags:        r.Tags,
 		Description: r.Description,
 
@@ -215,13 +255,16 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 	}
 	var ok bool
 	if m.Kind, ok = kinds[r.Kind]; !ok {
-		return nil, refuse(CodeBadRecipe, "%s: kind %q is not known (want daemon, oneshot, files or self)", RecipeName, r.Kind)
+		return nil, refuse(code.BadRecipe, "%s: kind %q is not known (want daemon, oneshot, files or self)", RecipeName,
+			r.Kind)
 	}
 	var err error
 	if m.Run, err = r.Run.run(); err != nil {
 		return nil, err
 	}
-	for _, check := range []func(*imagev1.Manifest) error{checkNames, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement, checkTexts} {
+	for _, check := range []func(*imagev1.Manifest) error{
+		checkNames, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement, checkTexts,
+	} {
 		if err := check(m); err != nil {
 			return nil, err
 		}
@@ -236,7 +279,8 @@ func (r *runRecipe) run() (*imagev1.Run, error) {
 	out := &imagev1.Run{Command: r.Command, Args: r.Args, Env: r.Env}
 	var ok bool
 	if out.Takeover, ok = takeovers[r.Takeover]; !ok {
-		return nil, refuse(CodeBadRecipe, "%s: run.takeover %q is not known (want restart or overlap)", RecipeName, r.Takeover)
+		return nil, refuse(code.BadRecipe, "%s: run.takeover %q is not known (want restart or overlap)", RecipeName,
+			r.Takeover)
 	}
 	var err error
 	if out.StopTimeoutMs, err = millis("run.stop_timeout", r.StopTimeout); err != nil {
@@ -275,7 +319,8 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 		out.Probe, probes = &imagev1.Ready_Exec{Exec: r.Exec.exec()}, probes+1
 	}
 	if probes > 1 {
-		return nil, refuse(CodeBadRecipe, "%s: run.ready has %d probes, want one of notify, http, tcp and exec", RecipeName, probes)
+		return nil, refuse(code.BadRecipe, "%s: run.ready has %d probes, want one of notify, http, tcp and exec",
+			RecipeName, probes)
 	}
 	var err error
 	if out.TimeoutMs, err = millis("run.ready.timeout", r.Timeout); err != nil {
@@ -285,14 +330,14 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 	return out, err
 }
 
-// millis reads a duration such as 30s; an empty one is 0, which means the default.
+// millis parses a duration such as 30s; the empty string is 0, which means the default.
 func millis(what, s string) (uint32, error) {
 	if s == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Millisecond || d > time.Hour {
-		return 0, refuse(CodeBadRecipe, "%s: %s %q is not a time from 1ms to 1h, such as 30s", RecipeName, what, s)
+		return 0, refuse(code.BadRecipe, "%s: %s %q is not a time from 1ms to 1h, such as 30s", RecipeName, what, s)
 	}
 	return uint32(d.Milliseconds()), nil
 }

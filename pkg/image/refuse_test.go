@@ -14,6 +14,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -55,108 +56,376 @@ func daemon(run string) string {
 
 func TestBuildRefusesARecipe(t *testing.T) {
 	refuseBuilds(t, map[string]refusal{
-		"a missing recipe":               {"", run, image.CodeNoRecipe, "garrison.yaml"},
-		"a recipe that is not YAML":      {"a: [", run, image.CodeBadRecipe, "garrison.yaml"},
-		"a recipe that is a list":        {"- a", run, image.CodeBadRecipe, "map"},
-		"a key given twice":              {"agent: a\nagent: b", run, image.CodeBadRecipe, "agent"},
-		"an unknown key":                 {"colour: red", run, image.CodeUnknownKey, "colour"},
-		"an unknown key in run":          {"run: {comand: x}", run, image.CodeUnknownKey, "run.comand"},
-		"a key in other letters":         {"Agent: a", run, image.CodeUnknownKey, "Agent"},
-		"a value of another type":        {"agent: [a]", run, image.CodeBadRecipe, "agent is of type list, want text"},
-		"a version without quotes":       {"agent: a\nversion: 1.10", run, image.CodeBadRecipe, "version is of type number, want text, in quotes"},
-		"a command with its arguments":   {"run: {command: [a, b]}", run, image.CodeBadRecipe, "run.command is of type list"},
-		"an unknown kind":                {"agent: a\nversion: 1.0.0\nkind: service", run, image.CodeBadRecipe, "service"},
-		"a bad agent name":               {"agent: A_b\nversion: 1.0.0\nkind: files", run, image.CodeBadAgentName, "A_b"},
-		"no version":                     {"agent: a\nkind: files", run, image.CodeBadVersion, "semantic"},
-		"a version with a v":             {"agent: a\nversion: v1.0.0\nkind: files", run, image.CodeBadVersion, "v1.0.0"},
-		"a short version":                {"agent: a\nversion: \"1.0\"\nkind: files", run, image.CodeBadVersion, "1.0"},
-		"an unknown platform":            {"agent: a\nversion: 1.0.0\nkind: files\nos: plan8", run, image.CodeBadPlatform, "plan8"},
-		"an unknown takeover":            {daemon("takeover: steal"), run, image.CodeBadRecipe, "steal"},
-		"a bad time":                     {daemon("stop_timeout: soon"), run, image.CodeBadRecipe, "soon"},
-		"a time that is too long":        {daemon("ready: {soak: 48h}"), run, image.CodeBadRecipe, "48h"},
-		"a bad executor version":         {"agent: a\nversion: 1.0.0\nkind: files\nexecutor_version: v2", run, image.CodeBadVersion, "executor_version"},
-		"a conflict with itself":         {"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [a]", run, image.CodeBadManifest, "itself"},
-		"a conflict with a bad name":     {"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [B_c]", run, image.CodeBadAgentName, "B_c"},
-		"files with a command":           {"agent: a\nversion: 1.0.0\nkind: files\nrun: {command: run}", run, image.CodeBadManifest, "run.command"},
-		"a description that is too long": {"agent: a\nversion: 1.0.0\nkind: files\ndescription: " + strings.Repeat("x", 2000), run, image.CodeBadManifest, "description"},
+		"a missing recipe":          {"", run, code.NoRecipe, "garrison.yaml"},
+		"a recipe that is not YAML": {"a: [", run, code.BadRecipe, "garrison.yaml"},
+		"a recipe that is a list":   {"- a", run, code.BadRecipe, "map"},
+		"a key given twice":         {"agent: a\nagent: b", run, code.BadRecipe, "agent"},
+		"an unknown key":            {"colour: red", run, code.UnknownKey, "colour"},
+		"an unknown key in run":     {"run: {comand: x}", run, code.UnknownKey, "run.comand"},
+		"a key in other letters":    {"Agent: a", run, code.UnknownKey, "Agent"},
+		"a value of another type":   {"agent: [a]", run, code.BadRecipe, "agent is of type list, want text"},
+		"a version without quotes": {
+			"agent: a\nversion: 1.10",
+			run,
+			code.BadRecipe,
+			"version is of type number, want text, in quotes",
+		},
+		"a command with its arguments": {
+			"run: {command: [a, b]}",
+			run,
+			code.BadRecipe,
+			"run.command is of type list",
+		},
+		"an unknown kind": {
+			"agent: a\nversion: 1.0.0\nkind: service",
+			run,
+			code.BadRecipe,
+			"service",
+		},
+		"a bad agent name": {
+			"agent: A_b\nversion: 1.0.0\nkind: files",
+			run,
+			code.BadName,
+			"A_b",
+		},
+		"no version": {"agent: a\nkind: files", run, code.BadVersion, "semantic"},
+		"a version with a v": {
+			"agent: a\nversion: v1.0.0\nkind: files",
+			run,
+			code.BadVersion,
+			"v1.0.0",
+		},
+		"a short version": {"agent: a\nversion: \"1.0\"\nkind: files", run, code.BadVersion, "1.0"},
+		"an unknown platform": {
+			"agent: a\nversion: 1.0.0\nkind: files\nos: plan8",
+			run,
+			code.UnknownPlatform,
+			"plan8",
+		},
+		"an unknown takeover":     {daemon("takeover: steal"), run, code.BadRecipe, "steal"},
+		"a bad time":              {daemon("stop_timeout: soon"), run, code.BadRecipe, "soon"},
+		"a time that is too long": {daemon("ready: {soak: 48h}"), run, code.BadRecipe, "48h"},
+		"a bad executor version": {
+			"agent: a\nversion: 1.0.0\nkind: files\nexecutor_version: v2",
+			run,
+			code.BadVersion,
+			"executor_version",
+		},
+		"a conflict with itself": {
+			"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [a]",
+			run,
+			code.BadManifest,
+			"itself",
+		},
+		"a conflict with a bad name": {
+			"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [B_c]",
+			run,
+			code.BadName,
+			"B_c",
+		},
+		"files with a command": {
+			"agent: a\nversion: 1.0.0\nkind: files\nrun: {command: run}",
+			run,
+			code.BadManifest,
+			"run.command",
+		},
+		"a description that is too long": {
+			"agent: a\nversion: 1.0.0\nkind: files\ndescription: " + strings.Repeat("x", 2000),
+			run,
+			code.BadManifest,
+			"description",
+		},
 	})
 }
 
 func TestBuildRefusesSockets(t *testing.T) {
 	refuseBuilds(t, map[string]refusal{
-		"an unknown key in a socket":  {"run: {sockets: [{name: a, port: 1}]}", run, image.CodeUnknownKey, "run.sockets.port"},
-		"a socket of files":           {"agent: a\nversion: 1.0.0\nkind: files\nrun: {sockets: [{name: a, listen: ':1'}]}", run, image.CodeBadManifest, "daemon"},
-		"a socket without a name":     {daemon("sockets: [{listen: ':1'}]"), run, image.CodeBadManifest, "name"},
-		"a socket's bad name":         {daemon("sockets: [{name: 'a:b', listen: ':1'}]"), run, image.CodeBadManifest, "a:b"},
-		"two sockets of one name":     {daemon("sockets: [{name: a, listen: ':1'}, {name: a, listen: ':2'}]"), run, image.CodeBadManifest, "before"},
-		"two sockets at one address":  {daemon("sockets: [{name: a, listen: ':1'}, {name: b, listen: ':1'}]"), run, image.CodeBadManifest, "before"},
-		"a socket without a port":     {daemon("sockets: [{name: a, listen: 127.0.0.1}]"), run, image.CodeBadManifest, "127.0.0.1"},
-		"a socket at any port":        {daemon("sockets: [{name: a, listen: '127.0.0.1:0'}]"), run, image.CodeBadManifest, ":0"},
-		"a socket at a named host":    {daemon("sockets: [{name: a, listen: 'localhost:${label.port}'}]"), run, image.CodeBadManifest, "localhost"},
-		"a socket's unknown variable": {daemon("sockets: [{name: a, listen: '${address}'}]"), run, image.CodeUnknownName, "${address}"},
+		"an unknown key in a socket": {
+			"run: {sockets: [{name: a, port: 1}]}",
+			run,
+			code.UnknownKey,
+			"run.sockets.port",
+		},
+		"a socket of files": {
+			"agent: a\nversion: 1.0.0\nkind: files\nrun: {sockets: [{name: a, listen: ':1'}]}",
+			run,
+			code.BadManifest,
+			"daemon",
+		},
+		"a socket without a name": {daemon("sockets: [{listen: ':1'}]"), run, code.BadManifest, "name"},
+		"a socket's bad name": {
+			daemon("sockets: [{name: 'a:b', listen: ':1'}]"),
+			run,
+			code.BadManifest,
+			"a:b",
+		},
+		"two sockets of one name": {
+			daemon("sockets: [{name: a, listen: ':1'}, {name: a, listen: ':2'}]"),
+			run,
+			code.BadManifest,
+			"before",
+		},
+		"two sockets at one address": {
+			daemon("sockets: [{name: a, listen: ':1'}, {name: b, listen: ':1'}]"),
+			run,
+			code.BadManifest,
+			"before",
+		},
+		"a socket without a port": {
+			daemon("sockets: [{name: a, listen: 127.0.0.1}]"),
+			run,
+			code.BadManifest,
+			"127.0.0.1",
+		},
+		"a socket at any port": {
+			daemon("sockets: [{name: a, listen: '127.0.0.1:0'}]"),
+			run,
+			code.BadManifest,
+			":0",
+		},
+		"a socket at a named host": {
+			daemon("sockets: [{name: a, listen: 'localhost:${label.port}'}]"),
+			run,
+			code.BadManifest,
+			"localhost",
+		},
+		"a socket's unknown variable": {
+			daemon("sockets: [{name: a, listen: '${address}'}]"),
+			run,
+			code.UnknownVariable,
+			"${address}",
+		},
 	})
 }
 
 func TestBuildRefusesProbes(t *testing.T) {
 	refuseBuilds(t, map[string]refusal{
-		"an unknown key in ready":      {"run: {ready: {udp: x}}", run, image.CodeUnknownKey, "run.ready.udp"},
-		"a probe without a command":    {daemon("ready: {exec: {args: [a]}}"), run, image.CodeBadManifest, "run.ready.exec.command"},
-		"a probe outside":              {daemon("ready: {exec: {command: ../x}}"), run, image.CodeOutside, "../x"},
-		"a probe that is not there":    {daemon("ready: {exec: {command: walk}}"), run, image.CodeNoCommand, "run.ready.exec.command"},
-		"a probe's unknown variable":   {daemon("ready: {exec: {command: run, args: ['${port}']}}"), run, image.CodeUnknownName, "${port}"},
-		"an unknown key in a probe":    {daemon("ready: {exec: {program: run}}"), run, image.CodeUnknownKey, "run.ready.exec.program"},
-		"an exec probe beside another": {daemon("ready: {notify: true, exec: {command: run}}"), run, image.CodeBadRecipe, "2 probes"},
-		"two probes":                   {daemon("ready: {notify: true, tcp: 'x:1'}"), run, image.CodeBadRecipe, "2 probes"},
+		"an unknown key in ready": {"run: {ready: {udp: x}}", run, code.UnknownKey, "run.ready.udp"},
+		"a probe without a command": {
+			daemon("ready: {exec: {args: [a]}}"),
+			run,
+			code.BadManifest,
+			"run.ready.exec.command",
+		},
+		"a probe outside": {daemon("ready: {exec: {command: ../x}}"), run, code.Outside, "../x"},
+		"a probe that is not there": {
+			daemon("ready: {exec: {command: walk}}"),
+			run,
+			code.NoCommand,
+			"run.ready.exec.command",
+		},
+		"a probe's unknown variable": {
+			daemon("ready: {exec: {command: run, args: ['${port}']}}"),
+			run,
+			code.UnknownVariable,
+			"${port}",
+		},
+		"an unknown key in a probe": {
+			daemon("ready: {exec: {program: run}}"),
+			run,
+			code.UnknownKey,
+			"run.ready.exec.program",
+		},
+		"an exec probe beside another": {
+			daemon("ready: {notify: true, exec: {command: run}}"),
+			run,
+			code.BadRecipe,
+			"2 probes",
+		},
+		"two probes": {
+			daemon("ready: {notify: true, tcp: 'x:1'}"),
+			run,
+			code.BadRecipe,
+			"2 probes",
+		},
 	})
 }
 
 func TestBuildRefusesConfigurations(t *testing.T) {
 	refuseBuilds(t, map[string]refusal{
-		"an unknown key in a config":     {"run: {configs: [{template: a, file: b}]}", run, image.CodeUnknownKey, "run.configs.file"},
-		"an unknown key in a rehearsal":  {"run: {rehearsal: {run: b}}", run, image.CodeUnknownKey, "run.rehearsal.run"},
-		"an unknown reload":              {daemon("reload: kill"), run, image.CodeBadRecipe, "kill"},
-		"a config without a path":        {daemon("configs: [{template: run}]"), run, image.CodeOutside, "path"},
-		"a config outside":               {daemon("configs: [{template: run, path: ../x}]"), run, image.CodeOutside, "../x"},
-		"a template outside":             {daemon("configs: [{template: /etc/passwd, path: x}]"), run, image.CodeOutside, "/etc/passwd"},
-		"a template that is not there":   {daemon("configs: [{template: none, path: x}]"), run, image.CodeBadTemplate, "none"},
-		"a template that is broken":      {daemon("configs: [{template: broken, path: x}]"), map[string]entry{"run": run["run"], "broken": {text: "{{if}}"}}, image.CodeBadTemplate, "broken:1"},
-		"a config twice":                 {daemon("configs: [{template: run, path: x}, {template: run, path: ./x}]"), run, image.CodeBadManifest, "twice"},
-		"a config in a config":           {daemon("configs: [{template: run, path: x}, {template: run, path: x/y}]"), run, image.CodeBadManifest, "which is a file"},
-		"a config on a directory":        {daemon("configs: [{template: run, path: x/y}, {template: run, path: x}]"), run, image.CodeBadManifest, "directory"},
-		"a mode that gives rights":       {daemon("configs: [{template: run, path: x, mode: 04755}]"), run, image.CodeBadManifest, "4755"},
-		"a mode in tens":                 {daemon("configs: [{template: run, path: x, mode: 640}]"), run, image.CodeBadManifest, "1200"},
-		"a mode that hides it":           {daemon("configs: [{template: run, path: x, mode: 0040}]"), run, image.CodeBadManifest, "owner"},
-		"a rehearsal without a command":  {daemon("rehearsal: {args: [a]}"), run, image.CodeBadManifest, "run.rehearsal.command"},
-		"a rehearsal that is not there":  {daemon("rehearsal: {command: walk}"), run, image.CodeNoCommand, "run.rehearsal.command"},
-		"a name of metadata with a dash": {daemon("args: ['${metadata.log-level}']"), run, image.CodeUnknownName, "log-level"},
+		"an unknown key in a config": {
+			"run: {configs: [{template: a, file: b}]}",
+			run,
+			code.UnknownKey,
+			"run.configs.file",
+		},
+		"an unknown key in a rehearsal": {
+			"run: {rehearsal: {run: b}}",
+			run,
+			code.UnknownKey,
+			"run.rehearsal.run",
+		},
+		"an unknown reload":       {daemon("reload: kill"), run, code.BadRecipe, "kill"},
+		"a config without a path": {daemon("configs: [{template: run}]"), run, code.Outside, "path"},
+		"a config outside": {
+			daemon("configs: [{template: run, path: ../x}]"),
+			run,
+			code.Outside,
+			"../x",
+		},
+		"a template outside": {
+			daemon("configs: [{template: /etc/passwd, path: x}]"),
+			run,
+			code.Outside,
+			"/etc/passwd",
+		},
+		"a template that is not there": {
+			daemon("configs: [{template: none, path: x}]"),
+			run,
+			code.BadTemplate,
+			"none",
+		},
+		"a template that is broken": {
+			daemon("configs: [{template: broken, path: x}]"),
+			map[string]entry{"run": run["run"], "broken": {text: "{{if}}"}},
+			code.BadTemplate,
+			"broken:1",
+		},
+		"a config twice": {
+			daemon("configs: [{template: run, path: x}, {template: run, path: ./x}]"),
+			run,
+			code.BadManifest,
+			"twice",
+		},
+		"a config in a config": {
+			daemon("configs: [{template: run, path: x}, {template: run, path: x/y}]"),
+			run,
+			code.BadManifest,
+			"which is a file",
+		},
+		"a config on a directory": {
+			daemon("configs: [{template: run, path: x/y}, {template: run, path: x}]"),
+			run,
+			code.BadManifest,
+			"directory",
+		},
+		"a mode with more rights": {
+			daemon("configs: [{template: run, path: x, mode: 04755}]"),
+			run,
+			code.BadManifest,
+			"4755",
+		},
+		"a mode in tens": {
+			daemon("configs: [{template: run, path: x, mode: 640}]"),
+			run,
+			code.BadManifest,
+			"1200",
+		},
+		"a mode that hides it": {
+			daemon("configs: [{template: run, path: x, mode: 0040}]"),
+			run,
+			code.BadManifest,
+			"owner",
+		},
+		"a rehearsal without a command": {
+			daemon("rehearsal: {args: [a]}"),
+			run,
+			code.BadManifest,
+			"run.rehearsal.command",
+		},
+		"a rehearsal that is not there": {
+			daemon("rehearsal: {command: walk}"),
+			run,
+			code.NoCommand,
+			"run.rehearsal.command",
+		},
+		"a name of metadata with a dash": {
+			daemon("args: ['${metadata.log-level}']"),
+			run,
+			code.UnknownVariable,
+			"log-level",
+		},
 	})
 }
 
 func TestBuildRefusesFilesAndCommands(t *testing.T) {
 	refuseBuilds(t, map[string]refusal{
-		"a daemon without a command":    {"agent: a\nversion: 1.0.0\nkind: daemon", run, image.CodeBadManifest, "run.command"},
-		"an absolute command":           {"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: /bin/sh}", run, image.CodeOutside, "/bin/sh"},
-		"a command outside":             {"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: ../x}", run, image.CodeOutside, "../x"},
-		"a command that is not there":   {"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: walk}", run, image.CodeNoCommand, "walk"},
-		"a command that is a directory": {"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: d}", map[string]entry{"d/x": {}}, image.CodeNoCommand, "not a file"},
-		"a command not executable":      {daemon("args: []"), map[string]entry{"run": {text: "x"}}, image.CodeNoCommand, "executable"},
-		"an unknown variable":           {daemon("args: ['${hostname}']"), run, image.CodeUnknownName, "${hostname}"},
-		"a variable without an end":     {daemon("args: ['${state']"), run, image.CodeUnknownName, "${state"},
-		"a bad environment name":        {daemon("env: {a-b: c}"), run, image.CodeBadManifest, "a-b"},
-		"an absolute link":              {daemon("args: []"), map[string]entry{"run": run["run"], "l": {link: "/etc/passwd"}}, image.CodeOutside, "/etc/passwd"},
-		"a link outside":                {daemon("args: []"), map[string]entry{"run": run["run"], "d/l": {link: "../../x"}}, image.CodeOutside, "../../x"},
-		"a link up behind another link": {daemon("args: []"), map[string]entry{"run": run["run"], "d/e/m": {link: "../.."}, "d/e/l": {link: "m/../x"}}, image.CodeOutside, "m/../x"},
-		"a command through such a link": {"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: l}", map[string]entry{"l": {link: "/bin/sh"}}, image.CodeNoCommand, "l"},
-		"a name that holds a backslash": {daemon("args: []"), map[string]entry{"run": run["run"], `a\b`: {}}, image.CodeSpecialFile, `a\\b`},
+		"a daemon without a command": {
+			"agent: a\nversion: 1.0.0\nkind: daemon",
+			run,
+			code.BadManifest,
+			"run.command",
+		},
+		"an absolute command": {
+			"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: /bin/sh}",
+			run,
+			code.Outside,
+			"/bin/sh",
+		},
+		"a command outside": {
+			"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: ../x}",
+			run,
+			code.Outside,
+			"../x",
+		},
+		"a command that is not there": {
+			"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: walk}",
+			run,
+			code.NoCommand,
+			"walk",
+		},
+		"a command that is a directory": {
+			"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: d}",
+			map[string]entry{"d/x": {}},
+			code.NoCommand,
+			"not a file",
+		},
+		"a command not executable": {
+			daemon("args: []"),
+			map[string]entry{"run": {text: "x"}},
+			code.NoCommand,
+			"executable",
+		},
+		"an unknown variable":       {daemon("args: ['${hostname}']"), run, code.UnknownVariable, "${hostname}"},
+		"a variable without an end": {daemon("args: ['${state']"), run, code.UnknownVariable, "${state"},
+		"a bad environment name":    {daemon("env: {a-b: c}"), run, code.BadManifest, "a-b"},
+		"an absolute link": {
+			daemon("args: []"),
+			map[string]entry{"run": run["run"], "l": {link: "/etc/passwd"}},
+			code.Outside,
+			"/etc/passwd",
+		},
+		"a link outside": {
+			daemon("args: []"),
+			map[string]entry{"run": run["run"], "d/l": {link: "../../x"}},
+			code.Outside,
+			"../../x",
+		},
+		"a link up behind another link": {
+			daemon("args: []"),
+			map[string]entry{"run": run["run"], "d/e/m": {link: "../.."}, "d/e/l": {link: "m/../x"}},
+			code.Outside,
+			"m/../x",
+		},
+		"a command through such a link": {
+			"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: l}",
+			map[string]entry{"l": {link: "/bin/sh"}},
+			code.NoCommand,
+			"l",
+		},
+		"a name that holds a backslash": {
+			daemon("args: []"),
+			map[string]entry{"run": run["run"], `a\b`: {}},
+			code.SpecialFile,
+			`a\\b`,
+		},
 	})
 }
 
 func valid() *imagev1.Manifest {
 	digest := sha256.Sum256([]byte("x"))
 	m := &imagev1.Manifest{
-		Agent: "a", Version: "1.0.0", Kind: agentv1.Kind_KIND_DAEMON, Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
-		Run:  &imagev1.Run{Command: "run"},
-		Blob: &imagev1.Blob{Digest: digest[:], SizeBytes: 1, ChunkSizeBytes: topology.ChunkSize, ChunkDigests: [][]byte{digest[:]}, UnpackedSizeBytes: 1, Entries: 1},
+		Agent: "a", Version: "1.0.0", Kind: agentv1.Kind_KIND_DAEMON,
+		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
+		Run:      &imagev1.Run{Command: "run"},
+		Blob: &imagev1.Blob{
+			Digest:            digest[:],
+			SizeBytes:         1,
+			ChunkSizeBytes:    topology.ChunkSize,
+			ChunkDigests:      [][]byte{digest[:]},
+			UnpackedSizeBytes: 1,
+			Entries:           1,
+		},
 	}
 	m.Id = image.ID(m)
 	return m
@@ -170,39 +439,74 @@ func TestCheckRefuses(t *testing.T) {
 		change func(*imagev1.Manifest)
 		code   string
 	}{
-		"an empty manifest":        {func(m *imagev1.Manifest) { proto.Reset(m) }, image.CodeBadAgentName},
-		"a name":                   {func(m *imagev1.Manifest) { m.Agent = "a.b" }, image.CodeBadAgentName},
-		"a version":                {func(m *imagev1.Manifest) { m.Version = "latest" }, image.CodeBadVersion},
-		"no platform":              {func(m *imagev1.Manifest) { m.Platform = nil }, image.CodeBadPlatform},
-		"a kind":                   {func(m *imagev1.Manifest) { m.Kind = 77 }, image.CodeBadManifest},
-		"no kind":                  {func(m *imagev1.Manifest) { m.Kind = 0 }, image.CodeBadManifest},
-		"no run":                   {func(m *imagev1.Manifest) { m.Run = nil }, image.CodeBadManifest},
-		"a takeover":               {func(m *imagev1.Manifest) { m.Run.Takeover = 9 }, image.CodeBadManifest},
-		"a stop timeout":           {func(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 1 << 30 }, image.CodeBadManifest},
-		"a zero byte":              {func(m *imagev1.Manifest) { m.Run.Args = []string{"a\x00"} }, image.CodeBadManifest},
-		"too many words":           {func(m *imagev1.Manifest) { m.Run.Args = make([]string, 5000) }, image.CodeBadManifest},
-		"too long an argument":     {func(m *imagev1.Manifest) { m.Run.Args = []string{strings.Repeat("x", 1<<17)} }, image.CodeBadManifest},
-		"no blob":                  {func(m *imagev1.Manifest) { m.Blob = nil }, image.CodeBadManifest},
-		"a short digest":           {func(m *imagev1.Manifest) { m.Blob.Digest = []byte{1} }, image.CodeBadManifest},
-		"a short chunk digest":     {func(m *imagev1.Manifest) { m.Blob.ChunkDigests[0] = []byte{1} }, image.CodeBadManifest},
-		"no bytes":                 {func(m *imagev1.Manifest) { m.Blob.SizeBytes = 0 }, image.CodeBadManifest},
-		"more than 4 GiB":          {func(m *imagev1.Manifest) { m.Blob.SizeBytes = image.MaxSize + 1 }, image.CodeBadManifest},
-		"no chunk size":            {func(m *imagev1.Manifest) { m.Blob.ChunkSizeBytes = 0 }, image.CodeBadManifest},
-		"too large chunks":         {func(m *imagev1.Manifest) { m.Blob.ChunkSizeBytes = topology.ChunkSize + 1 }, image.CodeBadManifest},
-		"too small chunks":         {func(m *imagev1.Manifest) { m.Blob.ChunkSizeBytes, m.Blob.SizeBytes = 1, 1<<20 }, image.CodeBadManifest},
-		"a missing chunk digest":   {func(m *imagev1.Manifest) { m.Blob.SizeBytes = topology.ChunkSize + 1 }, image.CodeBadManifest},
-		"too large when unpacked":  {func(m *imagev1.Manifest) { m.Blob.UnpackedSizeBytes = image.MaxUnpacked + 1 }, image.CodeBadManifest},
-		"too many entries":         {func(m *imagev1.Manifest) { m.Blob.Entries = image.MaxEntries + 1 }, image.CodeBadManifest},
-		"an empty tag":             {func(m *imagev1.Manifest) { m.Tags = map[string]string{"": "x"} }, image.CodeBadManifest},
-		"an id of something else":  {func(m *imagev1.Manifest) { m.Version = "1.0.1" }, image.CodeWrongID},
-		"a variable nobody fills":  {func(m *imagev1.Manifest) { m.Run.Env = map[string]string{"A": "${}"} }, image.CodeUnknownName},
-		"a command leading out":    {func(m *imagev1.Manifest) { m.Run.Command = "a/../../b" }, image.CodeOutside},
-		"a command with backslash": {func(m *imagev1.Manifest) { m.Run.Command = `a\b` }, image.CodeOutside},
+		"an empty manifest": {func(m *imagev1.Manifest) { proto.Reset(m) }, code.BadName},
+		"a name":            {func(m *imagev1.Manifest) { m.Agent = "a.b" }, code.BadName},
+		"a version":         {func(m *imagev1.Manifest) { m.Version = "latest" }, code.BadVersion},
+		"no platform":       {func(m *imagev1.Manifest) { m.Platform = nil }, code.UnknownPlatform},
+		"a kind":            {func(m *imagev1.Manifest) { m.Kind = 77 }, code.BadManifest},
+		"no kind":           {func(m *imagev1.Manifest) { m.Kind = 0 }, code.BadManifest},
+		"no run":            {func(m *imagev1.Manifest) { m.Run = nil }, code.BadManifest},
+		"a takeover":        {func(m *imagev1.Manifest) { m.Run.Takeover = 9 }, code.BadManifest},
+		"a stop timeout":    {func(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 1 << 30 }, code.BadManifest},
+		"a zero byte":       {func(m *imagev1.Manifest) { m.Run.Args = []string{"a\x00"} }, code.BadManifest},
+		"too many words": {
+			func(m *imagev1.Manifest) { m.Run.Args = make([]string, 5000) }, code.BadManifest,
+		},
+		"too long an argument": {
+			func(m *imagev1.Manifest) { m.Run.Args = []string{strings.Repeat("x", 1<<17)} }, code.BadManifest,
+		},
+		"no blob":        {func(m *imagev1.Manifest) { m.Blob = nil }, code.BadManifest},
+		"a short digest": {func(m *imagev1.Manifest) { m.Blob.Digest = []byte{1} }, code.BadManifest},
+		"a short chunk digest": {
+			func(m *imagev1.Manifest) { m.Blob.ChunkDigests[0] = []byte{1} }, code.BadManifest,
+		},
+		"no bytes": {func(m *imagev1.Manifest) { m.Blob.SizeBytes = 0 }, code.BadManifest},
+		"more than 4 GiB": {
+			func(m *imagev1.Manifest) { m.Blob.SizeBytes = image.MaxSize + 1 }, code.BadManifest,
+		},
+		"no chunk size": {func(m *imagev1.Manifest) { m.Blob.ChunkSizeBytes = 0 }, code.BadManifest},
+		"too large chunks": {
+			func(m *imagev1.Manifest) { m.Blob.ChunkSizeBytes = topology.ChunkSize + 1 }, code.BadManifest,
+		},
+		"too small chunks": {
+			func(m *imagev1.Manifest) { m.Blob.ChunkSizeBytes, m.Blob.SizeBytes = 1, 1<<20 }, code.BadManifest,
+		},
+		"a missing chunk digest": {
+			func(m *imagev1.Manifest) { m.Blob.SizeBytes = topology.ChunkSize + 1 }, code.BadManifest,
+		},
+		"too large when unpacked": {
+			func(m *imagev1.Manifest) { m.Blob.UnpackedSizeBytes = image.MaxUnpacked + 1 }, code.BadManifest,
+		},
+		"too many entries": {
+			func(m *imagev1.Manifest) { m.Blob.Entries = image.MaxEntries + 1 }, code.BadManifest,
+		},
+		"an empty tag": {
+			func(m *imagev1.Manifest) { m.Tags = map[string]string{"": "x"} }, code.BadManifest,
+		},
+		"an id of something else": {func(m *imagev1.Manifest) { m.Version = "1.0.1" }, code.WrongID},
+		"a variable without a name": {
+			func(m *imagev1.Manifest) { m.Run.Env = map[string]string{"A": "${}"} }, code.UnknownVariable,
+		},
+		"a command leading out":    {func(m *imagev1.Manifest) { m.Run.Command = "a/../../b" }, code.Outside},
+		"a command with backslash": {func(m *imagev1.Manifest) { m.Run.Command = `a\b` }, code.Outside},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := valid()
 			c.change(m)
 			wantCode(t, image.Check(m), c.code)
 		})
+	}
+}
+
+func TestVersionsOfOtherSystemsAreAccepted(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"1.2.3": true, "0.0.3vrelease-20130401-g0bd6d2c": true, "master-20160527T165825Z-g020d169": true,
+		"1.2.3.4": true, "1:2": false, "1/2": false, "../1": false, "-1": false, "latest": false, "v1.0.0": false,
+		"1.0": false, "": false,
+		strings.Repeat("1", 129): false,
+	} {
+		if err := image.CheckVersion(text); (err == nil) != ok {
+			t.Errorf("%q: %v, want ok %v", text, err, ok)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -46,10 +47,10 @@ func TestAnImageIsTrustedForOneOfTheKeysThatSignedIt(t *testing.T) {
 			t.Errorf("with %d keys: %v", len(keys), err)
 		}
 	}
-	wantCode(t, seal.Trust(m, []string{stranger}), seal.CodeOtherSigner)
-	wantCode(t, seal.Trust(m, nil), seal.CodeOtherSigner)
+	wantCode(t, seal.Trust(m, []string{stranger}), code.UnknownSigner)
+	wantCode(t, seal.Trust(m, nil), code.UnknownSigner)
 	m.Seal = nil
-	wantCode(t, seal.Trust(m, []string{old}), seal.CodeUnsigned)
+	wantCode(t, seal.Trust(m, []string{old}), code.UnsignedImage)
 }
 
 func TestWhatWasChangedAfterItWasSignedIsNotTrusted(t *testing.T) {
@@ -58,29 +59,40 @@ func TestWhatWasChangedAfterItWasSignedIsNotTrusted(t *testing.T) {
 	signed, _ := build(t, image.BuildOptions{Dir: agentTree(t), Key: seed})
 	foreign, _ := build(t, image.BuildOptions{Dir: agentTree(t), Key: otherSeed})
 	for name, change := range map[string]func(*imagev1.Manifest){
-		"an argument":          func(m *imagev1.Manifest) { m.Run.Args = append(m.Run.Args, "--evil") },
-		"the environment":      func(m *imagev1.Manifest) { m.Run.Env = map[string]string{"LD_PRELOAD": "x"} },
-		"the user":             func(m *imagev1.Manifest) { m.Run.Sandbox = nil; m.Run.Limits = &imagev1.Limits{Tasks: 7} },
-		"the content":          func(m *imagev1.Manifest) { m.Blob.Digest = bytes.Repeat([]byte{1}, 32); m.Id = image.ID(m) },
-		"the version":          func(m *imagev1.Manifest) { m.Version = "9.9.9"; m.Id = image.ID(m) },
-		"the statement":        func(m *imagev1.Manifest) { m.Seal.Statement[3] ^= 1 },
-		"the signature":        func(m *imagev1.Manifest) { m.Seal.Signatures[0].Signature[5] ^= 1 },
-		"whose it is":          func(m *imagev1.Manifest) { m.Seal.Signatures[0].Key = other },
-		"another's seal":       func(m *imagev1.Manifest) { m.Seal = proto.CloneOf(foreign.Seal); m.Seal.Signatures[0].Key = public },
-		"one signature, twice": func(m *imagev1.Manifest) { m.Seal.Signatures = append(m.Seal.Signatures, m.Seal.Signatures[0]) },
-		"no signatures":        func(m *imagev1.Manifest) { m.Seal.Signatures = nil },
+		"an argument":     func(m *imagev1.Manifest) { m.Run.Args = append(m.Run.Args, "--evil") },
+		"the environment": func(m *imagev1.Manifest) { m.Run.Env = map[string]string{"LD_PRELOAD": "x"} },
+		"the user": func(m *imagev1.Manifest) {
+			m.Run.Sandbox = nil
+			m.Run.Limits = &imagev1.Limits{Tasks: 7}
+		},
+		"the content": func(m *imagev1.Manifest) {
+			m.Blob.Digest = bytes.Repeat([]byte{1}, 32)
+			m.Id = image.ID(m)
+		},
+		"the version":   func(m *imagev1.Manifest) { m.Version = "9.9.9"; m.Id = image.ID(m) },
+		"the statement": func(m *imagev1.Manifest) { m.Seal.Statement[3] ^= 1 },
+		"the signature": func(m *imagev1.Manifest) { m.Seal.Signatures[0].Signature[5] ^= 1 },
+		"whose it is":   func(m *imagev1.Manifest) { m.Seal.Signatures[0].Key = other },
+		"another's seal": func(m *imagev1.Manifest) {
+			m.Seal = proto.CloneOf(foreign.Seal)
+			m.Seal.Signatures[0].Key = public
+		},
+		"one signature, twice": func(m *imagev1.Manifest) {
+			m.Seal.Signatures = append(m.Seal.Signatures, m.Seal.Signatures[0])
+		},
+		"no signatures": func(m *imagev1.Manifest) { m.Seal.Signatures = nil },
 		"an added bad one": func(m *imagev1.Manifest) {
 			m.Seal.Signatures = append(m.Seal.Signatures, &imagev1.Signature{Key: other})
 		},
-		"a statement of noise":  func(m *imagev1.Manifest) { m.Seal.Statement = []byte("noise") },
-		"an empty statement":    func(m *imagev1.Manifest) { m.Seal.Statement = nil },
-		"a field nobody signed": func(m *imagev1.Manifest) { m.Conflicts = append(m.Conflicts, "other") },
+		"a statement of noise":       func(m *imagev1.Manifest) { m.Seal.Statement = []byte("noise") },
+		"an empty statement":         func(m *imagev1.Manifest) { m.Seal.Statement = nil },
+		"a field that is not signed": func(m *imagev1.Manifest) { m.Conflicts = append(m.Conflicts, "other") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := proto.CloneOf(signed)
 			change(m)
-			wantCode(t, seal.Trust(m, []string{public}), seal.CodeBadSignature)
-			wantCode(t, image.Check(m), seal.CodeBadSignature)
+			wantCode(t, seal.Trust(m, []string{public}), code.BadSignature)
+			wantCode(t, image.Check(m), code.BadSignature)
 		})
 	}
 	// The digests of chunks are not signed: the digest of the whole is.
@@ -97,14 +109,15 @@ func TestAKeyThatIsNoneSignsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := []byte("SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY") // a person's, as the documentation of nkeys has it
+	// a person's, as the documentation of nkeys has it
+	user := []byte("SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY")
 	for _, seed := range [][]byte{nil, []byte("SA"), user} {
 		_, err := image.SignFile(t.Context(), path, seed)
-		wantCode(t, err, seal.CodeBadKey)
-		wantCode(t, seal.Sign(m, seed), seal.CodeBadKey)
+		wantCode(t, err, code.BadImageKey)
+		wantCode(t, seal.Sign(m, seed), code.BadImageKey)
 	}
 	_, err = image.Build(image.BuildOptions{Dir: agentTree(t), Out: filepath.Join(t.TempDir(), "x.gimg"), Key: user})
-	wantCode(t, err, seal.CodeBadKey)
+	wantCode(t, err, code.BadImageKey)
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was changed: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
@@ -23,28 +24,30 @@ func checkSockets(m *imagev1.Manifest) error {
 		return nil
 	}
 	if m.GetKind() != agentv1.Kind_KIND_DAEMON {
-		return refuse(CodeBadManifest, "run.sockets is there, but only kind daemon has sockets")
+		return refuse(code.BadManifest, "run.sockets is there, but only kind daemon has sockets")
 	}
 	if len(sockets) > maxSockets {
-		return refuse(CodeBadManifest, "run.sockets has %d sockets, want at most %d", len(sockets), maxSockets)
+		return refuse(code.BadManifest, "run.sockets has %d sockets, want at most %d", len(sockets), maxSockets)
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
 	for _, s := range sockets {
 		if err := ident.CheckName("run.sockets name", s.GetName()); err != nil {
-			return refuse(CodeBadManifest, "%v", err)
+			return refuse(code.BadManifest, "%v", err)
 		}
 		if names[s.Name] || addresses[s.Listen] {
-			return refuse(CodeBadManifest, "run.sockets names %s at %q, but that name or address is there before", s.Name, s.Listen)
+			return refuse(code.BadManifest, "run.sockets names %s at %q, but that name or address is there before",
+				s.Name, s.Listen)
 		}
 		names[s.Name], addresses[s.Listen] = true, true
 		if !socketAddress(s.Listen) {
-			return refuse(CodeBadManifest, "run.sockets has %s listen at %q (want IP:PORT or :PORT, such as 127.0.0.1:8080)", s.Name, s.Listen)
+			return refuse(code.BadManifest,
+				"run.sockets has %s listen at %q (want IP:PORT or :PORT, such as 127.0.0.1:8080)", s.Name, s.Listen)
 		}
 	}
 	return nil
 }
 
-// socketAddress says whether an address has the shape of one, variables aside.
+// socketAddress reports whether an address has the shape of one, variables aside.
 func socketAddress(listen string) bool {
 	const filled = "x" // stands in no address and in no port
 	masked := variable.ReplaceAllString(listen, filled)

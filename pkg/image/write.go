@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
 // The entries of an image file.
@@ -26,7 +28,12 @@ const (
 
 // Write writes an image file from a manifest and its chunks, each asked for once and in
 // order. Chunks are checked, and the whole; on any error nothing new is at path.
-func Write(ctx context.Context, path string, m *imagev1.Manifest, chunk func(ctx context.Context, n int) ([]byte, error)) error {
+func Write(
+	ctx context.Context,
+	path string,
+	m *imagev1.Manifest,
+	chunk func(ctx context.Context, n int) ([]byte, error),
+) error {
 	if err := Check(m); err != nil {
 		return fmt.Errorf("write image %s: %w", path, err)
 	}
@@ -56,7 +63,12 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func writeFile(ctx context.Context, file io.Writer, m *imagev1.Manifest, chunk func(context.Context, int) ([]byte, error)) error {
+func writeFile(
+	ctx context.Context,
+	file io.Writer,
+	m *imagev1.Manifest,
+	chunk func(context.Context, int) ([]byte, error),
+) error {
 	buffered := bufio.NewWriterSize(file, 1<<20)
 	w := tar.NewWriter(buffered)
 	text, err := marshalManifest(m)
@@ -83,7 +95,12 @@ func writeFile(ctx context.Context, file io.Writer, m *imagev1.Manifest, chunk f
 	return errors.Join(w.Close(), buffered.Flush())
 }
 
-func writeBlob(ctx context.Context, w io.Writer, b *imagev1.Blob, chunk func(context.Context, int) ([]byte, error)) error {
+func writeBlob(
+	ctx context.Context,
+	w io.Writer,
+	b *imagev1.Blob,
+	chunk func(context.Context, int) ([]byte, error),
+) error {
 	whole := sha256.New()
 	for n := range b.ChunkDigests {
 		data, err := chunk(ctx, n)
@@ -99,12 +116,12 @@ func writeBlob(ctx context.Context, w io.Writer, b *imagev1.Blob, chunk func(con
 		}
 	}
 	if !bytes.Equal(whole.Sum(nil), b.Digest) {
-		return refuse(CodeWrongDigest, "the chunks together have another digest than the manifest says")
+		return refuse(code.WrongDigest, "the chunks together have another digest than the manifest says")
 	}
 	return nil
 }
 
-// marshalManifest gives the same bytes for the same manifest. Protobuf's JSON puts in
+// marshalManifest returns the same bytes for the same manifest. Protobuf's JSON puts in
 // spaces at random, so they are taken out.
 func marshalManifest(m *imagev1.Manifest) ([]byte, error) {
 	loose, err := protojson.Marshal(m)

@@ -1,5 +1,5 @@
-// Package ledger is the one ordered log of facts: which facts there are, who writes
-// them, and how one becomes a message and a message becomes one again.
+// Package ledger is the one ordered log of facts: the kinds of facts, their
+// writers, and their encoding as messages.
 //
 // A fact is a protobuf message about one noun and one key. Its subject is
 // garrison.ledger.NOUN.KEY.FACT; its headers are the CloudEvents attributes in binary
@@ -19,6 +19,6 @@
 // Guarantees:
 //
 //  1. Kinds lists every fact there is. A message that is not in it does not decode.
-//  2. Decode(Encode(f)) gives f back.
-//  3. Facts are for ever: a kind is never renamed or removed.
+//  2. Decode(Encode(f)) returns f.
+//  3. A kind that was ever written is never renamed or removed.
 package ledger

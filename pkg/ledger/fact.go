@@ -30,15 +30,34 @@ type Fact struct {
 // Key joins the tokens of a noun's key.
 func Key(tokens ...string) string { return strings.Join(tokens, ".") }
 
-// Name gives the fact's name, the last token of its subject; empty when its body is not one of Kinds.
+// Name returns the fact's name, the last token of its subject; empty when its body is not one of Kinds.
 func (f Fact) Name() string { return byType[typeName(f.Body)].Name }
 
-// The ways in which a fact is caused, as written into Cause.
-func CausedByIntent(id string) string     { return "intent/" + id }
-func CausedByRequest(id string) string    { return "request/" + id }
+// CausedByIntent returns the cause of a fact that an intent led to. The functions below name the other causes.
+func CausedByIntent(id string) string { return "intent/" + id }
+
+// CausedByRequest returns the cause of a fact that a request led to.
+func CausedByRequest(id string) string { return "request/" + id }
+
+// CausedByFact returns the cause of a fact that another fact led to.
 func CausedByFact(sequence uint64) string { return "fact/" + strconv.FormatUint(sequence, 10) }
+
+// CausedByReport returns the cause of a fact that a report led to.
 func CausedByReport(server string, sequence uint64) string {
 	return "report/" + server + "/" + strconv.FormatUint(sequence, 10)
+}
+
+// CausedByBeat returns the cause of a fact that a server's beats led to.
+func CausedByBeat(server string) string { return "beat/" + server }
+
+// ServerOfCause returns the server whose report or beats led to a fact with a cause.
+func ServerOfCause(cause string) (server string, ok bool) {
+	kind, rest, _ := strings.Cut(cause, "/")
+	if kind != "report" && kind != "beat" {
+		return "", false
+	}
+	server, _, _ = strings.Cut(rest, "/")
+	return server, server != ""
 }
 
 // CausedByClock marks a fact that a deadline or a silence led to.
@@ -51,13 +70,13 @@ type Guard struct {
 	Sequence uint64
 }
 
-// Draft is a fact that is to be recorded, with its guard. A zero guard is none.
+// Draft is a fact to record, with its guard. The zero guard guards nothing.
 type Draft struct {
 	Fact
 	Guard Guard
 }
 
-// OnKey drafts f on condition that the last fact on its own key is at sequence; 0 means that there is none.
+// OnKey drafts f on condition that the last fact on its own key is at sequence; 0 means that the key has no fact.
 func OnKey(f Fact, sequence uint64) Draft {
 	return Draft{Fact: f, Guard: Guard{Subject: KeySubject(f.Noun, f.Key), Sequence: sequence}}
 }
@@ -65,14 +84,20 @@ func OnKey(f Fact, sequence uint64) Draft {
 // Free drafts f without a condition.
 func Free(f Fact) Draft { return Draft{Fact: f} }
 
-// Prefix is the start of every ledger subject.
+// Prefix is the start of every fact's subject.
 const Prefix = "garrison.ledger."
 
-// Subject gives the subject of a fact: garrison.ledger.NOUN.KEY.FACT.
-func (f Fact) Subject() string { return Prefix + string(f.Noun) + "." + f.Key + "." + f.Name() }
+// AllSubjects matches every fact.
+const AllSubjects = Prefix + ">"
+
+// FactSubject returns the subject of a fact: garrison.ledger.NOUN.KEY.FACT.
+func FactSubject(n Noun, key, fact string) string { return Prefix + string(n) + "." + key + "." + fact }
+
+// Subject returns the fact's own subject.
+func (f Fact) Subject() string { return FactSubject(f.Noun, f.Key, f.Name()) }
 
 // KeySubject matches every fact on a key.
-func KeySubject(n Noun, key string) string { return Prefix + string(n) + "." + key + ".*" }
+func KeySubject(n Noun, key string) string { return FactSubject(n, key, "*") }
 
 // NounSubject matches every fact about a noun.
 func NounSubject(n Noun) string { return Prefix + string(n) + ".>" }
@@ -91,7 +116,7 @@ const (
 	HeaderTrace   = "traceparent"
 )
 
-// Encode gives the fact's headers and data.
+// Encode returns the fact's headers and data.
 func Encode(f Fact) (header map[string][]string, data []byte, err error) {
 	name := typeName(f.Body)
 	k, ok := byType[name]
@@ -149,7 +174,7 @@ func Decode(subject string, header map[string][]string, data []byte, sequence ui
 	}, nil
 }
 
-// KeyOf gives the noun and key of a ledger subject, whether or not its fact is known.
+// KeyOf returns the noun and key of a ledger subject, whether or not its fact is known.
 func KeyOf(subject string) (n Noun, key string, ok bool) {
 	noun, key, _, ok := split(subject)
 	return Noun(noun), key, ok
@@ -162,7 +187,7 @@ func NameOf(subject string) string {
 	return name
 }
 
-// NounOf gives the noun of a ledger subject, without decoding anything; empty when it has none.
+// NounOf returns the noun of a ledger subject, without decoding anything; empty when it has none.
 func NounOf(subject string) Noun {
 	rest, ok := strings.CutPrefix(subject, Prefix)
 	if !ok {

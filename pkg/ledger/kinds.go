@@ -7,12 +7,16 @@ import (
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 )
 
 // Noun is what a fact is about. Every noun has one writer.
@@ -25,11 +29,15 @@ const (
 	Agent       Noun = "agent"
 	Server      Noun = "server"
 	Instance    Noun = "instance"
+	External    Noun = "external"
 	Intent      Noun = "intent"
 	Image       Noun = "image"
 	Channel     Noun = "channel"
 	Task        Noun = "task"
-	Rollout     Noun = "rollout"
+	User        Noun = "user"
+	Token       Noun = "token"
+	LabelRule   Noun = "labelrule"
+	Lobby       Noun = "lobby"
 )
 
 // The writers.
@@ -37,15 +45,18 @@ const (
 	Registry   = "registry"
 	Catalog    = "image-catalog"
 	Dispatcher = "task-dispatcher"
+	Access     = "access"
 )
 
-// Writer gives the service that alone writes facts about a noun.
+// Writer returns the service that alone writes facts about a noun.
 func (n Noun) Writer() string {
 	switch n {
 	case Image, Channel:
 		return Catalog
-	case Task, Rollout:
+	case Task:
 		return Dispatcher
+	case User:
+		return Access
 	default:
 		return Registry
 	}
@@ -66,6 +77,10 @@ var Kinds = []Kind{
 
 	{Environment, "created", &environmentv1.Created{}},
 	{Environment, "changed", &environmentv1.Changed{}},
+	{Environment, "default-set", &environmentv1.DefaultSet{}},
+	{Environment, "default-unset", &environmentv1.DefaultUnset{}},
+	{Environment, "drift-braked", &environmentv1.DriftBraked{}},
+	{Environment, "drift-released", &environmentv1.DriftReleased{}},
 	{Environment, "deleted", &environmentv1.Deleted{}},
 
 	{Agent, "created", &agentv1.Created{}},
@@ -74,19 +89,25 @@ var Kinds = []Kind{
 
 	{Server, "invited", &serverv1.Invited{}},
 	{Server, "enrolled", &serverv1.Enrolled{}},
+	{Server, "reinvited", &serverv1.Reinvited{}},
+	{Server, "credentials-renewed", &serverv1.CredentialsRenewed{}},
 	{Server, "changed", &serverv1.Changed{}},
+	{Server, "labelled", &serverv1.Labelled{}},
 	{Server, "sysinfo-seen", &serverv1.SysinfoSeen{}},
 	{Server, "agents-found", &serverv1.AgentsFound{}},
 	{Server, "online", &serverv1.Online{}},
 	{Server, "offline", &serverv1.Offline{}},
 	{Server, "quarantined", &serverv1.Quarantined{}},
 	{Server, "released", &serverv1.Released{}},
+	{Server, "revoked", &serverv1.Revoked{}},
 	{Server, "ahead", &serverv1.Ahead{}},
 	{Server, "epoch-raised", &serverv1.EpochRaised{}},
 	{Server, "place-confirmed", &serverv1.PlaceConfirmed{}},
 	{Server, "condition-changed", &serverv1.ConditionChanged{}},
 	{Server, "duplicated", &serverv1.Duplicated{}},
 	{Server, "duplicate-ended", &serverv1.DuplicateEnded{}},
+	{Server, "reinstalling", &serverv1.Reinstalling{}},
+	{Server, "reinstalled", &serverv1.Reinstalled{}},
 	{Server, "dying", &serverv1.Dying{}},
 	{Server, "dead", &serverv1.Dead{}},
 	{Server, "uninstalled", &serverv1.Uninstalled{}},
@@ -98,6 +119,9 @@ var Kinds = []Kind{
 	{Instance, "observed", &instancev1.Observed{}},
 	{Instance, "adopted", &instancev1.Adopted{}},
 	{Instance, "gone", &instancev1.Gone{}},
+
+	{External, "reported", &externalv1.Reported{}},
+	{External, "gone", &externalv1.Gone{}},
 
 	{Intent, "accepted", &intentv1.Accepted{}},
 	{Intent, "refused", &intentv1.Refused{}},
@@ -127,17 +151,18 @@ var Kinds = []Kind{
 	{Task, "reported-late", &taskv1.ReportedLate{}},
 	{Task, "claimed", &taskv1.Claimed{}},
 
-	{Rollout, "planned", &rolloutv1.Planned{}},
-	{Rollout, "started", &rolloutv1.Started{}},
-	{Rollout, "wave-opened", &rolloutv1.WaveOpened{}},
-	{Rollout, "wave-closed", &rolloutv1.WaveClosed{}},
-	{Rollout, "paused", &rolloutv1.Paused{}},
-	{Rollout, "resumed", &rolloutv1.Resumed{}},
-	{Rollout, "halted", &rolloutv1.Halted{}},
-	{Rollout, "aborted", &rolloutv1.Aborted{}},
-	{Rollout, "succeeded", &rolloutv1.Succeeded{}},
-	{Rollout, "undo-started", &rolloutv1.UndoStarted{}},
-	{Rollout, "undone", &rolloutv1.Undone{}},
+	{User, "created", &userv1.Created{}},
+	{User, "renewed", &userv1.Renewed{}},
+	{User, "revoked", &userv1.Revoked{}},
+
+	{Token, "created", &tokenv1.Created{}},
+	{Token, "used", &tokenv1.Used{}},
+	{Token, "revoked", &tokenv1.Revoked{}},
+
+	{LabelRule, "set", &labelrulev1.Set{}},
+	{LabelRule, "unset", &labelrulev1.Unset{}},
+
+	{Lobby, "rejected", &lobbyv1.Rejected{}},
 }
 
 var (

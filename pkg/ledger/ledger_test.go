@@ -18,7 +18,8 @@ func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
 	for _, k := range ledger.Kinds {
 		want := ledger.Fact{
 			Noun: k.Noun, Key: "a.b", Body: k.Body.ProtoReflect().New().Interface(),
-			ID: "0190", At: time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC), Source: k.Noun.Writer(), Actor: "alice",
+			ID: "0190", At: time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC),
+			Source: k.Noun.Writer(), Actor: "alice",
 			Request: "r", Cause: ledger.CausedByFact(7), Trace: "00-a-b-01", Sequence: 42,
 		}
 		header, data, err := ledger.Encode(want)
@@ -42,13 +43,16 @@ func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
 
 func TestAFactCarriesTheAttributesOfCloudEvents(t *testing.T) {
 	header, _, err := ledger.Encode(ledger.Fact{
-		Noun: ledger.Task, Key: "t1", Body: &taskv1.Queued{}, ID: "i", At: time.Unix(0, 0), Source: ledger.Dispatcher, Actor: "alice",
+		Noun: ledger.Task, Key: "t1", Body: &taskv1.Queued{}, ID: "i", At: time.Unix(0, 0),
+		Source: ledger.Dispatcher, Actor: "alice",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
-		"ce-specversion": {"1.0"}, "ce-id": {"i"}, "ce-type": {"garrison.task.v1.Queued"}, "ce-source": {"garrison/task-dispatcher"},
+		"ce-specversion": {
+			"1.0",
+		}, "ce-id": {"i"}, "ce-type": {"garrison.task.v1.Queued"}, "ce-source": {"garrison/task-dispatcher"},
 		"ce-subject": {"task/t1"}, "ce-time": {"1970-01-01T00:00:00Z"}, "Garrison-Actor": {"alice"},
 	}
 	if diff := cmp.Diff(want, header); diff != "" {
@@ -57,7 +61,15 @@ func TestAFactCarriesTheAttributesOfCloudEvents(t *testing.T) {
 }
 
 func TestAFactThatIsNotWholeIsNotEncoded(t *testing.T) {
-	whole := ledger.Fact{Noun: ledger.Task, Key: "t1", Body: &taskv1.Queued{}, ID: "i", At: time.Unix(1, 0), Source: "s", Actor: "a"}
+	whole := ledger.Fact{
+		Noun:   ledger.Task,
+		Key:    "t1",
+		Body:   &taskv1.Queued{},
+		ID:     "i",
+		At:     time.Unix(1, 0),
+		Source: "s",
+		Actor:  "a",
+	}
 	for name, edit := range map[string]func(*ledger.Fact){
 		"no id":        func(f *ledger.Fact) { f.ID = "" },
 		"no key":       func(f *ledger.Fact) { f.Key = "" },
@@ -116,4 +128,15 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("decoded %q as %q", subject, fact.Subject())
 		}
 	})
+}
+
+func TestTheServerThatCausedAFactIsKnown(t *testing.T) {
+	for cause, want := range map[string]string{
+		ledger.CausedByReport("s1", 7): "s1", ledger.CausedByBeat("s1"): "s1", ledger.CausedByRequest("s1"): "",
+		ledger.CausedByClock: "", "report/": "", "": "",
+	} {
+		if server, ok := ledger.ServerOfCause(cause); server != want || ok != (want != "") {
+			t.Errorf("%q is of %q, %v; want %q", cause, server, ok, want)
+		}
+	}
 }

@@ -12,7 +12,6 @@ var rests = map[Noun][]Noun{
 	Image:       {Channel, Instance},
 	Channel:     {Image, Environment},
 	Task:        {Instance, Server, Image},
-	Rollout:     {Instance, Server, Agent, Image, Channel, Task},
 }
 
 // RestsOn returns the nouns that facts about n are decided from, n itself first.

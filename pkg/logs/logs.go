@@ -33,8 +33,8 @@ const (
 	Path     = "path"
 )
 
-// New makes a logger that writes JSON lines to w. level is debug, info, warn or error.
-// An empty service leaves the field to whoever makes loggers of this one.
+// New returns a logger that writes JSON lines to w. level is debug, info, warn or error.
+// An empty service leaves the field to loggers that are derived from this one.
 func New(w io.Writer, service, level string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil || level == "" {

@@ -2,10 +2,13 @@
 //
 // Guarantees:
 //
-//  1. Merge lets a later layer win, key by key, and changes none of them.
+//  1. Merge lets a later layer win, key by key at every level of nested values, and changes none of them.
 //  2. Two maps have the same digest exactly when they hold the same; an empty one has none.
 //  3. What Check lets pass can be written into a template as .metadata.NAME, and fits,
 //     merged or not, into a fact and a document.
+//  4. A secret value is sealed (package secret) in every layer; merging and digesting treat it as any other.
+//  5. A value is text, or JSON: a number, a bool, null, an array or an object. JSON has one encoding, behind a mark
+//     that no text has, so that facts, documents and digests hold it as they hold text.
 package metadata
 
 import (
@@ -17,12 +20,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
-
-// CodeBad refuses metadata that cannot be taken.
-const CodeBad = "BAD_METADATA"
 
 // The limits of one layer, and of all layers merged.
 const (
@@ -34,20 +36,8 @@ const (
 // name is what a template can say behind a dot.
 var name = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 
-// Merge gives all values of the layers; a later one wins. It gives nil when there are none.
-func Merge(layers ...map[string]string) map[string]string {
-	var out map[string]string
-	for _, l := range layers {
-		if out == nil && len(l) > 0 {
-			out = make(map[string]string, len(l))
-		}
-		maps.Copy(out, l)
-	}
-	return out
-}
-
-// Digest gives the sha256 of each key, sorted, and its value, each followed by a zero
-// byte; nil when there is none.
+// Digest returns the sha256 of each key, sorted, and its value, each followed by a zero
+// byte; nil for empty metadata.
 func Digest(m map[string]string) []byte {
 	if len(m) == 0 {
 		return nil
@@ -62,7 +52,8 @@ func Digest(m map[string]string) []byte {
 // CheckName refuses what cannot be the name of a value.
 func CheckName(k string) error {
 	if !name.MatchString(k) {
-		return refuse("%.80q is not the name of a value (want a letter, and then up to 62 letters, digits and underscores)", k)
+		return refuse(
+			"%.80q is not the name of a value (want a letter, and then up to 62 letters, digits and underscores)", k)
 	}
 	return nil
 }
@@ -77,8 +68,8 @@ func Check(m map[string]string) error {
 		if err := CheckName(k); err != nil {
 			return err
 		}
-		if v := m[k]; len(v) > MaxValue || !text(v) {
-			return refuse("value %q: want text of at most %d bytes; it has %d", k, MaxValue, len(v))
+		if err := checkValue(k, m[k]); err != nil {
+			return err
 		}
 		total += len(k) + len(m[k])
 	}
@@ -88,7 +79,81 @@ func Check(m map[string]string) error {
 	return nil
 }
 
-// text says whether a value is text; a certificate has lines.
+func checkValue(k, v string) error {
+	most := MaxValue
+	switch {
+	case IsNested(v):
+		return checkNested(k, v)
+	case secret.IsSealed(v):
+		most = secret.SealedBytes(MaxValue)
+	}
+	if len(v) > most || !text(v) {
+		return refuse("value %q: want text of at most %d bytes; it has %d", k, most, len(v))
+	}
+	return nil
+}
+
+// CheckSealed refuses sealed values that do not open under their names; a nil key opens none.
+func CheckSealed(key *secret.Key, m map[string]string) error {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !secret.IsSealed(m[k]) {
+			continue
+		}
+		if key == nil {
+			return refuse("%q is sealed, and the registry has no key of secrets", k)
+		}
+		if _, err := key.Open(k, m[k]); err != nil {
+			return refuse("%v", err)
+		}
+	}
+	return nil
+}
+
+// CheckKeptSecret refuses layers of which a later one has a value in clear that is a secret of an earlier one: it was
+// most likely meant to be a secret too, and the ledger never forgets.
+func CheckKeptSecret(layers ...map[string]string) error {
+	for n, layer := range layers {
+		for _, k := range slices.Sorted(maps.Keys(layer)) {
+			if secret.IsSealed(layer[k]) && slices.ContainsFunc(layers[n+1:], hasInClear(k)) {
+				return fault.Refusef(fault.Invalid, code.SecretInClear,
+					"%q is a secret, and would be set in clear", k).
+					Try("--set-secret " + k + "=@FILE; or remove the secret first, with --unset " + k)
+			}
+		}
+	}
+	return nil
+}
+
+func hasInClear(k string) func(map[string]string) bool {
+	return func(layer map[string]string) bool {
+		v, ok := layer[k]
+		return ok && !secret.IsSealed(v)
+	}
+}
+
+// Open returns the secrets of m in clear; nil when it has none. An error names the first that does not open.
+func Open(key *secret.Key, m map[string]string) (map[string]string, error) {
+	var out map[string]string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !secret.IsSealed(m[k]) {
+			continue
+		}
+		if key == nil {
+			return out, fault.New(fault.Denied, "there is no key of secrets to open %q", k)
+		}
+		v, err := key.Open(k, m[k])
+		if err != nil {
+			return out, err
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// text reports whether a value is text; a certificate has lines.
 func text(v string) bool {
 	for _, c := range v {
 		if !unicode.IsPrint(c) && c != '\n' && c != '\t' {
@@ -99,5 +164,5 @@ func text(v string) bool {
 }
 
 func refuse(format string, args ...any) error {
-	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: CodeBad, Message: fmt.Sprintf(format, args...)})
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code.BadMetadata, Message: fmt.Sprintf(format, args...)})
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 )
 
 func TestALaterLayerWinsKeyByKey(t *testing.T) {
@@ -33,7 +35,8 @@ func TestALaterLayerWinsKeyByKey(t *testing.T) {
 func TestADigestTellsMapsApart(t *testing.T) {
 	seen := map[string]string{}
 	for _, m := range []map[string]string{
-		nil, {"a": ""}, {"a": "b"}, {"ab": ""}, {"a": "b", "c": "d"}, {"a": "b", "c": "e"}, {"a": "bc", "d": ""}, {"a": "b\x00c\x00"},
+		nil, {"a": ""}, {"a": "b"}, {"ab": ""}, {"a": "b", "c": "d"}, {"a": "b", "c": "e"}, {"a": "bc", "d": ""},
+		{"a": "b\x00c\x00"},
 	} {
 		d := hex.EncodeToString(metadata.Digest(m))
 		if other, ok := seen[d]; ok {
@@ -44,8 +47,9 @@ func TestADigestTellsMapsApart(t *testing.T) {
 	if metadata.Digest(map[string]string{}) != nil {
 		t.Error("no values have a digest")
 	}
-	// For ever: it is in facts and in executors' journals.
-	if got, want := hex.EncodeToString(metadata.Digest(map[string]string{"b": "2", "a": "1"})), "37664b19301f46515688d5a22cb9ee1852e0b6443e28c7f36340a13962f0c4f7"; got != want {
+	// The digest never changes: facts and the journals of executors hold it.
+	const want = "37664b19301f46515688d5a22cb9ee1852e0b6443e28c7f36340a13962f0c4f7"
+	if got := hex.EncodeToString(metadata.Digest(map[string]string{"b": "2", "a": "1"})); got != want {
 		t.Errorf("digest %s, want %s", got, want)
 	}
 }
@@ -78,7 +82,62 @@ func TestWhatCannotBeWrittenIntoATemplateIsRefused(t *testing.T) {
 		"large altogether": {large, false},
 	} {
 		err := metadata.Check(c.m)
-		if (err == nil) != c.ok || err != nil && fault.RefusalOf(err).GetCode() != metadata.CodeBad {
+		if (err == nil) != c.ok || err != nil && fault.RefusalOf(err).GetCode() != code.BadMetadata {
+			t.Errorf("%s: %v, want ok %v", name, err, c.ok)
+		}
+	}
+}
+
+func TestASecretIsKeptSealedAndOpensUnderItsName(t *testing.T) {
+	key, err := secret.ParseKey(secret.NewKeyText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := strings.Repeat("x", metadata.MaxValue)
+	m := map[string]string{"level": "info", "password": key.Seal("password", "hunter2"), "pem": key.Seal("pem", large)}
+	if err := metadata.Check(m); err != nil {
+		t.Errorf("a large secret: %v", err)
+	}
+	if err := metadata.CheckSealed(key, m); err != nil {
+		t.Error(err)
+	}
+	have, err := metadata.Open(key, m)
+	if diff := cmp.Diff(map[string]string{"password": "hunter2", "pem": large}, have); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	moved := map[string]string{"other": m["password"]}
+	if err := metadata.CheckSealed(key, moved); fault.RefusalOf(err).GetCode() != code.BadMetadata {
+		t.Errorf("under another name: %v", err)
+	}
+	if err := metadata.CheckSealed(nil, m); fault.RefusalOf(err).GetCode() != code.BadMetadata {
+		t.Errorf("without a key: %v", err)
+	}
+	if _, err := metadata.Open(nil, m); err == nil {
+		t.Error("opened without a key")
+	}
+	if none, err := metadata.Open(nil, map[string]string{"level": "info"}); none != nil || err != nil {
+		t.Errorf("%v, %v of no secrets", none, err)
+	}
+}
+
+func TestASecretDoesNotBecomeAValueInClear(t *testing.T) {
+	key, err := secret.ParseKey(secret.NewKeyText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, again := key.Seal("a", "1"), key.Seal("a", "2")
+	for name, c := range map[string]struct {
+		layers []map[string]string
+		ok     bool
+	}{
+		"a new secret":           {[]map[string]string{{"a": sealed}, {"a": again}}, true},
+		"in clear":               {[]map[string]string{{"a": sealed}, {"a": "2"}}, false},
+		"in clear further above": {[]map[string]string{{"a": sealed}, nil, {"b": "x"}, {"a": ""}}, false},
+		"from clear to secret":   {[]map[string]string{{"a": "1"}, {"a": sealed}}, true},
+		"another name":           {[]map[string]string{{"a": sealed}, {"b": "1"}}, true},
+	} {
+		err := metadata.CheckKeptSecret(c.layers...)
+		if (err == nil) != c.ok || err != nil && fault.RefusalOf(err).GetCode() != code.SecretInClear {
 			t.Errorf("%s: %v, want ok %v", name, err, c.ok)
 		}
 	}

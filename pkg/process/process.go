@@ -6,10 +6,11 @@
 //	                             view's position, digest and size; -o FILE keeps its canonical encoding
 //	registry health              exits 0 when the service answers on the bus
 //
-// Exit codes: 0 stopped when told to, 1 error, 2 usage.
+// Exit codes: 0 stopped by a signal, 1 error, 2 usage.
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	rtdebug "runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,10 +27,12 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/pkg/version"
@@ -47,24 +51,36 @@ type Spec struct {
 // Env is what a service is given to run with.
 type Env struct {
 	Conn  *bus.Conn
-	Store string // a directory for snapshots, or empty
+	Dial  func(user, credentials string) (*bus.Conn, error) // connects as another user, with a credentials file
+	CA    func() ([]byte, error)                            // the CAs of the bus, or nil
+	Store string                                            // a directory for snapshots, or empty
 	// AcceptLedger takes a ledger that lost facts as it is, for this start.
 	AcceptLedger bool
+	Debug        *debug.State // what the debug socket shows
 	Log          zerolog.Logger
 }
 
 type flags struct {
-	url, credentials, store, level, output string
-	at                                     uint64
-	showVersion, acceptLedger              bool
+	url, credentials, ca, store, level, output string
+	debugSocket                                string
+	at                                         uint64
+	showVersion, acceptLedger, allowPlain      bool
 }
 
 // AcceptLedgerUsage is the help of the flag --accept-ledger.
-const AcceptLedgerUsage = "for one start: go on with a ledger that lost facts (LEDGER_SHORT, LEDGER_GAP), without them"
+const AcceptLedgerUsage = "start once with a ledger that lost facts (LEDGER_SHORT, LEDGER_GAP), without them"
+
+// AllowPlainUsage is the help of the flag --allow-plain of programs that connect.
+const AllowPlainUsage = "connect to a bus on another host without TLS: anybody on the way can read and change " +
+	"everything"
+
+// gcPercent is how much a service's heap may grow between two collections when GOGC does not say it. The heap is the
+// view, which is large and changes slowly: little garbage is worth the memory that the usual 100 would double.
+const gcPercent = 40
 
 // Main runs a service's main and ends the process.
 func Main(s Spec) {
-	ctx, cancel := lifecycle.Signals()
+	ctx, cancel := rungroup.Signals()
 	code := run(ctx, s, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	cancel()
 	os.Exit(code)
@@ -79,14 +95,21 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 	fs := flag.NewFlagSet(s.Name, flag.ContinueOnError)
 	config.Checked(fs, &f.url, "bus", "nats://127.0.0.1:4222", "`URL` of the bus, several with commas", config.BusURL)
 	fs.StringVar(&f.credentials, "credentials", "", "credentials `FILE` of the service")
+	config.Checked(fs, &f.ca, "bus-ca", "", "`FILE` with the CAs that may sign the bus's certificate, read again at "+
+		"each connect; default: the CAs of the operating system", config.File)
+	fs.BoolVar(&f.allowPlain, "allow-plain", false, AllowPlainUsage)
 	fs.StringVar(&f.store, "data", "", "`DIRECTORY` for snapshots of the view; none are kept without it")
 	config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
 	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
 	if command != "health" {
 		fs.BoolVar(&f.acceptLedger, "accept-ledger", false, AcceptLedgerUsage)
 	}
+	if command == "run" {
+		fs.StringVar(&f.debugSocket, "debug-socket", "", debug.Usage)
+	}
 	if command == "view" {
-		config.Checked(fs, &f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end", config.From[uint64](0))
+		config.Checked(fs, &f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end",
+			config.From[uint64](0))
 		fs.StringVar(&f.output, "o", "", "write the canonical encoding to this `FILE`")
 	}
 	if s.Flags != nil {
@@ -98,6 +121,9 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 	if f.showVersion {
 		fmt.Fprintln(stdout, s.Name, version.Version)
 		return 0
+	}
+	if getenv("GOGC") == "" {
+		rtdebug.SetGCPercent(gcPercent)
 	}
 	if err := dispatch(ctx, s, command, f, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
@@ -111,9 +137,18 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 	if err != nil {
 		return err
 	}
-	o := bus.Options{URL: f.url, Name: s.Name, Log: log, Persist: command == "run"}
+	if f.store != "" {
+		if err := strictdir.Dir(f.store); err != nil {
+			return err
+		}
+	}
+	trusted := bus.TLS{AllowPlain: f.allowPlain, Source: cmp.Or(f.ca, "this machine"), Renew: "--bus-ca FILE"}
+	if f.ca != "" {
+		trusted.CA = trust.ReadBundle(f.ca)
+	}
+	o := bus.Options{URL: f.url, Name: s.Name, TLS: trusted, Log: log, Persist: command == "run"}
 	if f.credentials != "" {
-		o.Credentials = trust.ReadCredentials(f.credentials)
+		o.Credentials, o.API = trust.ReadCredentials(f.credentials), topology.APIOf(s.Name)
 	}
 	conn, err := bus.Dial(o)
 	if err != nil {
@@ -133,12 +168,29 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 		return stopped(ctx, err)
 	}
 	log.Info().Str(logs.Version, version.Version).Msg("service started")
-	err = stopped(ctx, s.Run(ctx, Env{Conn: conn, Store: f.store, AcceptLedger: f.acceptLedger, Log: log}))
+	state := &debug.State{}
+	state.Set("connection", func() any {
+		a := conn.Access()
+		return map[string]any{"login": a.Login.String(), "reason": a.Reason, "since": a.Since}
+	})
+	defer debug.Start(ctx, f.debugSocket, state, log)()
+	err = stopped(ctx, s.Run(ctx, Env{
+		Conn: conn, Dial: dialAs(o), CA: trusted.CA, Store: f.store, AcceptLedger: f.acceptLedger, Debug: state,
+		Log: log,
+	}))
 	log.Info().Err(err).Msg("service stopped")
 	return err
 }
 
-// stopped turns the error of being told to stop into none.
+// dialAs returns what connects as another user, to the same bus.
+func dialAs(o bus.Options) func(user, credentials string) (*bus.Conn, error) {
+	return func(user, credentials string) (*bus.Conn, error) {
+		o.Name, o.API, o.Credentials = user, topology.APIOf(user), trust.ReadCredentials(credentials)
+		return bus.Dial(o)
+	}
+}
+
+// stopped returns nil for the error of a stop.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || err == nil) {
 		return nil

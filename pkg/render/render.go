@@ -2,18 +2,25 @@ package render
 
 import (
 	"bytes"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"strings"
 	"text/template"
 	"text/template/parse"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 )
 
-// The bounds of a template, of what it is rendered to, and of how far it goes.
+// The bounds of a template. Conditions and loops may be nested, and each level needs stack.
 const (
 	MaxTemplate = 1 << 20 // bytes
-	MaxOutput   = 1 << 20 // bytes
-	maxSteps    = 20_000  // turns of loops, and calls of templates
+	maxControls = 4096    // conditions, loops and definitions
 )
+
+// control finds the beginning of each action that can be nested.
+var control = regexp.MustCompile(`\{\{-?\s*(if|else|with|range|define|block)\b`)
 
 // Data is what a template sees.
 type Data struct {
@@ -24,9 +31,43 @@ type Data struct {
 
 func (d Data) names() map[string]any {
 	return map[string]any{
-		"agent": d.Agent, "version": d.Version, "server": d.Server, "state": d.State, "image": d.Image, "config": d.Config,
-		"labels": values(d.Labels), "metadata": values(d.Metadata),
+		"agent": d.Agent, "version": d.Version, "server": d.Server,
+		"state": d.State, "image": d.Image, "config": d.Config,
+		"labels": values(d.Labels), "metadata": d.metadata(),
 	}
+}
+
+// metadata returns the metadata as text, or, when some of it is JSON, as what it holds.
+func (d Data) metadata() any {
+	for _, value := range d.Metadata {
+		if metadata.IsNested(value) {
+			return typed(metadata.Object(d.Metadata))
+		}
+	}
+	return values(d.Metadata)
+}
+
+// typed replaces each number by one that a template can compare and print.
+func typed(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".e") {
+			return f
+		}
+		return v.String() // of 64 bits without a sign
+	case []any:
+		for n := range v {
+			v[n] = typed(v[n])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = typed(v[k])
+		}
+	}
+	return v
 }
 
 // values is never nil: in nothing every name would be there.
@@ -45,7 +86,10 @@ func Parse(name, text string) (*Template, error) {
 	if len(text) > MaxTemplate {
 		return nil, fmt.Errorf("template %s has %d bytes; %d are the most", name, len(text), MaxTemplate)
 	}
-	root, err := template.New(name).Option("missingkey=error").Funcs(functions(nil)).Parse(text)
+	if n := len(control.FindAllStringIndex(text, maxControls+1)); n > maxControls {
+		return nil, fmt.Errorf("template %s has more than %d conditions, loops and definitions", name, maxControls)
+	}
+	root, err := template.New(name).Option("missingkey=error").Funcs(functions(&budget{})).Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -57,19 +101,17 @@ func Parse(name, text string) (*Template, error) {
 	return &Template{root: root}, nil
 }
 
-// Render gives what the template becomes.
+// Render returns what the template becomes.
 func (t *Template) Render(d Data) ([]byte, error) {
-	steps := 0
+	return t.render(d, time.Now)
+}
+
+func (t *Template) render(d Data, now func() time.Time) ([]byte, error) {
 	root, err := t.root.Clone()
 	if err != nil {
 		return nil, err
 	}
-	root.Funcs(functions(func() (string, error) {
-		if steps++; steps > maxSteps {
-			return "", fmt.Errorf("it takes more than %d steps", maxSteps)
-		}
-		return "", nil
-	}))
+	root.Funcs(functions(newBudget(now)))
 	var out bounded
 	if err := root.Execute(&out, d.names()); err != nil {
 		return nil, err
@@ -80,43 +122,57 @@ func (t *Template) Render(d Data) ([]byte, error) {
 // bounded takes what a template writes, up to MaxOutput.
 type bounded struct{ bytes.Buffer }
 
-var errLarge = errors.New("the output is too large")
-
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > MaxOutput {
-		return 0, fmt.Errorf("%w: %d bytes are the most", errLarge, MaxOutput)
+		return 0, errLarge
 	}
 	return b.Buffer.Write(p)
 }
 
-// stepName is the function that counts. A template that calls it by itself only counts more.
-const stepName = "step"
+// The functions that count. A template that calls one by itself only counts more.
+const (
+	stepName = "step"
+	tickName = "tick"
+	showName = "show"
+)
 
-// count puts a step at the start of each list of nodes: of a template, and of what its
-// loops do in each turn. So nothing goes on for ever without one.
+// count puts a step at the start of each list of nodes, of a template and of what its loops do in each turn, and a tick
+// before each further action; what an action prints goes through show. So every loop runs out of steps, and no action
+// begins after the time.
 func count(list *parse.ListNode) {
 	if list == nil {
 		return
 	}
-	for _, n := range list.Nodes {
-		switch n := n.(type) {
+	nodes := []parse.Node{call(stepName)}
+	for n, node := range list.Nodes {
+		if _, text := node.(*parse.TextNode); !text && n > 0 {
+			nodes = append(nodes, call(tickName))
+		}
+		nodes = append(nodes, node)
+		switch node := node.(type) {
+		case *parse.ActionNode:
+			if len(node.Pipe.Decl) == 0 {
+				show := call(showName).(*parse.ActionNode)
+				node.Pipe.Cmds = append(node.Pipe.Cmds, show.Pipe.Cmds...)
+			}
 		case *parse.RangeNode:
-			count(n.List)
-			count(n.ElseList)
+			count(node.List)
+			count(node.ElseList)
 		case *parse.IfNode:
-			count(n.List)
-			count(n.ElseList)
+			count(node.List)
+			count(node.ElseList)
 		case *parse.WithNode:
-			count(n.List)
-			count(n.ElseList)
+			count(node.List)
+			count(node.ElseList)
 		}
 	}
-	list.Nodes = append([]parse.Node{aStep()}, list.Nodes...)
+	list.Nodes = nodes
 }
 
-func aStep() parse.Node {
-	trees, err := parse.Parse("", "{{"+stepName+"}}", "", "", map[string]any{stepName: ""})
+// call returns the action that calls a function.
+func call(function string) parse.Node {
+	trees, err := parse.Parse("", "{{"+function+"}}", "", "", map[string]any{function: ""})
 	if err != nil {
 		panic(err) // the text above is fixed
 	}

@@ -24,15 +24,8 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-)
-
-// The codes of refusals.
-const (
-	CodeBadSignature = "BAD_SIGNATURE"  // what was signed is not this manifest, or the signature is not the key's
-	CodeUnsigned     = "UNSIGNED_IMAGE" // nobody signed it, and somebody must
-	CodeOtherSigner  = "UNKNOWN_SIGNER" // none of the keys that are trusted signed it
-	CodeBadKey       = "BAD_IMAGE_KEY"  // not a key that signs images
 )
 
 // maxSignatures bounds the signatures of an image: for a change of keys two are enough.
@@ -58,7 +51,8 @@ func NewKey() (public string, seed []byte, err error) {
 // CheckKey refuses what is not the public half of a key that signs images.
 func CheckKey(public string) error {
 	if !nkeys.IsValidPublicAccountKey(public) {
-		return refuse(CodeBadKey, "%.80q is not the public half of a key that signs images (want 56 letters and digits, A first)", public)
+		return refuse(code.BadImageKey,
+			"%.80q is not the public half of a key that signs images (want 56 letters and digits, A first)", public)
 	}
 	return nil
 }
@@ -67,7 +61,7 @@ func CheckKey(public string) error {
 func Sign(m *imagev1.Manifest, seed []byte) error {
 	pair, err := nkeys.FromSeed(bytes.TrimSpace(seed))
 	if err != nil {
-		return refuse(CodeBadKey, "the key cannot be read: %v (want what garrison image key writes)", err)
+		return refuse(code.BadImageKey, "the key cannot be read: %v (want what garrison image key writes)", err)
 	}
 	defer pair.Wipe()
 	public, err := pair.PublicKey()
@@ -88,7 +82,8 @@ func Sign(m *imagev1.Manifest, seed []byte) error {
 	if m.Seal == nil || !bytes.Equal(m.Seal.Statement, statement) {
 		m.Seal = &imagev1.Seal{Statement: statement} // other signatures were of another manifest
 	}
-	m.Seal.Signatures = slices.DeleteFunc(m.Seal.Signatures, func(s *imagev1.Signature) bool { return s.GetKey() == public })
+	m.Seal.Signatures = slices.DeleteFunc(m.Seal.Signatures,
+		func(s *imagev1.Signature) bool { return s.GetKey() == public })
 	m.Seal.Signatures = append(m.Seal.Signatures, &imagev1.Signature{Key: public, Signature: signature})
 	return Check(m)
 }
@@ -113,7 +108,7 @@ func (k *Keys) Set(text string) error {
 // Trust refuses a manifest that none of the keys signed.
 func Trust(m *imagev1.Manifest, keys []string) error {
 	if m.GetSeal() == nil {
-		return refuse(CodeUnsigned, "image %s of %s is not signed", m.GetVersion(), m.GetAgent())
+		return refuse(code.UnsignedImage, "image %s of %s is not signed", m.GetVersion(), m.GetAgent())
 	}
 	if err := Check(m); err != nil {
 		return err
@@ -123,7 +118,8 @@ func Trust(m *imagev1.Manifest, keys []string) error {
 			return nil
 		}
 	}
-	return refuse(CodeOtherSigner, "image %s of %s is signed by %s, which is not trusted here", m.GetVersion(), m.GetAgent(), m.Seal.Signatures[0].GetKey())
+	return refuse(code.UnknownSigner, "image %s of %s is signed by %s, which is not trusted here", m.GetVersion(),
+		m.GetAgent(), m.Seal.Signatures[0].GetKey())
 }
 
 // Check refuses a seal that is not of this manifest, or that a key which it names did not make.
@@ -133,11 +129,11 @@ func Check(m *imagev1.Manifest) error {
 		return nil
 	}
 	if n := len(seal.Signatures); n == 0 || n > maxSignatures {
-		return refuse(CodeBadSignature, "the seal has %d signatures, want 1 to %d", n, maxSignatures)
+		return refuse(code.BadSignature, "the seal has %d signatures, want 1 to %d", n, maxSignatures)
 	}
 	said := &imagev1.Manifest{}
 	if err := proto.Unmarshal(seal.Statement, said); err != nil || !proto.Equal(said, bare(m)) {
-		return refuse(CodeBadSignature, "image %s of %s is not what was signed", m.GetVersion(), m.GetAgent())
+		return refuse(code.BadSignature, "image %s of %s is not what was signed", m.GetVersion(), m.GetAgent())
 	}
 	seen := map[string]bool{}
 	for _, s := range seal.Signatures {
@@ -146,7 +142,8 @@ func Check(m *imagev1.Manifest) error {
 		}
 		pair, err := nkeys.FromPublicKey(s.GetKey())
 		if err != nil || seen[s.GetKey()] || pair.Verify(signed(seal.Statement), s.GetSignature()) != nil {
-			return refuse(CodeBadSignature, "the signature of image %s of %s is not by key %s, or is there twice", m.GetVersion(), m.GetAgent(), s.GetKey())
+			return refuse(code.BadSignature, "the signature of image %s of %s is not by key %s, or is there twice",
+				m.GetVersion(), m.GetAgent(), s.GetKey())
 		}
 		seen[s.GetKey()] = true
 	}
@@ -163,7 +160,7 @@ func bare(m *imagev1.Manifest) *imagev1.Manifest {
 	return b
 }
 
-// signed is the text that is signed, so that a signature of something else is none of an image.
+// signed returns the text that is signed. Its prefix keeps a signature of other data from counting as an image's.
 func signed(statement []byte) []byte {
 	return append([]byte("garrison image v1\n"), statement...)
 }

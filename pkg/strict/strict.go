@@ -1,8 +1,8 @@
-// Package strict reports what a message holds that this program does not know: fields and
-// enum values of a newer contract.
+// Package strict reads messages from outside: it bounds what decoding one may cost, and reports
+// what it holds that this program does not know: fields and enum values of a newer contract.
 //
-// Protocol Buffers keep unknown fields in silence. A receiver that acts on such a message
-// does a part of what was asked. Whoever acts on a message checks it first and refuses it.
+// Protocol Buffers keep unknown fields without an error. A receiver that acts on such a message
+// does only part of the request. Receivers check a message before they act on it, and refuse it.
 //
 // Guarantees:
 //
@@ -11,6 +11,8 @@
 //     contract that this program was built with.
 //  3. The error names each finding by its path: field names, list indexes, map keys, and the
 //     number of the unknown field. It names MaxNamed of them at most and counts the rest.
+//  4. Unmarshal and UnmarshalJSON refuse a message before they decode it when it is nested deeper
+//     than MaxDepth, or has more elements than its size allows: 1 MiB can decode to over 100.
 //
 // An encoded message inside a bytes field is opaque here; check it after it is decoded.
 // Enum values of 0 are known: whether a value may be unspecified is the caller's rule.
@@ -80,7 +82,7 @@ func Check(m proto.Message) error {
 		return nil
 	}
 	var w walk
-	w.message("", m.ProtoReflect())
+	w.message(m.ProtoReflect())
 	if len(w.found.Findings) == 0 {
 		return nil
 	}
@@ -88,70 +90,122 @@ func Check(m proto.Message) error {
 }
 
 // walk gathers findings.
-type walk struct{ found Error }
+type walk struct {
+	path  []segment // to the message or the field that is looked at
+	found Error
+}
+
+// segment is one part of a path: the name of a field, the index in a list, or the key of a map.
+type segment struct {
+	name  string
+	key   protoreflect.MapKey
+	index int
+	kind  segmentKind
+}
+
+type segmentKind uint8
+
+const (
+	named segmentKind = iota
+	indexed
+	keyed
+)
+
+// String returns the segment as it stands in a path.
+func (s segment) String() string {
+	switch s.kind {
+	case indexed:
+		return "[" + strconv.Itoa(s.index) + "]"
+	case keyed:
+		return "[" + strconv.Quote(s.key.String()) + "]"
+	}
+	return s.name
+}
+
+// within calls look with a segment added to the path.
+func (w *walk) within(s segment, look func()) {
+	w.path = append(w.path, s)
+	look()
+	w.path = w.path[:len(w.path)-1]
+}
+
+// here returns the path. It is written only where something is found: a large message has a path for each element.
+func (w *walk) here() string {
+	var b strings.Builder
+	for i, s := range w.path {
+		if i > 0 && s.kind == named {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.String())
+	}
+	return b.String()
+}
 
 func (w *walk) add(f Finding) {
 	if len(w.found.Findings) == MaxNamed {
 		w.found.More++
 		return
 	}
+	f.Path = w.here()
 	w.found.Findings = append(w.found.Findings, f)
 }
 
 // message looks at one message and at everything below it, in the order of its fields.
-func (w *walk) message(path string, m protoreflect.Message) {
+func (w *walk) message(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
-		if fd := fields.Get(i); m.Has(fd) {
-			w.field(join(path, string(fd.Name())), fd, m.Get(fd))
+		if fd := fields.Get(i); walked(fd) && m.Has(fd) {
+			w.within(segment{name: string(fd.Name())}, func() { w.field(fd, m.Get(fd)) })
 		}
 	}
-	w.unknown(path, m.GetUnknown())
+	w.unknown(m.GetUnknown())
 }
 
-func (w *walk) field(path string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
+func (w *walk) field(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 	switch {
 	case fd.IsMap():
-		w.entries(path, fd.MapValue(), v.Map())
+		w.entries(fd.MapValue(), v.Map())
 	case fd.IsList():
-		for i, l := 0, v.List(); i < l.Len() && walked(fd); i++ {
-			w.value(fmt.Sprintf("%s[%d]", path, i), fd, l.Get(i))
+		for i, l := 0, v.List(); i < l.Len(); i++ {
+			w.within(segment{kind: indexed, index: i}, func() { w.value(fd, l.Get(i)) })
 		}
 	default:
-		w.value(path, fd, v)
+		w.value(fd, v)
 	}
 }
 
 // entries looks at the values of a map, in the order of its keys.
-func (w *walk) entries(path string, fd protoreflect.FieldDescriptor, m protoreflect.Map) {
-	if !walked(fd) {
-		return
-	}
+func (w *walk) entries(fd protoreflect.FieldDescriptor, m protoreflect.Map) {
 	var keys []protoreflect.MapKey
 	for k := range m.Range {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return cmp.Compare(a.String(), b.String()) })
 	for _, k := range keys {
-		w.value(path+"["+strconv.Quote(k.String())+"]", fd, m.Get(k))
+		w.within(segment{kind: keyed, key: k}, func() { w.value(fd, m.Get(k)) })
 	}
 }
 
 // walked reports whether values of the field can hold something unknown.
-func walked(fd protoreflect.FieldDescriptor) bool { return fd.Message() != nil || fd.Enum() != nil }
+func walked(fd protoreflect.FieldDescriptor) bool {
+	if fd.IsMap() {
+		fd = fd.MapValue()
+	}
+	return fd.Message() != nil || fd.Enum() != nil
+}
 
-func (w *walk) value(path string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
+func (w *walk) value(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if fd.Message() != nil {
-		w.message(path, v.Message())
+		w.message(v.Message())
 	}
 	if e := fd.Enum(); e != nil && e.Values().ByNumber(v.Enum()) == nil {
-		w.add(Finding{Path: path, Enum: e.FullName(), Value: v.Enum()})
+		w.add(Finding{Enum: e.FullName(), Value: v.Enum()})
 	}
 }
 
 // unknown adds the numbers of the unknown fields of one message, each once, in ascending
 // order. The decoder has checked the bytes, so each field can be read.
-func (w *walk) unknown(path string, raw protoreflect.RawFields) {
+func (w *walk) unknown(raw protoreflect.RawFields) {
 	var numbers []protoreflect.FieldNumber
 	for len(raw) > 0 {
 		number, _, n := protowire.ConsumeField(raw)
@@ -163,14 +217,6 @@ func (w *walk) unknown(path string, raw protoreflect.RawFields) {
 	}
 	slices.Sort(numbers)
 	for _, n := range slices.Compact(numbers) {
-		w.add(Finding{Path: path, Field: n})
+		w.add(Finding{Field: n})
 	}
-}
-
-// join returns the path of a field below path.
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }

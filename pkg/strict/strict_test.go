@@ -59,7 +59,9 @@ func TestWhatThisProgramDoesNotKnowIsNamedByItsPath(t *testing.T) {
 		"a value of a map": {&structpb.Struct{Fields: map[string]*structpb.Value{
 			"b": newer(t, structpb.NewBoolValue(true), 9),
 		}}, `fields["b"]: unknown field 9`},
-		"a member of a oneof": {&imagev1.Run{Ready: newer(t, &imagev1.Ready{TimeoutMs: 5}, 99)}, "ready: unknown field 99"},
+		"a member of a oneof": {
+			&imagev1.Run{Ready: newer(t, &imagev1.Ready{TimeoutMs: 5}, 99)}, "ready: unknown field 99",
+		},
 		"two fields, each named once": {newer(t, newer(t, newer(t, &intentv1.Selector{}, 30), 20), 30),
 			"unknown field 20; unknown field 30"},
 		"an enum value":         {&desiredv1.Entry{Verb: 9}, "verb: unknown value 9 of garrison.task.v1.Verb"},
@@ -87,7 +89,7 @@ func TestFindingsBeyondTheBoundAreCounted(t *testing.T) {
 }
 
 // FuzzUnknownFieldsAreFoundExactlyWhenThereAreSome compares Check with what the decoder
-// itself drops when it is told to drop unknown fields.
+// itself drops when it discards unknown fields.
 func FuzzUnknownFieldsAreFoundExactlyWhenThereAreSome(f *testing.F) {
 	run := newer(f, &imagev1.Run{Command: "c", Reload: 7}, 77)
 	seed, err := proto.Marshal(&desiredv1.Document{Entries: []*desiredv1.Entry{{Image: &imagev1.Manifest{Run: run}}}})

@@ -1,95 +1,254 @@
 package topology
 
 import (
+	"cmp"
+	"slices"
+	"time"
+
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// The accounts. Streams and services live in CORE; servers in NODES and people in OPS
-// reach a few exported subjects, because a reply subject is not checked against publish
-// permissions: in an account of its own, a forged reply reaches no stream.
+// The accounts. Streams live in CORE, whose only client is the one that provisions them. Everybody
+// else has an account of its own and reaches only what Exports lists, because a reply subject is not
+// checked against publish permissions: in an account of its own, a forged reply reaches no stream.
 const (
-	AccountSystem = "SYS"
-	AccountCore   = "CORE"
-	AccountNodes  = "NODES"
-	AccountOps    = "OPS"
+	AccountSystem     = "SYS"
+	AccountCore       = "CORE"
+	AccountRegistry   = "REGISTRY"
+	AccountCatalog    = "CATALOG"
+	AccountDispatcher = "DISPATCHER"
+	AccountAccess     = "ACCESS"
+	AccountNodes      = "NODES"
+	AccountGuests     = "GUESTS"
+	AccountLobby      = "LOBBY"
+	AccountOps        = "OPS"
 )
 
-// The services' user names in CORE.
+// Accounts lists the accounts.
+var Accounts = []string{
+	AccountSystem, AccountCore, AccountRegistry, AccountCatalog, AccountDispatcher, AccountAccess, AccountNodes,
+	AccountGuests, AccountLobby, AccountOps,
+}
+
+// The user names of services, of provisioning and of the one that queries the bus.
 const (
-	UserRegistry   = ledger.Registry
-	UserCatalog    = ledger.Catalog
-	UserDispatcher = ledger.Dispatcher
-	UserProvision  = "provision" // declares the streams, at start
-	UserSystem     = "system"    // asks the bus how it is set up, at start; in SYS
+	UserRegistry     = ledger.Registry
+	UserCatalog      = ledger.Catalog
+	UserDispatcher   = ledger.Dispatcher
+	UserAccess       = ledger.Access
+	UserAccessSystem = "access-system" // the service access in SYS: changes accounts, watches and ends connections
+	UserProvision    = "provision"     // declares the streams, at start; in CORE
+	UserSystem       = "system"        // asks the bus how it is set up, at start; in SYS
 )
 
-// Services lists the services that live in CORE.
-var Services = []string{UserRegistry, UserCatalog, UserDispatcher}
+// Services lists the services. Each has an account of its own.
+var Services = []string{UserRegistry, UserCatalog, UserDispatcher, UserAccess}
 
-// The API prefixes under which the other accounts see the JetStream calls that are exported to them.
+// Users lists every user that is not a server or a person.
+var Users = append(slices.Clone(Services), UserAccessSystem, UserProvision, UserSystem)
+
+// AccountOf returns the account of a service, or of another user of Users.
+func AccountOf(user string) string {
+	switch user {
+	case UserRegistry:
+		return AccountRegistry
+	case UserCatalog:
+		return AccountCatalog
+	case UserDispatcher:
+		return AccountDispatcher
+	case UserAccess:
+		return AccountAccess
+	case UserProvision:
+		return AccountCore
+	}
+	return AccountSystem
+}
+
+// The prefixes of the JetStream API: CORE's own, and those under which other accounts see what is exported to them.
 const (
-	CoreAPI  = "$JS.API"
-	NodesAPI = "GARRISON.NODES"
-	OpsAPI   = "GARRISON.OPS"
+	CoreAPI     = "$JS.API"
+	ServicesAPI = "GARRISON.SERVICES"
+	NodesAPI    = "GARRISON.NODES"
 )
 
-// Export is a subject of CORE that another account may use.
+// APIOf returns the prefix under which a user of Users sees the JetStream API.
+func APIOf(user string) string {
+	if slices.Contains(Services, user) {
+		return ServicesAPI
+	}
+	return CoreAPI
+}
+
+// Export is a subject of one account that another one may use.
 type Export struct {
-	To      string // the account
-	Subject string // in CORE
-	Local   string // in the other account; empty means the same
-	Stream  bool   // messages flow out of CORE, rather than requests into it
-	Many    bool   // a request may have several answers
+	From, To string // accounts
+	Subject  string // in From
+	Part     string // the part of Subject that To may use; empty means all of it
+	Local    string // in To; empty means the same
+	Stream   bool   // messages flow out of From, rather than requests into it
+	Many     bool   // a request may have several answers
+	Share    bool   // From learns the address of a client that requests, see bus.AddressOf
 }
 
-// Exports is everything that leaves or enters CORE.
-var Exports = []Export{
-	{To: AccountNodes, Subject: "$JS.API.DIRECT.GET.DESIRED.garrison.desired.*.*", Local: NodesAPI + ".DIRECT.GET.DESIRED.garrison.desired.*.*"},
-	{To: AccountNodes, Subject: "$JS.API.DIRECT.GET.BLOBS.garrison.blob.*.*", Local: NodesAPI + ".DIRECT.GET.BLOBS.garrison.blob.*.*"},
-	{To: AccountNodes, Subject: "garrison.report.*.*.*"},
-	{To: AccountNodes, Subject: "garrison.beat.*.*"},
-	{To: AccountNodes, Subject: LiveSubjects},
-	{To: AccountNodes, Subject: "garrison.enrol.*.*"},
-	{To: AccountNodes, Subject: "garrison.bell.*.*", Stream: true},
+// AnswerWithin is how long the bus remembers a request to another account that is not answered. It is
+// longer than any service takes; what is dropped unanswered takes memory until then.
+const AnswerWithin = 45 * time.Second
 
-	{To: AccountOps, Subject: "garrison.api.*.*.*.*"},
-	{To: AccountOps, Subject: "garrison.intent.*.*.*"},
-	{To: AccountOps, Subject: "$JS.API.DIRECT.GET.LEDGER", Local: OpsAPI + ".DIRECT.GET.LEDGER", Many: true},
-	{To: AccountOps, Subject: TailSubject, Stream: true},
-	{To: AccountOps, Subject: LiveSubjects, Stream: true},
+// Imported returns the subject that To imports, as From names it.
+func (e Export) Imported() string { return cmp.Or(e.Part, e.Subject) }
+
+// Name returns the subject as To names it.
+func (e Export) Name() string { return cmp.Or(e.Local, e.Imported()) }
+
+// Exports lists everything that leaves or enters an account.
+var Exports = slices.Concat(
+	[]Export{
+		call(AccountNodes, NodesAPI, "DIRECT.GET.DESIRED."+DesiredSubjects),
+		{From: AccountCore, To: AccountNodes, Subject: ReportSubjects},
+		{From: AccountCore, To: AccountNodes, Subject: BellSubjects, Stream: true},
+		{From: AccountRegistry, To: AccountNodes, Subject: BeatSubjects},
+		{From: AccountCatalog, To: AccountNodes, Subject: ChunkRequestSubjects},
+		{From: AccountCatalog, To: AccountNodes, Subject: ChunkAnswerSubjects, Stream: true},
+		{From: AccountRegistry, To: AccountNodes, Subject: RenewSubjects},
+		{From: AccountRegistry, To: AccountGuests, Subject: EnrolSubjects, Share: true},
+		{From: AccountRegistry, To: AccountLobby, Subject: KnockSubjects, Share: true},
+
+		{From: AccountCore, To: AccountOps, Subject: IntentSubjects},
+		{From: AccountCore, To: AccountOps, Subject: TailSubject, Stream: true},
+		{From: AccountNodes, To: AccountOps, Subject: LiveSubjects, Stream: true},
+		{From: AccountNodes, To: AccountDispatcher, Subject: LiveSubjects, Stream: true},
+	},
+	exportsOf(UserRegistry), exportsOf(UserCatalog), exportsOf(UserDispatcher), exportsOf(UserAccess),
+)
+
+// call exports a call of the JetStream API under the other account's prefix.
+func call(to, prefix, subject string) Export {
+	return Export{From: AccountCore, To: to, Subject: CoreAPI + "." + subject, Local: prefix + "." + subject}
 }
 
-// Permissions is what a user may publish and subscribe to. Names in double braces are
-// filled in by the server from the user's own JWT.
+// calls is call for one that has several answers.
+func calls(to, prefix, subject string) Export {
+	e := call(to, prefix, subject)
+	e.Many = true
+	return e
+}
+
+// exportsOf lists what a service may use, and its methods, which people and the other services may call. A service
+// writes only its own nouns and subjects. It creates no consumer: a consumer may deliver to any subject of CORE.
+func exportsOf(user string) []Export {
+	to := AccountOf(user)
+	from := func(subject string) Export { return Export{From: AccountCore, To: to, Subject: subject} }
+	out := []Export{
+		{From: to, To: AccountOps, Subject: ServiceSubjects(user)},
+		{From: AccountCore, To: to, Subject: TailSubject, Stream: true},
+		call(to, ServicesAPI, "STREAM.INFO.LEDGER"),
+		calls(to, ServicesAPI, "DIRECT.GET.LEDGER"),
+		call(to, ServicesAPI, "DIRECT.GET.LEDGER."+LedgerSubjects),
+	}
+	for _, other := range Services {
+		if other != user { // the health check
+			out = append(out, Export{From: AccountOf(other), To: to, Subject: ServiceSubjects(other),
+				Part: APISubject(other, "read", "about", user)})
+		}
+	}
+	for _, n := range nouns() {
+		if n.Writer() == user {
+			out = append(out, from(ledger.NounSubject(n)))
+		}
+	}
+	for _, c := range AllConsumers {
+		if owner(c) == user {
+			out = append(out,
+				call(to, ServicesAPI, "CONSUMER.INFO."+c.Stream+"."+c.Durable),
+				call(to, ServicesAPI, "CONSUMER.MSG.NEXT."+c.Stream+"."+c.Durable),
+				from("$JS.ACK."+c.Stream+"."+c.Durable+".>"),
+				from("$JS.ACK.*.*."+c.Stream+"."+c.Durable+".>"))
+		}
+	}
+	for _, stream := range streamsOf(user) {
+		out = append(out, from(DeadLettersOf(stream)))
+	}
+	switch user {
+	case UserRegistry:
+		out = append(out, call(to, ServicesAPI, "DIRECT.GET.REPORTS."+ReportSubjects))
+	case UserCatalog:
+		out = append(out, from(ChunkSubjects),
+			call(to, ServicesAPI, "DIRECT.GET.BLOBS."+ChunkSubjects),
+			call(to, ServicesAPI, "DIRECT.GET.DESIRED."+DesiredSubjects),
+			call(to, ServicesAPI, "STREAM.INFO.BLOBS"),
+			call(to, ServicesAPI, "STREAM.PURGE.BLOBS"))
+	case UserDispatcher:
+		out = append(out, from(DesiredSubjects),
+			call(to, ServicesAPI, "DIRECT.GET.DESIRED."+DesiredSubjects),
+			calls(to, ServicesAPI, "DIRECT.GET.DESIRED"),
+			call(to, ServicesAPI, "STREAM.INFO.DESIRED"))
+	}
+	return out
+}
+
+// streamsOf lists the streams from which a service consumes.
+func streamsOf(user string) []string {
+	var out []string
+	for _, c := range AllConsumers {
+		if owner(c) == user && !slices.Contains(out, c.Stream) {
+			out = append(out, c.Stream)
+		}
+	}
+	return out
+}
+
+// Permissions is what a user may publish and subscribe to, and the size of its largest message.
+// Names in double braces are filled in by the server from the user's own JWT.
 type Permissions struct {
 	Publish, Subscribe []string
+	Payload            int64 // bytes
 }
 
-// Inbox is the prefix of a user's reply subjects, so that nobody can listen to another's.
+// The largest messages, headers included.
+const (
+	GuestPayload    = 32 << 10
+	KnockPayload    = 16 << 10
+	ReporterPayload = 512 << 10
+	NodePayload     = 256<<10 + 4<<10 // a report of the largest size that the stream takes, and its headers
+	DefaultPayload  = mib
+)
+
+// Inbox returns the prefix of a user's reply subjects. Permissions keep other users from subscribing to it.
 func Inbox(name string) string { return "_INBOX_" + name }
+
+// ownName stands for the user's own name in a template.
+const ownName = "{{name()}}"
+
+// itself stands for the server's own address in a template.
+var itself = ServerAddress{Cell: "{{tag(cell)}}", Server: ownName}
 
 // NodePermissions is the template for every server: its name is its UUID, its tag its cell.
 var NodePermissions = Permissions{
 	Publish: []string{
-		NodesAPI + ".DIRECT.GET.DESIRED.garrison.desired.{{tag(cell)}}.{{name()}}",
-		NodesAPI + ".DIRECT.GET.BLOBS.garrison.blob.*.*",
-		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportTask,
-		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportAgents,
-		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportSysinfo,
-		"garrison.report.{{tag(cell)}}.{{name()}}." + ReportReceipt,
-		"garrison.beat.{{tag(cell)}}.{{name()}}",
-		"garrison.live.{{tag(cell)}}.{{name()}}.*",
+		NodesAPI + ".DIRECT.GET.DESIRED." + DesiredSubject(itself),
+		chunkRequestsOf(itself),
+		ReportSubject(itself, ReportTask),
+		ReportSubject(itself, ReportAgents),
+		ReportSubject(itself, ReportSysinfo),
+		ReportSubject(itself, ReportReceipt),
+		ReportSubject(itself, ReportCandidates),
+		BeatSubject(itself),
+		RenewSubject(itself),
+		LiveSubject(itself, anyToken),
 	},
 	Subscribe: []string{
-		"_INBOX_{{name()}}.>",
-		"garrison.bell.{{tag(cell)}}.{{name()}}",
+		Inbox(ownName) + ".>",
+		BellSubject(itself),
+		chunkAnswersTo(itself),
 	},
+	Payload: NodePayload,
 }
 
 // GuestPermissions is the template for a server that was invited and has no credentials yet.
 var GuestPermissions = Permissions{
-	Publish:   []string{"garrison.enrol.{{tag(cell)}}.{{name()}}"},
-	Subscribe: []string{"_INBOX_{{name()}}.>"},
+	Publish:   []string{EnrolSubject(itself)},
+	Subscribe: []string{Inbox(ownName) + ".>"},
+	Payload:   GuestPayload,
 }
 
 // Role is what a person, or a program that acts for one, may do.
@@ -100,80 +259,107 @@ const (
 	Viewer   Role = "viewer"
 	Operator Role = "operator"
 	Admin    Role = "admin"
+	Reporter Role = "reporter" // a program; it reports external instances, and can do nothing else
 )
 
-// RolePermissions gives the template of each role. The actor is a token of every
-// subject, so nobody can act under another's name.
+// RolePermissions returns the template of each role. The actor is a token of every
+// subject, so a user cannot act under another name.
 func RolePermissions(r Role) Permissions {
+	if r == Reporter {
+		return reporter
+	}
 	p := Permissions{
-		Publish:   []string{"garrison.api.*.read.*.{{name()}}", OpsAPI + ".DIRECT.GET.LEDGER"},
-		Subscribe: []string{"_INBOX_{{name()}}.>", TailSubject, LiveSubjects},
+		Publish:   []string{APISubject(anyToken, "read", anyToken, ownName)},
+		Subscribe: []string{Inbox(ownName) + ".>", TailSubject, LiveSubjects},
+		Payload:   DefaultPayload,
 	}
 	if r == Operator || r == Admin {
-		p.Publish = append(p.Publish, "garrison.api.*.write.*.{{name()}}", "garrison.intent.*.{{name()}}.*")
+		p.Publish = append(p.Publish, APISubject(anyToken, "write", anyToken, ownName),
+			IntentSubject(anyToken, ownName, anyToken))
 	}
 	if r == Admin {
-		p.Publish = append(p.Publish, "garrison.api.*.admin.*.{{name()}}")
+		p.Publish = append(p.Publish, APISubject(anyToken, "admin", anyToken, ownName))
 	}
 	return p
 }
 
-// Roles lists the roles, from the least to the most allowed.
-var Roles = []Role{Viewer, Operator, Admin}
+// reporter is the template of the role Reporter: reports, and the renewal of its own credentials.
+var reporter = Permissions{
+	Publish: []string{
+		APISubject(anyToken, "report", anyToken, ownName),
+		APISubject(UserAccess, "read", "renew-self", ownName),
+	},
+	Subscribe: []string{Inbox(ownName) + ".>"},
+	Payload:   ReporterPayload,
+}
 
-// ServicePermissions gives what a service's user in CORE may do: publish facts about
-// its own nouns, and read what it needs.
+// Roles lists the roles. Each of the first three is allowed all that those before it are.
+var Roles = []Role{Viewer, Operator, Admin, Reporter}
+
+// Scope is a kind of users that one signing key of an account admits.
+type Scope struct {
+	Name string
+	Permissions
+	Subscriptions int64 // of one connection, at most
+	Open          bool  // the login is no secret, and its key need not be proven
+}
+
+// connectionSubscriptions is how many subscriptions a connection of a server or a person has at most.
+const connectionSubscriptions = 64
+
+// Scopes returns the kinds of users of an account of servers, guests, machines in the lobby, or people.
+func Scopes(account string) []Scope {
+	switch account {
+	case AccountNodes:
+		return []Scope{scope("node", NodePermissions)}
+	case AccountGuests:
+		return []Scope{scope("guest", GuestPermissions)}
+	case AccountLobby:
+		return []Scope{{
+			Name: UserLobby, Permissions: LobbyPermissions, Subscriptions: LobbySubscriptions, Open: true,
+		}}
+	case AccountOps:
+		var out []Scope
+		for _, r := range Roles {
+			out = append(out, scope(string(r), RolePermissions(r)))
+		}
+		return out
+	}
+	return nil
+}
+
+func scope(name string, p Permissions) Scope {
+	return Scope{Name: name, Permissions: p, Subscriptions: connectionSubscriptions}
+}
+
+// ServicePermissions returns what a user of Users may do: for a service, what its account imports, its
+// own methods, and answers.
 func ServicePermissions(user string) Permissions {
-	p := Permissions{Subscribe: []string{Inbox(user) + ".>"}}
+	p := Permissions{Subscribe: []string{Inbox(user) + ".>"}, Payload: DefaultPayload}
 	switch user {
 	case UserProvision:
-		p.Publish = []string{"$JS.API.>"}
+		p.Publish = []string{CoreAPI + ".>"}
+		p.Subscribe = append(p.Subscribe, TailSubject)
 		return p
 	case UserSystem:
-		p.Publish = []string{"$SYS.REQ.SERVER.PING.VARZ"}
+		p.Publish = []string{SystemSettings}
 		return p
+	case UserAccessSystem:
+		return accessSystem
 	}
-	p.Publish = []string{
-		"_R_.>", // answers to the other accounts; see Exports for why they reach no stream
-		"$JS.API.INFO",
-		"$JS.API.STREAM.INFO.*",
-		"$JS.API.DIRECT.GET.LEDGER.>", "$JS.API.DIRECT.GET.LEDGER",
-		"$JS.API.CONSUMER.CREATE.LEDGER.>",
-		"$JS.API.CONSUMER.DELETE.LEDGER.>",
-		"$JS.API.CONSUMER.INFO.LEDGER.>",
-		"$JS.API.CONSUMER.MSG.NEXT.LEDGER.>",
-		"garrison.quarantine.*",
-	}
-	p.Subscribe = append(p.Subscribe, "$SRV.>", "garrison.api."+user+".*.*.*", TailSubject, RollCallSubject(user))
-	p.Publish = append(p.Publish, RollCallSubject(user))
-	for _, u := range Services {
-		p.Publish = append(p.Publish, Inbox(u)+".>", APISubject(u, "read", "about", user)) // answers within CORE, and the health check
-	}
-	for _, n := range nouns() {
-		if n.Writer() == user {
-			p.Publish = append(p.Publish, ledger.NounSubject(n))
+	account := AccountOf(user)
+	p.Publish = append(p.Publish, "_R_.>", // answers to other accounts; only their callers receive them
+		Inbox(user)+".>", RollCallSubject(user), APISubject(user, "read", "about", user))
+	p.Subscribe = append(p.Subscribe, "$SRV.>", RollCallSubject(user))
+	for _, e := range Exports {
+		switch {
+		case e.To == account && e.Stream:
+			p.Subscribe = append(p.Subscribe, e.Name())
+		case e.To == account, e.From == account && e.Stream:
+			p.Publish = append(p.Publish, e.Name())
+		case e.From == account && !slices.Contains(p.Subscribe, e.Subject):
+			p.Subscribe = append(p.Subscribe, e.Subject)
 		}
-	}
-	for _, c := range AllConsumers {
-		if owner(c) == user {
-			p.Publish = append(p.Publish,
-				"$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Durable,
-				"$JS.API.CONSUMER.CREATE."+c.Stream+"."+c.Durable+".>",
-				"$JS.API.CONSUMER.MSG.NEXT."+c.Stream+"."+c.Durable,
-				"$JS.ACK."+c.Stream+"."+c.Durable+".>",
-				"$JS.ACK.*.*."+c.Stream+"."+c.Durable+".>")
-		}
-	}
-	switch user {
-	case UserRegistry:
-		p.Publish = append(p.Publish, "$JS.API.DIRECT.GET.REPORTS.>")
-		p.Subscribe = append(p.Subscribe, "garrison.beat.*.*", "garrison.enrol.*.*")
-	case UserCatalog:
-		p.Publish = append(p.Publish, "garrison.blob.*.*", "$JS.API.STREAM.PURGE.BLOBS", "$JS.API.DIRECT.GET.BLOBS.>")
-	case UserDispatcher:
-		p.Subscribe = append(p.Subscribe, LiveSubjects)
-		p.Publish = append(p.Publish, "garrison.desired.*.*", "$JS.API.DIRECT.GET.DESIRED.>", "$JS.API.DIRECT.GET.DESIRED",
-			"$JS.API.CONSUMER.CREATE.DESIRED.>", "$JS.API.CONSUMER.DELETE.DESIRED.>", "$JS.API.CONSUMER.MSG.NEXT.DESIRED.>", "$JS.API.CONSUMER.INFO.DESIRED.>")
 	}
 	return p
 }

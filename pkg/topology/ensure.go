@@ -12,6 +12,7 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
@@ -72,6 +73,9 @@ func look(ctx context.Context, js jetstream.JetStream, b Bus, streams []jetstrea
 	if err := p.compareStreams(have, streams, b); err != nil {
 		return p, err
 	}
+	if err := p.moveDeadLetters(ctx, js, streams); err != nil {
+		return p, err
+	}
 	return p, p.compareConsumers(ctx, js, have)
 }
 
@@ -103,20 +107,28 @@ func (p *Plan) compareStreams(have map[string]*jetstream.StreamConfig, streams [
 		return nil
 	}
 	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
-		Code: CodeLossy, Component: "topology",
-		Message: fmt.Sprintf("the streams on the bus, of topology %d, differ from topology %d in ways that could lose data; "+
-			"nothing was changed: %s",
-			p.From.Number, Number, strings.Join(lossy, "; ")),
+		Code: code.TopologyLossy, Component: "topology",
+		Message: fmt.Sprintf(
+			"the streams on the bus, of topology %d, differ from topology %d in ways that could lose data; "+
+				"nothing was changed: %s",
+			p.From.Number,
+			Number,
+			strings.Join(lossy, "; "),
+		),
 		Try: "go on with the version that set the bus up; or back the streams up (nats stream backup), " +
 			"change the settings named here by hand, and provision again",
 	})
 }
 
 func changeStream(want jetstream.StreamConfig, how string) Change {
-	return Change{What: "stream " + want.Name, How: how, apply: func(ctx context.Context, js jetstream.JetStream) error {
-		_, err := js.CreateOrUpdateStream(ctx, want)
-		return err
-	}}
+	return Change{
+		What: "stream " + want.Name,
+		How:  how,
+		apply: func(ctx context.Context, js jetstream.JetStream) error {
+			_, err := js.CreateOrUpdateStream(ctx, want)
+			return err
+		},
+	}
 }
 
 // compareConsumers notes the durable consumers that are missing or differ.
@@ -188,8 +200,12 @@ func metadataOf(c *jetstream.StreamConfig) map[string]string {
 
 // sameConsumer compares the settings that topology decides.
 func sameConsumer(have, want jetstream.ConsumerConfig) bool {
-	return have.FilterSubject == want.FilterSubject && have.AckPolicy == want.AckPolicy && have.AckWait == want.AckWait &&
-		have.MaxDeliver == want.MaxDeliver && have.MaxAckPending == want.MaxAckPending && have.DeliverPolicy == want.DeliverPolicy
+	return have.FilterSubject == want.FilterSubject &&
+		have.AckPolicy == want.AckPolicy &&
+		have.AckWait == want.AckWait &&
+		have.MaxDeliver == want.MaxDeliver &&
+		have.MaxAckPending == want.MaxAckPending &&
+		have.DeliverPolicy == want.DeliverPolicy
 }
 
 // Difference is one setting of a stream that is not as it should be.
@@ -219,7 +235,9 @@ func Drift(have, want jetstream.StreamConfig) []Difference {
 	check("discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject, true)
 	check("max_age", have.MaxAge, want.MaxAge, shorter(int64(have.MaxAge), int64(want.MaxAge)))
 	check("max_bytes", limit(have.MaxBytes), limit(want.MaxBytes), shorter(limit(have.MaxBytes), limit(want.MaxBytes)))
-	check("max_msgs_per_subject", limit(have.MaxMsgsPerSubject), limit(want.MaxMsgsPerSubject), shorter(limit(have.MaxMsgsPerSubject), limit(want.MaxMsgsPerSubject)))
+	// Dead letters are a sample: their stream discards old ones by size anyway.
+	check("max_msgs_per_subject", limit(have.MaxMsgsPerSubject), limit(want.MaxMsgsPerSubject),
+		want.Name != DeadLetter && shorter(limit(have.MaxMsgsPerSubject), limit(want.MaxMsgsPerSubject)))
 	check("max_msg_size", limit(int64(have.MaxMsgSize)), limit(int64(want.MaxMsgSize)), false)
 	check("replicas", have.Replicas, want.Replicas, have.Replicas > want.Replicas)
 	check("deny_delete", have.DenyDelete, want.DenyDelete, true)
@@ -238,11 +256,19 @@ func Drift(have, want jetstream.StreamConfig) []Difference {
 
 // loses reports whether a stream that has some subjects would not take one of them any more.
 func loses(have, want []string) bool {
-	return slices.ContainsFunc(have, func(s string) bool { return !slices.Contains(want, s) })
+	return slices.ContainsFunc(have, func(s string) bool {
+		return !slices.ContainsFunc(want, func(w string) bool { return covers(w, s) })
+	})
+}
+
+// covers reports whether a pattern is another one, or its prefix followed by everything.
+func covers(wide, pattern string) bool {
+	prefix, all := strings.CutSuffix(wide, ">")
+	return wide == pattern || all && strings.HasPrefix(pattern, prefix) && len(pattern) > len(prefix)
 }
 
 // limit turns the server's -1 for unlimited into 0.
 func limit(n int64) int64 { return max(n, 0) }
 
-// shorter says whether going from have to want tightens a limit, where 0 is none.
+// shorter reports whether going from have to want tightens a limit; 0 means no limit.
 func shorter(have, want int64) bool { return want != 0 && (have == 0 || want < have) }

@@ -9,6 +9,7 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
@@ -16,11 +17,11 @@ import (
 // Number is the number of the topology that this package describes: streams, consumers,
 // exports and permissions. It is raised with each change of them, and Steps names the
 // change. A bus from before there were numbers has number 0.
-const Number = 1
+const Number = 5
 
 // Floor is the oldest number whose programs may use a bus of this topology. It is raised
 // when an older program would lose or misread something.
-const Floor = 1
+const Floor = 3
 
 // Step is one change of the topology, which brings a bus to its number.
 type Step struct {
@@ -32,6 +33,13 @@ type Step struct {
 // Steps are the changes, in order.
 var Steps = []Step{
 	{1, "number-the-bus", "the stream LEDGER carries the topology's number, and whether the bus syncs each write"},
+	{2, "name-dead-letters", "the stream QUARANTINE becomes DEADLETTER; its messages move there, and it is deleted"},
+	{3, "wall-services", "each service has an account of its own, and guests have one; no service creates consumers"},
+	{3, "bound-senders", "dead letters are kept by sender; REPORTS and INTENTS forget message ids at once"},
+	{4, "admit-reporters", "the registry writes the noun external; people's account admits reporters"},
+	{4, "report-candidates", "servers publish reports of the kind candidates"},
+	{4, "open-lobby", "machines without a token have an account; the registry writes the nouns labelrule and lobby"},
+	{5, "watch-the-bus", "the service access may read the state of the bus's servers and streams"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has
@@ -48,12 +56,6 @@ const (
 	SyncLazy   = "lazy"
 )
 
-// CodeTooNew refuses a bus or an authority whose topology needs a newer program.
-const CodeTooNew = "TOPOLOGY_TOO_NEW"
-
-// CodeLossy refuses changes of the bus that could lose data.
-const CodeLossy = "TOPOLOGY_LOSSY"
-
 // Numbers are the two numbers that a bus or an authority carries.
 type Numbers struct{ Number, Floor uint32 }
 
@@ -69,7 +71,7 @@ func (n Numbers) Check(what string) error {
 		return nil
 	}
 	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-		Code: CodeTooNew, Component: "topology",
+		Code: code.TopologyTooNew, Component: "topology",
 		Message: fmt.Sprintf("%s has topology %d, which needs a program that knows topology %d; "+
 			"this one is version %s and knows topology %d",
 			what, n.Number, n.Floor, version.Version, Number),

@@ -3,6 +3,7 @@ package topology_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,7 +58,7 @@ var always = topology.Bus{Replicas: 1, SyncsAlways: true}
 func TestABusFromBeforeThereWereNumbersIsBroughtForward(t *testing.T) {
 	js := oldBus(t, func(*jetstream.StreamConfig) {})
 	plan, err := topology.Look(t.Context(), js, always)
-	if err != nil || plan.From != (topology.Numbers{}) || plan.New || len(plan.Steps) != topology.Number {
+	if err != nil || plan.From != (topology.Numbers{}) || plan.New || len(plan.Steps) != len(topology.Steps) {
 		t.Fatalf("planned %+v (%v), want every step from number 0", plan, err)
 	}
 	if c, _ := config(t, js, topology.Ledger); c.Metadata[topology.MetadataNumber] != "" {
@@ -76,6 +77,48 @@ func TestABusFromBeforeThereWereNumbersIsBroughtForward(t *testing.T) {
 	}
 	if plan, err := topology.Look(t.Context(), js, always); err != nil || len(plan.Changes)+len(plan.Steps) != 0 {
 		t.Errorf("planned again: %+v (%v), want nothing", plan, err)
+	}
+}
+
+func TestDeadLettersMoveToTheStreamThatIsNamedAfterThem(t *testing.T) {
+	for name, interrupted := range map[string]bool{"at once": false, "after an interruption": true} {
+		t.Run(name, func(t *testing.T) {
+			js := oldBus(t, func(s *jetstream.StreamConfig) {
+				if s.Name == topology.DeadLetter {
+					s.Name, s.Subjects = "QUARANTINE", []string{"garrison.quarantine.*"}
+				}
+			})
+			for i := range 3 {
+				m := nats.NewMsg("garrison.quarantine.INTENTS")
+				m.Header.Set("Garrison-Reason", "it is bad")
+				m.Data = []byte{byte(i)}
+				if _, err := js.PublishMsg(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if interrupted {
+				topology.CopyDeadLetters(t, js)
+			}
+			if _, err := topology.Ensure(t.Context(), js, always); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.Stream(t.Context(), "QUARANTINE"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+				t.Errorf("the old stream: %v, want none", err)
+			}
+			c, n := config(t, js, topology.DeadLetter)
+			if n != 3 || len(c.Sources) != 0 {
+				t.Errorf("%d dead letters, %d sources; want 3 and none", n, len(c.Sources))
+			}
+			s, _ := js.Stream(t.Context(), topology.DeadLetter)
+			m, err := s.GetLastMsgForSubject(t.Context(), topology.DeadLetterSubject(topology.Intents, "unknown"))
+			if err != nil || m.Header.Get("Garrison-Reason") != "it is bad" || m.Data[0] != 2 {
+				t.Errorf("the last dead letter is %v (%v)", m, err)
+			}
+			if plan, err := topology.Look(t.Context(), js, always); err != nil ||
+				len(plan.Changes)+len(plan.Steps) != 0 {
+				t.Errorf("planned again: %+v (%v), want nothing", plan, err)
+			}
+		})
 	}
 }
 
@@ -123,7 +166,10 @@ func TestALossyChangeIsRefusedByNameAndNothingIsChanged(t *testing.T) {
 
 // A newer program's bus, which this one may use or may not.
 func TestABusThatANewerProgramSetUpIsLeftAlone(t *testing.T) {
-	for name, floor := range map[string]int{"it may be used": topology.Number, "it may not be used": topology.Number + 1} {
+	for name, floor := range map[string]int{
+		"it may be used":     topology.Number,
+		"it may not be used": topology.Number + 1,
+	} {
 		t.Run(name, func(t *testing.T) {
 			js := oldBus(t, func(s *jetstream.StreamConfig) {
 				if s.Name == topology.Intents {
@@ -132,7 +178,8 @@ func TestABusThatANewerProgramSetUpIsLeftAlone(t *testing.T) {
 				}
 				if s.Name == topology.Ledger {
 					s.Metadata = map[string]string{
-						topology.MetadataNumber: strconv.Itoa(topology.Number + 1), topology.MetadataFloor: strconv.Itoa(floor),
+						topology.MetadataNumber: strconv.Itoa(
+							topology.Number + 1), topology.MetadataFloor: strconv.Itoa(floor),
 					}
 				}
 			})
@@ -171,19 +218,26 @@ func TestTheNumberIsRaisedWithTheTopology(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(golden); err != nil || string(want) != have {
-		t.Errorf("the topology is not what number %d stood for (%v): raise topology.Number and add to Steps what changed, "+
-			"unless no program with this number was released; then run the test with -update", topology.Number, err)
+		t.Errorf(
+			"the topology is not what number %d stood for (%v): raise topology.Number and add to Steps what changed, "+
+				"unless no program with this number was released; then run the test with -update",
+			topology.Number,
+			err,
+		)
 	}
 }
 
 // digest returns a digest of what the number stands for.
 func digest(t *testing.T) [sha256.Size]byte {
 	t.Helper()
-	permissions := map[string]topology.Permissions{"server": topology.NodePermissions, "guest": topology.GuestPermissions}
+	permissions := map[string]topology.Permissions{
+		"server": topology.NodePermissions,
+		"guest":  topology.GuestPermissions,
+	}
 	for _, r := range topology.Roles {
 		permissions["role "+string(r)] = topology.RolePermissions(r)
 	}
-	for _, s := range append(topology.Services, topology.UserProvision, topology.UserSystem) {
+	for _, s := range topology.Users {
 		permissions["service "+s] = topology.ServicePermissions(s)
 	}
 	streams := topology.Streams(1)

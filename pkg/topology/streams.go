@@ -13,7 +13,7 @@ const (
 	Desired    = "DESIRED"
 	Reports    = "REPORTS"
 	Blobs      = "BLOBS"
-	Quarantine = "QUARANTINE"
+	DeadLetter = "DEADLETTER"
 )
 
 // ChunkSize is the size of every chunk of a blob but the last. It leaves room below
@@ -23,9 +23,16 @@ const ChunkSize = 512 << 10
 // MaxBatch is how many messages an atomic batch may hold (nats-server's default limit).
 const MaxBatch = 1000
 
+const (
+	// ReportsKept is how many reports of each kind the bus keeps of a server.
+	ReportsKept = 64
+	// DeadLettersKept is how many dead letters the bus keeps of a sender in each stream.
+	DeadLettersKept = 16
+)
+
 const mib = 1 << 20
 
-// Streams gives every stream, for a cluster that keeps that many replicas.
+// Streams returns every stream, for a cluster that keeps that many replicas.
 func Streams(replicas int) []jetstream.StreamConfig {
 	streams := append(decisions(), deliveries(persistMode(replicas))...)
 	for i := range streams {
@@ -36,23 +43,24 @@ func Streams(replicas int) []jetstream.StreamConfig {
 	return streams
 }
 
-// decisions gives the streams of what was asked and decided: they are synced for each write.
+// decisions returns the streams of what was asked and decided: they are synced for each write.
 func decisions() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		{
 			Name:        Intents,
 			Description: "Requests, from anyone allowed to ask. Answered in the ledger.",
-			Subjects:    []string{"garrison.intent.*.*.*"},
+			Subjects:    []string{IntentSubjects},
 			Discard:     jetstream.DiscardNew,
 			MaxAge:      30 * 24 * time.Hour,
 			MaxBytes:    256 * mib,
 			MaxMsgSize:  256 << 10,
-			Duplicates:  10 * time.Minute,
+			Duplicates:  noDuplicates,
+			AllowDirect: true,
 		},
 		{
 			Name:               Ledger,
 			Description:        "Facts, in total order. The truth, and the audit trail.",
-			Subjects:           []string{"garrison.ledger.>"},
+			Subjects:           []string{LedgerSubjects},
 			Discard:            jetstream.DiscardNew,
 			DenyDelete:         true,
 			DenyPurge:          true,
@@ -60,51 +68,59 @@ func decisions() []jetstream.StreamConfig {
 			AllowAtomicPublish: true,
 			MaxMsgSize:         mib,
 			Duplicates:         2 * time.Minute,
-			// Whoever watches hears that there is something new, and reads it.
-			RePublish: &jetstream.RePublish{Source: "garrison.ledger.>", Destination: TailSubject, HeadersOnly: true},
+			// Watchers are woken by the announcement and read the fact itself.
+			RePublish: &jetstream.RePublish{Source: LedgerSubjects, Destination: TailSubject, HeadersOnly: true},
 		},
 		{
-			Name:        Quarantine,
-			Description: "Messages that could not be handled, whole, with the reason.",
-			Subjects:    []string{"garrison.quarantine.*"},
+			Name:        DeadLetter,
+			Description: "Messages that no handler could process, whole, with the reason.",
+			Subjects:    []string{DeadLetterSubjects},
 			Discard:     jetstream.DiscardOld,
 			MaxAge:      90 * 24 * time.Hour,
 			MaxBytes:    64 * mib,
-			AllowDirect: true,
+			// No sender pushes out another's.
+			MaxMsgsPerSubject: DeadLettersKept,
+			AllowDirect:       true,
 		},
 	}
 }
 
-// deliveries gives the streams of what travels to servers and back. Documents and reports can be made again; chunks cannot.
+// deliveries returns the streams of what travels to servers and back. Documents and reports can be
+// made again; chunks cannot.
 func deliveries(persist jetstream.PersistModeType) []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		{
-			Name:              Desired,
-			Description:       "One document a server: everything it should have. Rewritten from the ledger at any time.",
-			Subjects:          []string{"garrison.desired.*.*"},
+			Name: Desired,
+			Description: "One document a server: everything it should have. Rewritten from the ledger at " +
+				"any time.",
+			Subjects:          []string{DesiredSubjects},
 			Discard:           jetstream.DiscardOld,
 			MaxMsgsPerSubject: 1,
 			MaxMsgSize:        mib,
 			AllowDirect:       true,
 			PersistMode:       persist,
-			RePublish:         &jetstream.RePublish{Source: "garrison.desired.*.*", Destination: "garrison.bell.{{wildcard(1)}}.{{wildcard(2)}}", HeadersOnly: true},
+			RePublish: &jetstream.RePublish{
+				Source:      DesiredSubjects,
+				Destination: BellSubject(ServerAddress{"{{wildcard(1)}}", "{{wildcard(2)}}"}),
+				HeadersOnly: true,
+			},
 		},
 		{
 			Name:              Reports,
 			Description:       "What servers say. A server says it again until it is acknowledged.",
-			Subjects:          []string{"garrison.report.*.*.*"},
+			Subjects:          []string{ReportSubjects},
 			Discard:           jetstream.DiscardOld,
-			MaxMsgsPerSubject: 64,
+			MaxMsgsPerSubject: ReportsKept,
 			MaxAge:            30 * 24 * time.Hour,
 			MaxMsgSize:        256 << 10,
-			Duplicates:        2 * time.Minute,
+			Duplicates:        noDuplicates,
 			AllowDirect:       true,
 			PersistMode:       persist,
 		},
 		{
 			Name:                 Blobs,
 			Description:          "The content of images, one subject a chunk.",
-			Subjects:             []string{"garrison.blob.*.*"},
+			Subjects:             []string{ChunkSubjects},
 			Discard:              jetstream.DiscardNew,
 			DiscardNewPerSubject: true,
 			MaxMsgsPerSubject:    1,
@@ -113,6 +129,11 @@ func deliveries(persist jetstream.PersistModeType) []jetstream.StreamConfig {
 		},
 	}
 }
+
+// noDuplicates is the shortest window for message ids that nats-server takes. The publishers to these
+// streams send none: an id belongs to the stream, so one publisher could use another's and have its messages
+// thrown away. The window also bounds the memory that ids take.
+const noDuplicates = 100 * time.Millisecond
 
 // persistMode spares a single server one disk sync a message on streams that can be
 // made again: documents from the ledger, reports from a server's outbox. nats-server
@@ -130,18 +151,13 @@ type Consumer struct {
 	Filter          string // one subject filter; a list would scan the stream
 }
 
-// ServerBackoff is the longest that a server waits before it tries again to reach the bus,
-// so that a large fleet does not come back all at once. Who hears nothing of a server after
-// an absence of the bus gives it that long.
-const ServerBackoff = time.Minute
-
 // The durable consumers.
 var (
-	RegistryIntents = Consumer{Intents, "registry", "garrison.intent.*.*.*"}
-	RegistryAgents  = Consumer{Reports, "registry-agents", "garrison.report.*.*." + ReportAgents}
-	RegistrySysinfo = Consumer{Reports, "registry-sysinfo", "garrison.report.*.*." + ReportSysinfo}
-	RegistryReceipt = Consumer{Reports, "registry-receipt", "garrison.report.*.*." + ReportReceipt}
-	DispatcherTasks = Consumer{Reports, "task-dispatcher", "garrison.report.*.*." + ReportTask}
+	RegistryIntents = Consumer{Intents, "registry", IntentSubjects}
+	RegistryAgents  = Consumer{Reports, "registry-agents", ReportsOf(ReportAgents)}
+	RegistrySysinfo = Consumer{Reports, "registry-sysinfo", ReportsOf(ReportSysinfo)}
+	RegistryReceipt = Consumer{Reports, "registry-receipt", ReportsOf(ReportReceipt)}
+	DispatcherTasks = Consumer{Reports, "task-dispatcher", ReportsOf(ReportTask)}
 	AllConsumers    = []Consumer{RegistryIntents, RegistryAgents, RegistrySysinfo, RegistryReceipt, DispatcherTasks}
 	MaxDeliver      = 20
 )
@@ -154,14 +170,22 @@ const (
 	MaxAckPending = 1000
 )
 
-// Config gives the consumer as JetStream wants it.
+// Kept returns how many messages of one sender the consumer's stream keeps; 0 means all.
+func (c Consumer) Kept() int {
+	if c.Stream == Reports {
+		return ReportsKept
+	}
+	return 0
+}
+
+// Config returns the consumer as JetStream wants it.
 func (c Consumer) Config() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       c.Durable,
 		FilterSubject: c.Filter,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       AckWait,
-		MaxDeliver:    -1, // the shell counts deliveries and quarantines; the server would only forget
+		MaxDeliver:    -1, // package bus counts deliveries and writes a dead letter; the server would drop the message
 		MaxAckPending: MaxAckPending,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 	}

@@ -7,7 +7,31 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
+
+// The classes of subjects. Beside each builder below stands the pattern that matches all
+// subjects of its class; streams, permissions and subscriptions use these patterns.
+const (
+	intents    = "garrison.intent."
+	desired    = "garrison.desired."
+	bell       = "garrison.bell."
+	report     = "garrison.report."
+	beat       = "garrison.beat."
+	live       = "garrison.live."
+	enrol      = "garrison.enrol."
+	lobby      = "garrison.lobby."
+	renew      = "garrison.renew."
+	blob       = "garrison.blob."
+	chunk      = "garrison.chunk."
+	content    = "garrison.content."
+	rollCall   = "garrison.rollcall."
+	api        = "garrison.api."
+	deadLetter = "garrison.deadletter."
+)
+
+// anyToken matches one token of a subject.
+const anyToken = "*"
 
 // The verbs of intents.
 const (
@@ -18,7 +42,57 @@ const (
 	VerbDecommission = "decommission"
 	VerbConfigure    = "configure"
 	VerbUndo         = "undo"
+	VerbAdopt        = "adopt"
+	VerbRelease      = "release"
+	VerbReinstall    = "reinstall"
 )
+
+// IntentSubject returns the subject on which an actor publishes an intent: garrison.intent.VERB.ACTOR.ID.
+func IntentSubject(verb, actor, id string) string { return intents + verb + "." + actor + "." + id }
+
+// IntentSubjects matches every intent.
+const IntentSubjects = intents + "*.*.*"
+
+// IntentAddress is the content of an intent's subject.
+type IntentAddress struct{ Verb, Actor, ID string }
+
+// ParseIntentSubject reads an intent's subject. It refuses an id that is not a UUID.
+func ParseIntentSubject(subject string) (IntentAddress, error) {
+	t, err := tokens(subject, intents, 3)
+	if err != nil {
+		return IntentAddress{}, err
+	}
+	return IntentAddress{Verb: t[0], Actor: t[1], ID: t[2]}, ident.Check("intent id", t[2])
+}
+
+// LedgerSubjects matches every fact. Package ledger builds and reads their subjects.
+const LedgerSubjects = ledger.AllSubjects
+
+// TailSubject is where the ledger's new facts are announced, without their data.
+const TailSubject = "garrison.tail.>"
+
+// ServerAddress is the cell and the id of a server, as its subjects hold them.
+type ServerAddress struct{ Cell, Server string }
+
+// DefaultCell is the cell of a server that was invited without one.
+const DefaultCell = "main"
+
+func (a ServerAddress) String() string { return a.Cell + "." + a.Server }
+
+// DesiredSubject returns the subject of a server's document: garrison.desired.CELL.SERVER.
+func DesiredSubject(a ServerAddress) string { return desired + a.String() }
+
+// DesiredSubjects matches the documents of all servers.
+const DesiredSubjects = desired + "*.*"
+
+// BellSubject returns the subject that announces a server's new document: garrison.bell.CELL.SERVER.
+func BellSubject(a ServerAddress) string { return bell + a.String() }
+
+// BellSubjects matches the bells of all servers.
+const BellSubjects = bell + "*.*"
+
+// ParseBellSubject reads a bell's subject.
+func ParseBellSubject(subject string) (ServerAddress, error) { return parseServer(bell, subject) }
 
 // The kinds of reports.
 const (
@@ -26,102 +100,107 @@ const (
 	ReportAgents  = "agents"
 	ReportSysinfo = "sysinfo"
 	ReportReceipt = "receipt"
+	// ReportCandidates has no consumer: the registry reads the last one when it is asked.
+	ReportCandidates = "candidates"
 )
 
-// LiveTask is what a server says live about a task.
-const LiveTask = "task"
+// ReportSubject returns the subject of a server's reports: garrison.report.CELL.SERVER.KIND.
+func ReportSubject(a ServerAddress, kind string) string { return report + a.String() + "." + kind }
 
-// DefaultCell is the site of a server that was invited without one.
-const DefaultCell = "main"
+// ReportSubjects matches all reports of all servers.
+const ReportSubjects = report + "*.*.*"
 
-// IntentSubject is where an actor publishes an intent: garrison.intent.VERB.ACTOR.ID.
-func IntentSubject(verb, actor, id string) string {
-	return "garrison.intent." + verb + "." + actor + "." + id
-}
-
-// IntentAddress is what an intent's subject says.
-type IntentAddress struct{ Verb, Actor, ID string }
-
-// ParseIntentSubject reads an intent's subject. An id that is not a UUID is refused.
-func ParseIntentSubject(subject string) (IntentAddress, error) {
-	t, err := tokens(subject, "garrison.intent.", 3)
-	if err != nil {
-		return IntentAddress{}, err
-	}
-	return IntentAddress{Verb: t[0], Actor: t[1], ID: t[2]}, ident.Check("intent id", t[2])
-}
-
-// ServerAddress is where a server is in subjects.
-type ServerAddress struct{ Cell, Server string }
-
-func (a ServerAddress) String() string { return a.Cell + "." + a.Server }
-
-// DesiredSubject is where a server's document is: garrison.desired.CELL.SERVER.
-func DesiredSubject(a ServerAddress) string { return "garrison.desired." + a.String() }
-
-// BellSubject rings when a server's document was written: garrison.bell.CELL.SERVER.
-func BellSubject(a ServerAddress) string { return "garrison.bell." + a.String() }
-
-// ReportSubject is where a server reports: garrison.report.CELL.SERVER.KIND.
-func ReportSubject(a ServerAddress, kind string) string {
-	return "garrison.report." + a.String() + "." + kind
-}
+// ReportsOf matches the reports of one kind of all servers.
+func ReportsOf(kind string) string { return ReportSubject(ServerAddress{anyToken, anyToken}, kind) }
 
 // ParseReportSubject reads a report's subject.
 func ParseReportSubject(subject string) (a ServerAddress, kind string, err error) {
-	t, err := tokens(subject, "garrison.report.", 3)
+	t, err := tokens(subject, report, 3)
 	if err != nil {
 		return ServerAddress{}, "", err
 	}
 	return ServerAddress{Cell: t[0], Server: t[1]}, t[2], nil
 }
 
-// BeatSubject is where a server says that it lives: garrison.beat.CELL.SERVER.
-func BeatSubject(a ServerAddress) string { return "garrison.beat." + a.String() }
+// BeatSubject returns the subject of a server's beats: garrison.beat.CELL.SERVER.
+func BeatSubject(a ServerAddress) string { return beat + a.String() }
 
-// LiveSubject is where a server says what it is doing: garrison.live.CELL.SERVER.WHAT.
-func LiveSubject(a ServerAddress, what string) string {
-	return "garrison.live." + a.String() + "." + what
-}
+// BeatSubjects matches the beats of all servers.
+const BeatSubjects = beat + "*.*"
 
-// LiveSubjects matches what every server says that it is doing.
-const LiveSubjects = "garrison.live.*.*.*"
+// ParseBeatSubject reads a beat's subject.
+func ParseBeatSubject(subject string) (ServerAddress, error) { return parseServer(beat, subject) }
 
-// ParseLiveSubject reads the subject of a live word.
+// LiveTask is the kind of live message about the progress of a task.
+const LiveTask = "task"
+
+// LiveSubject returns the subject of a server's live messages: garrison.live.CELL.SERVER.WHAT.
+func LiveSubject(a ServerAddress, what string) string { return live + a.String() + "." + what }
+
+// LiveSubjects matches the live messages of all servers.
+const LiveSubjects = live + "*.*.*"
+
+// ParseLiveSubject reads the subject of a live message.
 func ParseLiveSubject(subject string) (a ServerAddress, what string, err error) {
-	t, err := tokens(subject, "garrison.live.", 3)
+	t, err := tokens(subject, live, 3)
 	if err != nil {
 		return ServerAddress{}, "", err
 	}
 	return ServerAddress{Cell: t[0], Server: t[1]}, t[2], nil
 }
 
-// EnrolSubject is where an invited server asks for its credentials: garrison.enrol.CELL.SERVER.
-func EnrolSubject(a ServerAddress) string { return "garrison.enrol." + a.String() }
+// EnrolSubject returns the subject on which an invited server requests its credentials: garrison.enrol.CELL.SERVER.
+func EnrolSubject(a ServerAddress) string { return enrol + a.String() }
 
-// ParseServerSubject reads a subject that ends in CELL.SERVER behind a class: desired, bell, beat or enrol.
-func ParseServerSubject(class, subject string) (ServerAddress, error) {
-	t, err := tokens(subject, "garrison."+class+".", 2)
+// EnrolSubjects matches the requests of all invited servers.
+const EnrolSubjects = enrol + "*.*"
+
+// ParseEnrolSubject reads the subject of a request to enrol.
+func ParseEnrolSubject(subject string) (ServerAddress, error) { return parseServer(enrol, subject) }
+
+// KnockSubject returns the subject on which a machine without a token asks to join: garrison.lobby.KEY, the public half
+// of the key that it made for itself.
+func KnockSubject(publicKey string) string { return lobby + publicKey }
+
+// ParseKnockSubject reads the subject of a request of a machine without a token.
+func ParseKnockSubject(subject string) (publicKey string, err error) {
+	t, err := tokens(subject, lobby, 1)
 	if err != nil {
-		return ServerAddress{}, err
+		return "", err
 	}
-	return ServerAddress{Cell: t[0], Server: t[1]}, nil
+	return t[0], nil
 }
 
-// BlobSubject is where a chunk of a blob is: garrison.blob.SHA256.N.
+// KnockSubjects matches the requests of all machines without a token.
+const KnockSubjects = lobby + anyToken
+
+// RenewSubject returns the subject on which a server requests that its key is signed again:
+// garrison.renew.CELL.SERVER.
+func RenewSubject(a ServerAddress) string { return renew + a.String() }
+
+// RenewSubjects matches the requests of all servers.
+const RenewSubjects = renew + "*.*"
+
+// ParseRenewSubject reads the subject of a request to renew.
+func ParseRenewSubject(subject string) (ServerAddress, error) { return parseServer(renew, subject) }
+
+// BlobSubject returns the subject of a chunk of a blob: garrison.blob.SHA256.N.
 func BlobSubject(digest []byte, chunk int) string {
-	return "garrison.blob." + hex.EncodeToString(digest) + "." + strconv.Itoa(chunk)
+	return blob + hex.EncodeToString(digest) + "." + strconv.Itoa(chunk)
 }
+
+// ChunkSubjects matches every chunk of every blob.
+const ChunkSubjects = blob + "*.*"
 
 // BlobSubjects matches every chunk of a blob.
-func BlobSubjects(digest []byte) string { return "garrison.blob." + hex.EncodeToString(digest) + ".*" }
+func BlobSubjects(digest []byte) string { return blob + hex.EncodeToString(digest) + ".*" }
 
 // FirstChunkSubjects matches the first chunk of every blob.
-const FirstChunkSubjects = "garrison.blob.*.0"
+const FirstChunkSubjects = blob + "*.0"
 
 // ParseBlobSubject reads a chunk's subject.
 func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
-	t, err := tokens(subject, "garrison.blob.", 2)
+	t, err := tokens(subject, blob, 2)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -134,22 +213,54 @@ func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
 	return digest, chunk, nil
 }
 
-// RollCallSubject is where every process of a service answers: garrison.rollcall.SERVICE. Only the service asks there.
-func RollCallSubject(service string) string { return "garrison.rollcall." + service }
+// RollCallSubject returns the subject on which every process of a service answers:
+// garrison.rollcall.SERVICE. Only the service itself asks there.
+func RollCallSubject(service string) string { return rollCall + service }
 
-// APISubject is where a method is asked: garrison.api.SERVICE.ACCESS.METHOD.ACTOR.
+// APISubject returns the subject of a method: garrison.api.SERVICE.ACCESS.METHOD.ACTOR.
 func APISubject(service, access, method, actor string) string {
-	return strings.Join([]string{"garrison.api", service, access, method, actor}, ".")
+	return api + strings.Join([]string{service, access, method, actor}, ".")
 }
 
-// ActorOf gives the last token of a subject, which the bus checked to be the caller's own name.
+// APISubjects matches every method of every service.
+const APISubjects = api + "*.*.*.*"
+
+// ServiceSubjects matches every method of a service, by every actor.
+func ServiceSubjects(service string) string { return APISubject(service, anyToken, anyToken, anyToken) }
+
+// ActorOf returns the last token of a subject. The bus has checked that it is the caller's own name.
 func ActorOf(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// TailSubject is where the ledger's new facts are told, without their data.
-const TailSubject = "garrison.tail.>"
+// DeadLetterSubject returns the subject of a stream's messages of one sender that no handler could
+// process: garrison.deadletter.STREAM.SENDER.
+func DeadLetterSubject(stream, sender string) string { return deadLetter + stream + "." + sender }
 
-// QuarantineSubject is where a message goes that cannot be handled: garrison.quarantine.STREAM.
-func QuarantineSubject(stream string) string { return "garrison.quarantine." + stream }
+// DeadLettersOf matches the dead letters of a stream.
+func DeadLettersOf(stream string) string { return DeadLetterSubject(stream, ">") }
+
+// DeadLetterSubjects matches the dead letters of all streams and senders.
+const DeadLetterSubjects = deadLetter + ">"
+
+// SenderOf returns the sender of a message that a service consumes: CELL.SERVER of a report, the actor of
+// an intent. The bus has checked that it is the publisher's own name. Other subjects are their own sender.
+func SenderOf(subject string) string {
+	if a, _, err := ParseReportSubject(subject); err == nil {
+		return a.String()
+	}
+	if t, err := tokens(subject, intents, 3); err == nil {
+		return t[1]
+	}
+	return subject
+}
+
+// parseServer reads a subject of CELL.SERVER behind a prefix.
+func parseServer(prefix, subject string) (ServerAddress, error) {
+	t, err := tokens(subject, prefix, 2)
+	if err != nil {
+		return ServerAddress{}, err
+	}
+	return ServerAddress{Cell: t[0], Server: t[1]}, nil
+}
 
 func tokens(subject, prefix string, n int) ([]string, error) {
 	rest, ok := strings.CutPrefix(subject, prefix)

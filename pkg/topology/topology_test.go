@@ -38,7 +38,8 @@ func TestGoldenPageOfTheBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), page); diff != "" {
-		t.Errorf("the bus is not what its page says; if that is meant, run the test with -update (-want +have):\n%s", diff)
+		t.Errorf("the bus is not what its page says; if that is meant, run the test with -update (-want +have):\n%s",
+			diff)
 	}
 }
 
@@ -53,7 +54,8 @@ func page() string {
 	for _, c := range topology.AllConsumers {
 		fmt.Fprintf(&b, "  %-10s %-18s %s\n", c.Stream, c.Durable, c.Filter)
 	}
-	fmt.Fprintf(&b, "  at most %d messages of each are delivered and not settled; delivered again after %v without a word\n",
+	fmt.Fprintf(&b,
+		"  at most %d messages of each are delivered and not settled; delivered again after %v without a word\n",
 		topology.MaxAckPending, topology.AckWait)
 	b.WriteString("\nFACTS: garrison.ledger.NOUN.KEY.FACT\n")
 	facts := map[ledger.Noun][]string{}
@@ -67,13 +69,13 @@ func page() string {
 	for _, n := range nouns {
 		fmt.Fprintf(&b, "  %-12s by %-16s %s\n", n, n.Writer(), strings.Join(facts[n], " "))
 	}
-	b.WriteString("\nWHAT LEAVES OR ENTERS CORE\n")
+	b.WriteString("\nWHAT LEAVES OR ENTERS AN ACCOUNT\n")
 	for _, e := range topology.Exports {
 		kind := "service"
 		if e.Stream {
 			kind = "stream"
 		}
-		fmt.Fprintf(&b, "  %-6s %-7s %s", e.To, kind, e.Subject)
+		fmt.Fprintf(&b, "  %-10s of %-10s %-7s %s", e.To, e.From, kind, e.Imported())
 		if e.Local != "" {
 			fmt.Fprintf(&b, "  as %s", e.Local)
 		}
@@ -82,10 +84,11 @@ func page() string {
 	b.WriteString("\nPERMISSIONS\n")
 	printPermissions(&b, "a server", topology.NodePermissions)
 	printPermissions(&b, "an invited server", topology.GuestPermissions)
+	printPermissions(&b, "a machine without a token", topology.LobbyPermissions)
 	for _, r := range topology.Roles {
 		printPermissions(&b, "role "+string(r), topology.RolePermissions(r))
 	}
-	for _, s := range append(topology.Services, topology.UserProvision, topology.UserSystem) {
+	for _, s := range topology.Users {
 		printPermissions(&b, "service "+s, topology.ServicePermissions(s))
 	}
 	return b.String()
@@ -119,6 +122,7 @@ func printStream(b *strings.Builder, s jetstream.StreamConfig) {
 
 func printPermissions(b *strings.Builder, who string, p topology.Permissions) {
 	fmt.Fprintf(b, "  %s\n", who)
+	fmt.Fprintf(b, "    at most %d KiB a message\n", p.Payload>>10)
 	for _, s := range p.Publish {
 		fmt.Fprintf(b, "    pub %s\n", s)
 	}
@@ -143,9 +147,11 @@ func TestDriftThatCouldLoseDataIsRefused(t *testing.T) {
 		edit  func(*jetstream.StreamConfig)
 		lossy bool
 	}{
-		"nothing":                      {func(*jetstream.StreamConfig) {}, false},
-		"deletes were allowed":         {func(s *jetstream.StreamConfig) { s.DenyDelete = false }, true},
-		"acknowledged before written":  {func(s *jetstream.StreamConfig) { s.PersistMode = jetstream.AsyncPersistMode }, true},
+		"nothing":              {func(*jetstream.StreamConfig) {}, false},
+		"deletes were allowed": {func(s *jetstream.StreamConfig) { s.DenyDelete = false }, true},
+		"acknowledged before written": {
+			func(s *jetstream.StreamConfig) { s.PersistMode = jetstream.AsyncPersistMode }, true,
+		},
 		"old facts are thrown away":    {func(s *jetstream.StreamConfig) { s.Discard = jetstream.DiscardOld }, true},
 		"no limit was set before":      {func(s *jetstream.StreamConfig) { s.MaxMsgSize = 0 }, false},
 		"direct get was off":           {func(s *jetstream.StreamConfig) { s.AllowDirect = false }, false},
@@ -172,29 +178,122 @@ func TestParsingASubjectGivesBackWhatItWasMadeFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := topology.ServerAddress{Cell: token.Draw(t, "cell"), Server: ident.New()}
 		kind := token.Draw(t, "kind")
-		if got, k, err := topology.ParseReportSubject(topology.ReportSubject(a, kind)); err != nil || got != a || k != kind {
+		if got, k, err := topology.ParseReportSubject(topology.ReportSubject(a, kind)); err != nil || got != a ||
+			k != kind {
 			t.Fatalf("report: %v %s %v", got, k, err)
 		}
-		for class, subject := range map[string]string{
-			"desired": topology.DesiredSubject(a), "bell": topology.BellSubject(a), "beat": topology.BeatSubject(a), "enrol": topology.EnrolSubject(a),
+		for subject, parse := range map[string]func(string) (topology.ServerAddress, error){
+			topology.BellSubject(a):  topology.ParseBellSubject,
+			topology.BeatSubject(a):  topology.ParseBeatSubject,
+			topology.EnrolSubject(a): topology.ParseEnrolSubject,
+			topology.RenewSubject(a): topology.ParseRenewSubject,
 		} {
-			if got, err := topology.ParseServerSubject(class, subject); err != nil || got != a {
-				t.Fatalf("%s: %v %v", class, got, err)
+			if got, err := parse(subject); err != nil || got != a {
+				t.Fatalf("%s: %v %v", subject, got, err)
 			}
 		}
+		c := topology.ChunkAddress{
+			ServerAddress: a, Digest: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "digest"),
+			Number: rapid.IntRange(0, 1<<20).Draw(t, "number"),
+		}
+		if got, err := topology.ParseChunkRequestSubject(topology.ChunkRequestSubject(c)); err != nil || got != c {
+			t.Fatalf("request for a chunk: %v %v", got, err)
+		}
+		if got, err := topology.ParseChunkAnswerSubject(topology.ChunkAnswerSubject(c)); err != nil || got != c {
+			t.Fatalf("answer about a chunk: %v %v", got, err)
+		}
 		want := topology.IntentAddress{Verb: token.Draw(t, "verb"), Actor: token.Draw(t, "actor"), ID: ident.New()}
-		if got, err := topology.ParseIntentSubject(topology.IntentSubject(want.Verb, want.Actor, want.ID)); err != nil || got != want {
+		subject := topology.IntentSubject(want.Verb, want.Actor, want.ID)
+		if got, err := topology.ParseIntentSubject(subject); err != nil || got != want {
 			t.Fatalf("intent: %v %v", got, err)
 		}
 	})
 }
 
+// The patterns beside the builders match what the builders build, and nothing of another class.
+func TestAPatternMatchesTheSubjectsOfItsClassOnly(t *testing.T) {
+	a := topology.ServerAddress{Cell: "main", Server: ident.New()}
+	built := map[string]string{
+		topology.IntentSubjects:     topology.IntentSubject(topology.VerbInstall, "ann", ident.New()),
+		topology.DesiredSubjects:    topology.DesiredSubject(a),
+		topology.BellSubjects:       topology.BellSubject(a),
+		topology.ReportSubjects:     topology.ReportSubject(a, topology.ReportTask),
+		topology.BeatSubjects:       topology.BeatSubject(a),
+		topology.LiveSubjects:       topology.LiveSubject(a, topology.LiveTask),
+		topology.EnrolSubjects:      topology.EnrolSubject(a),
+		topology.RenewSubjects:      topology.RenewSubject(a),
+		topology.ChunkSubjects:      topology.BlobSubject([]byte{1}, 2),
+		topology.APISubjects:        topology.APISubject(topology.UserRegistry, "read", "about", "ann"),
+		topology.DeadLetterSubjects: topology.DeadLetterSubject(topology.Intents, "ann"),
+		topology.LedgerSubjects:     ledger.FactSubject(ledger.Task, "t", "queued"),
+	}
+	chunk := topology.ChunkAddress{ServerAddress: a, Digest: "00"}
+	built[topology.ChunkRequestSubjects] = topology.ChunkRequestSubject(chunk)
+	built[topology.ChunkAnswerSubjects] = topology.ChunkAnswerSubject(chunk)
+	for pattern := range built {
+		for own, subject := range built {
+			if matches(pattern, subject) != (own == pattern) {
+				t.Errorf("%s and %s: matches is %v", pattern, subject, own != pattern)
+			}
+		}
+	}
+}
+
+// matches reports whether a subject matches a pattern, as nats-server defines it.
+func matches(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range p {
+		if token == ">" {
+			return len(s) > i
+		}
+		if i >= len(s) || token != "*" && token != s[i] {
+			return false
+		}
+	}
+	return len(p) == len(s)
+}
+
 func TestASubjectThatIsNoneIsRefused(t *testing.T) {
-	for _, s := range []string{"", "garrison", "garrison.intent.install.alice", "garrison.intent.install.alice.not-a-uuid", "garrison.intent.a.b.c.d"} {
+	for _, s := range []string{
+		"", "garrison", "garrison.intent.install.alice", "garrison.intent.install.alice.not-a-uuid",
+		"garrison.intent.a.b.c.d",
+	} {
 		if _, err := topology.ParseIntentSubject(s); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v, want invalid", s, err)
 		}
 	}
+}
+
+// A server's permission has a wildcard for the digest and the number, so it may write one itself.
+func TestARequestForAChunkNamesOneChunk(t *testing.T) {
+	a := topology.ServerAddress{Cell: "main", Server: ident.New()}
+	digest := strings.Repeat("0a", 32)
+	whole := topology.ChunkRequestSubject(topology.ChunkAddress{ServerAddress: a, Digest: "x"})
+	before := strings.TrimSuffix(whole, "x.0")
+	for _, rest := range []string{
+		"*.0", digest + ".*", "*.*", ">", "*.>", digest + ".>", digest, digest + ".", digest + ".0.0",
+		"." + digest + ".0",
+		digest + ".-1", digest + ".+1", digest + ".01", digest + ".0x1", digest + ".1e3", digest + ". 1", digest + ".x",
+		digest + ".99999999999999999999", digest[1:] + ".0", digest[2:] + ".0", digest + "00.0",
+		strings.ToUpper(digest) + ".0", strings.Repeat("*", 64) + ".0", strings.Repeat("g", 64) + ".0",
+		digest[:32] + "/../" + digest[36:] + ".0", digest[:62] + "\x00a.0",
+	} {
+		got, err := topology.ParseChunkRequestSubject(before + rest)
+		if !fault.Is(err, fault.Invalid) || got.Digest != "" || got.Number != 0 {
+			t.Errorf("%q: %v, %v, want invalid", rest, got, err)
+		}
+	}
+}
+
+func FuzzARequestForAChunkIsReadAsItWasWritten(f *testing.F) {
+	f.Add("garrison.chunk.main.x." + strings.Repeat("0a", 32) + ".7")
+	f.Add("garrison.chunk.main.x.*.*")
+	f.Fuzz(func(t *testing.T, subject string) {
+		a, err := topology.ParseChunkRequestSubject(subject)
+		if err == nil && (topology.ChunkRequestSubject(a) != subject || strings.ContainsAny(subject, "*>")) {
+			t.Errorf("%q was read as %v", subject, a)
+		}
+	})
 }
 
 func TestADifferenceIsOneLine(t *testing.T) {

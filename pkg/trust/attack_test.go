@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"context"
+	"encoding/hex"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -26,28 +28,32 @@ func TestAServerReadsItsDocumentAndReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	beats := make(chan bus.Message, 1)
-	if _, err := registry.Subscribe("garrison.beat.*.*", func(m bus.Message) { beats <- m }); err != nil {
+	if _, err := registry.Subscribe(topology.BeatSubjects, func(m bus.Message) { beats <- m }); err != nil {
 		t.Fatal(err)
 	}
 	// The subscriptions must have reached the server before anything is published.
-	if _, err := server.DirectGet(t.Context(), topology.Desired, topology.DesiredSubject(me)); !fault.Is(err, fault.NotFound) {
+	if _, err := server.DirectGet(t.Context(), topology.Desired, topology.DesiredSubject(me)); !fault.Is(err,
+		fault.NotFound) {
 		t.Fatalf("read a document that is not there: %v, want not found", err)
 	}
 	if _, err := registry.Stream(t.Context(), topology.Ledger); err != nil {
 		t.Fatal(err)
 	}
 
-	if _, err := dispatcher.PublishDurable(t.Context(), bus.Durable{Subject: topology.DesiredSubject(me), Data: []byte("document")}); err != nil {
+	desired := bus.Durable{Subject: topology.DesiredSubject(me), Data: []byte("document")}
+	sequence, err := dispatcher.PublishDurable(t.Context(), desired)
+	if err != nil {
 		t.Fatalf("the dispatcher writes a document: %v", err)
 	}
-	if m := receive(t, "the bell", rung); len(m.Data) != 0 {
-		t.Errorf("the bell carries %d bytes, want none", len(m.Data))
+	if m := receive(t, "the bell", rung); len(m.Data) != 0 || m.Announced() != sequence {
+		t.Errorf("the bell carries %d bytes and announces %d; want none, and %d", len(m.Data), m.Announced(), sequence)
 	}
 	m, err := server.DirectGet(t.Context(), topology.Desired, topology.DesiredSubject(me))
 	if err != nil || string(m.Data) != "document" {
 		t.Fatalf("the server reads its document: %q, %v", m.Data, err)
 	}
-	if _, err := server.PublishDurable(t.Context(), bus.Durable{Subject: topology.ReportSubject(me, topology.ReportTask), Data: []byte("report")}); err != nil {
+	report := bus.Durable{Subject: topology.ReportSubject(me, topology.ReportTask), Data: []byte("report")}
+	if _, err := server.PublishDurable(t.Context(), report); err != nil {
 		t.Fatalf("the server reports: %v", err)
 	}
 	if err := server.Publish(topology.BeatSubject(me), []byte("beat")); err != nil {
@@ -57,11 +63,22 @@ func TestAServerReadsItsDocumentAndReports(t *testing.T) {
 
 	digest := make([]byte, 32)
 	catalog := g.Service(t, topology.UserCatalog)
-	if _, err := catalog.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(digest, 0), Data: []byte("chunk")}); err != nil {
+	chunk := bus.Durable{Subject: topology.BlobSubject(digest, 0), Data: []byte("chunk")}
+	if _, err := catalog.PublishDurable(t.Context(), chunk); err != nil {
 		t.Fatalf("the catalog stores a chunk: %v", err)
 	}
-	if m, err := server.DirectGet(t.Context(), topology.Blobs, topology.BlobSubject(digest, 0)); err != nil || string(m.Data) != "chunk" {
-		t.Fatalf("the server reads a chunk: %q, %v", m.Data, err)
+	bustest.ServeChunks(t, catalog)
+	answers := make(chan bus.Message, 1)
+	_, err = server.Subscribe(topology.ChunkAnswersOf(me, digest), func(m bus.Message) { answers <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := topology.ChunkAddress{ServerAddress: me, Digest: hex.EncodeToString(digest)}
+	if err := server.Publish(topology.ChunkRequestSubject(request), nil); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, "the chunk", answers); string(m.Data) != "chunk" {
+		t.Errorf("the server reads a chunk: %q, %v", m.Data, bus.RefusedIn(m))
 	}
 }
 
@@ -82,10 +99,17 @@ func receive(t *testing.T, what string, from <-chan bus.Message) bus.Message {
 // streams in the server's own account.
 func TestAServerCannotReachBeyondItself(t *testing.T) {
 	g := bustest.StartGuarded(t)
-	me, victim := topology.ServerAddress{Cell: "main", Server: ident.New()}, topology.ServerAddress{Cell: "main", Server: ident.New()}
+	me, victim := topology.ServerAddress{
+		Cell:   "main",
+		Server: ident.New(),
+	}, topology.ServerAddress{
+		Cell:   "main",
+		Server: ident.New(),
+	}
 	dispatcher := g.Service(t, topology.UserDispatcher)
 	for _, a := range []topology.ServerAddress{me, victim} {
-		if _, err := dispatcher.PublishDurable(t.Context(), bus.Durable{Subject: topology.DesiredSubject(a), Data: []byte("of " + a.Server)}); err != nil {
+		desired := bus.Durable{Subject: topology.DesiredSubject(a), Data: []byte("of " + a.Server)}
+		if _, err := dispatcher.PublishDurable(t.Context(), desired); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,6 +117,14 @@ func TestAServerCannotReachBeyondItself(t *testing.T) {
 	want[4]++ // one attack forges by the reply subject of a report of its own, and that report may stand
 	attacker := g.Raw(t, me.Server, me.Cell)
 	heard, err := attacker.SubscribeSync(topology.Inbox(me.Server) + ".>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := topology.ChunkAddress{ServerAddress: victim, Digest: hex.EncodeToString(make([]byte, 32))}
+	answers := topology.ChunkAnswerSubject(forged)
+	_, err = g.Server(t, victim.Server, victim.Cell).Subscribe(answers, func(m bus.Message) {
+		t.Errorf("the victim heard %q on %s", m.Data, m.Subject)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,46 +153,151 @@ func TestAServerCannotReachBeyondItself(t *testing.T) {
 	if after := sizes(t, g); after != want {
 		t.Errorf("streams end at %v after the attacks, want %v", after, want)
 	}
-	for _, subject := range []string{topology.DesiredSubject(victim), "garrison.report.>", "garrison.ledger.>", topology.BellSubject(victim), "_INBOX_" + victim.Server + ".>"} {
+	for _, subject := range []string{
+		topology.DesiredSubject(victim), topology.ReportSubjects, topology.LedgerSubjects, topology.BellSubject(victim),
+		topology.ChunkAnswersOf(victim, make([]byte, 32)), topology.ChunkAnswerSubjects, topology.ChunkRequestSubjects,
+		"_INBOX_" + victim.Server + ".>",
+	} {
 		if denied(t, attacker, subject) == nil {
 			t.Errorf("the attacker may subscribe to %s", subject)
 		}
 	}
 }
 
-// attacksOn gives everything that a server might send to reach beyond itself.
+// attacksOn returns everything that a server might send to reach beyond itself.
 func attacksOn(me, victim topology.ServerAddress) map[string]*nats.Msg {
 	inbox, ownDocument := topology.Inbox(me.Server)+".loot", documentOf(me)
 	return map[string]*nats.Msg{
-		"forge a report by reply subject":          {Subject: ownDocument, Reply: topology.ReportSubject(victim, "task")},
-		"overwrite a document by reply subject":    {Subject: ownDocument, Reply: topology.DesiredSubject(victim)},
-		"write the ledger by reply subject":        {Subject: ownDocument, Reply: "garrison.ledger.server." + victim.Server + ".dead"},
-		"publish an intent by reply subject":       {Subject: ownDocument, Reply: topology.IntentSubject("remove", "operator", ident.New())},
-		"store a chunk by reply subject":           {Subject: ownDocument, Reply: topology.BlobSubject(make([]byte, 32), 0)},
-		"forge by the reply of an own report":      {Subject: topology.ReportSubject(me, topology.ReportTask), Reply: topology.DesiredSubject(victim)},
-		"report a kind that does not exist":        {Subject: topology.ReportSubject(me, "x"), Reply: inbox, Data: []byte("junk")},
-		"write another's report":                   {Subject: topology.ReportSubject(victim, "task"), Reply: inbox, Data: []byte("forged")},
-		"write a document":                         {Subject: topology.DesiredSubject(victim), Reply: inbox, Data: []byte("forged")},
-		"write its own document":                   {Subject: topology.DesiredSubject(me), Reply: inbox, Data: []byte("forged")},
-		"write the ledger":                         {Subject: "garrison.ledger.server." + me.Server + ".online", Reply: inbox, Data: []byte("forged")},
-		"say in the ledger that a person made it":  {Subject: "garrison.ledger.server." + me.Server + ".invited", Reply: inbox, Data: []byte("forged")},
-		"say in the ledger that it is dead":        {Subject: "garrison.ledger.server." + me.Server + ".dead", Reply: inbox, Data: []byte("forged")},
-		"bury itself by reply subject":             {Subject: ownDocument, Reply: "garrison.ledger.server." + me.Server + ".dead"},
-		"write its own document by reply subject":  {Subject: ownDocument, Reply: topology.DesiredSubject(me)},
-		"invite itself anew":                       {Subject: topology.APISubject(topology.UserRegistry, "admin", "invite-server", "operator"), Reply: inbox},
-		"enrol itself anew":                        {Subject: topology.EnrolSubject(me), Reply: inbox},
-		"publish an intent":                        {Subject: topology.IntentSubject("remove", "operator", ident.New()), Reply: inbox, Data: []byte("{}")},
-		"store a chunk":                            {Subject: topology.BlobSubject(make([]byte, 32), 0), Reply: inbox, Data: []byte("forged")},
-		"read another's document":                  {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
-		"read by the core prefix":                  {Subject: topology.CoreAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim), Reply: inbox},
-		"read with a smuggled body":                {Subject: ownDocument, Reply: inbox, Data: []byte(`{"last_by_subj":"` + topology.DesiredSubject(victim) + `"}`)},
-		"read any message":                         {Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED", Reply: inbox, Data: []byte(`{"seq":2}`)},
-		"read the ledger":                          {Subject: topology.NodesAPI + ".DIRECT.GET.LEDGER", Reply: inbox, Data: []byte(`{"seq":1}`)},
-		"list streams":                             {Subject: "$JS.API.STREAM.LIST", Reply: inbox},
-		"list streams by the node prefix":          {Subject: topology.NodesAPI + ".STREAM.LIST", Reply: inbox},
-		"make a consumer":                          {Subject: "$JS.API.CONSUMER.CREATE.DESIRED", Reply: inbox, Data: []byte(`{"stream_name":"DESIRED","config":{"deliver_subject":"` + inbox + `"}}`)},
-		"delete a stream":                          {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
-		"call a service":                           {Subject: topology.APISubject(topology.UserRegistry, "read", "list-servers", "operator"), Reply: inbox},
+		"forge a report by reply subject": {
+			Subject: ownDocument,
+			Reply:   topology.ReportSubject(victim, "task"),
+		},
+		"overwrite a document by reply subject": {Subject: ownDocument, Reply: topology.DesiredSubject(victim)},
+		"write the ledger by reply subject": {
+			Subject: ownDocument,
+			Reply:   ledger.FactSubject(ledger.Server, victim.Server, "dead"),
+		},
+		"publish an intent by reply subject": {
+			Subject: ownDocument,
+			Reply:   topology.IntentSubject("remove", "operator", ident.New()),
+		},
+		"store a chunk by reply subject": {
+			Subject: ownDocument,
+			Reply:   topology.BlobSubject(make([]byte, 32), 0),
+		},
+		"forge by the reply of an own report": {
+			Subject: topology.ReportSubject(me, topology.ReportTask),
+			Reply:   topology.DesiredSubject(victim),
+		},
+		"report a kind that does not exist": {
+			Subject: topology.ReportSubject(me, "x"),
+			Reply:   inbox,
+			Data:    []byte("junk"),
+		},
+		"write another's report": {
+			Subject: topology.ReportSubject(victim, "task"),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"write a document": {
+			Subject: topology.DesiredSubject(victim),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"write its own document": {
+			Subject: topology.DesiredSubject(me),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"write the ledger": {
+			Subject: ledger.FactSubject(ledger.Server, me.Server, "online"),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"say in the ledger that a person made it": {
+			Subject: ledger.FactSubject(ledger.Server, me.Server, "invited"),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"say in the ledger that it is dead": {
+			Subject: ledger.FactSubject(ledger.Server, me.Server, "dead"),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"bury itself by reply subject": {
+			Subject: ownDocument,
+			Reply:   ledger.FactSubject(ledger.Server, me.Server, "dead"),
+		},
+		"write its own document by reply subject": {Subject: ownDocument, Reply: topology.DesiredSubject(me)},
+		"invite itself anew": {
+			Subject: topology.APISubject(topology.UserRegistry, "admin", "invite-server", "operator"),
+			Reply:   inbox,
+		},
+		"enrol itself anew": {Subject: topology.EnrolSubject(me), Reply: inbox},
+		"publish an intent": {
+			Subject: topology.IntentSubject("remove", "operator", ident.New()),
+			Reply:   inbox,
+			Data:    []byte("{}"),
+		},
+		"store a chunk": {
+			Subject: topology.BlobSubject(make([]byte, 32), 0),
+			Reply:   inbox,
+			Data:    []byte("forged"),
+		},
+		"read a chunk from the stream": {
+			Subject: topology.NodesAPI + ".DIRECT.GET.BLOBS." + topology.BlobSubject(make([]byte, 32), 0),
+			Reply:   inbox,
+		},
+		"read any chunk from the stream": {
+			Subject: topology.NodesAPI + ".DIRECT.GET.BLOBS." + topology.ChunkSubjects,
+			Reply:   inbox,
+		},
+		"answer another's request for a chunk": {
+			Subject: topology.ChunkAnswerSubject(topology.ChunkAddress{
+				ServerAddress: victim, Digest: hex.EncodeToString(make([]byte, 32)),
+			}),
+			Data: []byte("forged"),
+		},
+		"request a chunk in another's name": {
+			Subject: topology.ChunkRequestSubject(topology.ChunkAddress{ServerAddress: victim, Digest: "00"}),
+			Reply:   inbox,
+		},
+		"read another's document": {
+			Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim),
+			Reply:   inbox,
+		},
+		"read by the core prefix": {
+			Subject: topology.CoreAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(victim),
+			Reply:   inbox,
+		},
+		"read with a smuggled body": {
+			Subject: ownDocument,
+			Reply:   inbox,
+			Data:    []byte(`{"last_by_subj":"` + topology.DesiredSubject(victim) + `"}`),
+		},
+		"read any message": {
+			Subject: topology.NodesAPI + ".DIRECT.GET.DESIRED",
+			Reply:   inbox,
+			Data:    []byte(`{"seq":2}`),
+		},
+		"read the ledger": {
+			Subject: topology.NodesAPI + ".DIRECT.GET.LEDGER",
+			Reply:   inbox,
+			Data:    []byte(`{"seq":1}`),
+		},
+		"list streams":                    {Subject: "$JS.API.STREAM.LIST", Reply: inbox},
+		"list streams by the node prefix": {Subject: topology.NodesAPI + ".STREAM.LIST", Reply: inbox},
+		"make a consumer": {
+			Subject: "$JS.API.CONSUMER.CREATE.DESIRED",
+			Reply:   inbox,
+			Data:    []byte(`{"stream_name":"DESIRED","config":{"deliver_subject":"` + inbox + `"}}`),
+		},
+		"delete a stream": {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
+		"call a service": {
+			Subject: topology.APISubject(topology.UserRegistry, "read", "list-servers", "operator"),
+			Reply:   inbox,
+		},
+		"renew another's credentials":              {Subject: topology.RenewSubject(victim), Reply: inbox},
 		"enrol another":                            {Subject: topology.EnrolSubject(victim), Reply: inbox},
 		"ask the system account":                   {Subject: "$SYS.REQ.SERVER.PING", Reply: inbox},
 		"another's bell by the reply of a request": {Subject: ownDocument, Reply: topology.BellSubject(victim)},
@@ -172,10 +309,10 @@ func documentOf(me topology.ServerAddress) string {
 	return topology.NodesAPI + ".DIRECT.GET.DESIRED." + topology.DesiredSubject(me)
 }
 
-// sizes gives where each stream ends.
+// sizes returns where each stream ends.
 func sizes(t *testing.T, g *bustest.Guarded) (ends [6]uint64) {
 	t.Helper()
-	c := g.Service(t, topology.UserRegistry)
+	c := g.Service(t, topology.UserProvision)
 	for i, s := range topology.Streams(1) {
 		info, err := c.Stream(t.Context(), s.Name)
 		if err != nil {
@@ -186,7 +323,7 @@ func sizes(t *testing.T, g *bustest.Guarded) (ends [6]uint64) {
 	return ends
 }
 
-// denied subscribes and gives the server's refusal, or nil.
+// denied subscribes and returns the server's refusal, or nil.
 func denied(t *testing.T, nc *nats.Conn, subject string) error {
 	t.Helper()
 	refused := make(chan error, 1)
@@ -225,7 +362,8 @@ func TestEachServiceMayDoItsWorkAndNoOther(t *testing.T) {
 	registry := g.Service(t, topology.UserRegistry)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if _, err := registry.PublishDurable(ctx, bus.Durable{Subject: "garrison.ledger.task.x.queued", Data: []byte("x")}); err == nil {
+	fact := bus.Durable{Subject: ledger.FactSubject(ledger.Task, "x", "queued"), Data: []byte("x")}
+	if _, err := registry.PublishDurable(ctx, fact); err == nil {
 		t.Error("the registry wrote a fact about a task")
 	}
 	handled := make(chan string, 1)
@@ -250,11 +388,9 @@ func TestEachServiceMayDoItsWorkAndNoOther(t *testing.T) {
 	}
 	forged, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if _, err := operator.PublishDurable(forged, bus.Durable{Subject: topology.IntentSubject(topology.VerbRefresh, "bob", ident.New())}); err == nil {
+	intent := bus.Durable{Subject: topology.IntentSubject(topology.VerbRefresh, "bob", ident.New())}
+	if _, err := operator.PublishDurable(forged, intent); err == nil {
 		t.Error("alice published an intent as bob")
-	}
-	if _, err := operator.DirectGetFrom(t.Context(), topology.Ledger, "garrison.ledger.>", 1, 10); err != nil {
-		t.Errorf("an operator reads the ledger: %v", err)
 	}
 }
 

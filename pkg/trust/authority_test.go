@@ -24,7 +24,7 @@ func open(t *testing.T, dir string) *trust.Authority {
 	return a
 }
 
-// files gives the content of every file below dir.
+// files returns the content of every file below dir.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -55,7 +55,7 @@ func TestAnAuthorityThatIsAsItShouldBeIsLeftAlone(t *testing.T) {
 }
 
 // What users may do changes with the software. A directory made by an older one must
-// not keep the old permissions, and nobody's key may change with them.
+// not keep the old permissions, and no key may change with them.
 func TestAnAuthorityOfAnOlderVersionIsBroughtUpToDate(t *testing.T) {
 	dir := t.TempDir()
 	a := open(t, dir)
@@ -71,9 +71,13 @@ func TestAnAuthorityOfAnOlderVersionIsBroughtUpToDate(t *testing.T) {
 		if b.Names[name] != public {
 			t.Errorf("account %s has another key", name)
 		}
-		if have, before := claims(t, b.Accounts[public]), claims(t, want.Accounts[public]); len(have.Imports) != len(before.Imports) || len(have.Exports) != len(before.Exports) || len(have.SigningKeys) != len(before.SigningKeys) {
-			t.Errorf("account %s: %d imports, %d exports, %d signing keys; want %d, %d, %d", name,
-				len(have.Imports), len(have.Exports), len(have.SigningKeys), len(before.Imports), len(before.Exports), len(before.SigningKeys))
+		if have, before := claims(t, b.Accounts[public]), claims(t, want.Accounts[public]); len(have.Imports) != len(
+			before.Imports) ||
+			len(have.Exports) != len(before.Exports) ||
+			len(have.SigningKeys) != len(before.SigningKeys) {
+			t.Errorf("account %s: %d imports, %d exports, %d signing keys; want %d, %d, %d", name, len(have.Imports),
+				len(have.Exports), len(have.SigningKeys), len(before.Imports), len(before.Exports),
+				len(before.SigningKeys))
 		}
 		for key := range claims(t, want.Accounts[public]).SigningKeys {
 			if _, ok := claims(t, b.Accounts[public]).SigningKeys[key]; !ok {

@@ -9,8 +9,10 @@
 //     template of a scoped signing key; a user's JWT carries only a name, a key and a tag.
 //  4. The registry holds two signing keys, for servers and for guests, the key that signs
 //     tombstones, and nothing else.
-//  5. Opening an authority that an older version made brings what users may do up to
-//     date. No key changes, so nobody is shut out.
+//  5. The service access holds the operator key and the keys that sign people (Issuer). It alone
+//     changes an account while the bus runs, and only the keys that the account refuses.
+//  6. Opening an authority that an older version made brings what users may do up to
+//     date. No key changes, so all credentials stay valid.
 //
 // Sources: NATS documentation on decentralised JWT authentication, scoped signing keys.
 package trust

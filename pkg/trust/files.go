@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -15,28 +16,42 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/format"
 )
 
-// Token is what an operator hands to a new server: where the bus is, who it will be,
-// the one-time secret, and credentials that can do nothing but enrol.
+// Token is the invitation that an operator hands to a new server: the addresses of the bus, the identity of
+// the server, the one-time secret, and credentials that permit only enrolment. A pooled token is for many
+// servers; it has a name instead of a server's identity, and its format is 3.
 type Token struct {
 	URL      string `json:"url"`
-	ServerID string `json:"server"`
+	ServerID string `json:"server,omitempty"`
+	Pool     string `json:"pool,omitempty"` // the name of a pooled token
 	Cell     string `json:"cell"`
 	Secret   string `json:"secret"`
 	JWT      string `json:"jwt"`
 	Seed     string `json:"seed"`
+	// Pins are the SHA-256 of the CAs that may sign the bus's certificate; without them the bus is known by the
+	// CAs of the operating system. Format 1 has none.
+	Pins []string `json:"pins,omitempty"`
 }
 
 // The formats of contexts and tokens. A token has its number in its first word.
 var (
-	contextFormat = format.Spec{Kind: "context", Now: 1, Floor: 1}
-	tokenFormat   = format.Spec{Kind: "join token", Now: 1, Floor: 1, Oldest: 1}
+	contextFormat = format.Spec{Kind: "context", Now: 2, Floor: 1}
+	tokenFormat   = format.Spec{Kind: "join token", Now: 3, Floor: 2, Oldest: 1}
 )
 
-const tokenPrefix = "garrison-1."
+const (
+	tokenPrefix  = "garrison-2."
+	pooledPrefix = "garrison-3."
+)
 
-// String gives the token as one word.
+// Guest returns the name of the login in the token: that of the server, or of the pooled token.
+func (t Token) Guest() string { return cmp.Or(t.ServerID, t.Pool) }
+
+// String returns the token as one word.
 func (t Token) String() string {
 	data, _ := json.Marshal(t) // a struct of strings always encodes
+	if t.Pool != "" {
+		return pooledPrefix + base64.RawURLEncoding.EncodeToString(data)
+	}
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(data)
 }
 
@@ -51,21 +66,22 @@ func ParseToken(s string) (Token, error) {
 			return t, err
 		}
 	}
-	rest, ok := strings.CutPrefix(word, tokenPrefix)
-	if !ok {
-		return t, fault.New(fault.Invalid, "this is not a join token (want %s…; make one with: garrison server enroll NAME)", tokenPrefix)
+	head, rest, _ := strings.Cut(word, ".")
+	if head != fmt.Sprintf("garrison-%d", number) {
+		return t, fault.New(fault.Invalid,
+			"this is not a join token (want %s…; make one with: garrison server enroll NAME)", tokenPrefix)
 	}
 	data, err := base64.RawURLEncoding.DecodeString(rest)
 	if err == nil {
 		err = json.Unmarshal(data, &t)
 	}
-	if err != nil || t.ServerID == "" || t.Secret == "" || t.JWT == "" {
+	if err != nil || (t.ServerID == "") == (t.Pool == "") || t.Secret == "" || t.JWT == "" {
 		return t, fault.New(fault.Invalid, "the join token is damaged: was all of it copied?")
 	}
 	return t, nil
 }
 
-// Context is how a person reaches a Garrison: where, as whom, and with which credentials.
+// Context configures the access of a person to a Garrison: the addresses, the name, and the credentials.
 type Context struct {
 	format.Stamp
 	URL   string `json:"url"`
@@ -73,14 +89,20 @@ type Context struct {
 	Role  string `json:"role"`
 	JWT   string `json:"jwt"`
 	Seed  string `json:"seed"`
+	// CA holds the CAs that may sign the bus's certificate, as PEM; without it the bus is known by the CAs of the
+	// operating system. Format 1 has none.
+	CA         string `json:"ca,omitempty"`
+	AllowPlain bool   `json:"allow_plain,omitempty"` // connect without TLS to another host
+	File       string `json:"-"`                     // where it was read
 }
 
-// ErrDamaged marks a file that is there and does not hold what it should.
+// ErrDamaged marks a file that exists but has invalid content.
 var ErrDamaged = errors.New("damaged")
 
-const remake = "copy it again from where it was made; a garrisond makes the one in its data directory anew at its next start"
+const remake = "copy it again from where it was made; a garrisond makes the one in its data directory anew at " +
+	"its next start"
 
-// ReadContext reads a context file. A file that cannot be read as one is ErrDamaged.
+// ReadContext reads a context file. The error for invalid content is ErrDamaged.
 func ReadContext(path string) (Context, error) {
 	var c Context
 	data, err := os.ReadFile(path)
@@ -95,19 +117,23 @@ func ReadContext(path string) (Context, error) {
 	if c.URL == "" || c.Actor == "" {
 		return c, fault.New(fault.Invalid, "context %s is %w: it lacks url or actor; %s", path, ErrDamaged, remake)
 	}
+	c.File = path
 	return c, nil
 }
 
 // Write keeps the context in a file of mode 0600.
 func (c Context) Write(path string) error {
 	c.Stamp = contextFormat.Stamp()
+	if c.CA != "" {
+		c.Floor = 2 // older programs would not know the bus
+	}
 	return writeJSON(path, c)
 }
 
-// Credentials gives what a connection proves itself with.
+// Credentials returns the credentials of a connection.
 func (c Context) Credentials() (string, []byte, error) { return c.JWT, []byte(c.Seed), nil }
 
-// WriteCredentials keeps a user's JWT and seed in a credentials file, as NATS tools know it.
+// WriteCredentials keeps a user's JWT and seed in a credentials file in the format of NATS tools.
 func WriteCredentials(path, token string, seed []byte) error {
 	data, err := jwt.FormatUserConfig(token, seed)
 	if err != nil {
@@ -116,7 +142,7 @@ func WriteCredentials(path, token string, seed []byte) error {
 	return writeFile(path, data)
 }
 
-// ReadCredentials gives what the credentials file holds, read again at each call.
+// ReadCredentials returns the content of the credentials file, read again at each call.
 func ReadCredentials(path string) func() (string, []byte, error) {
 	return func() (string, []byte, error) {
 		data, err := os.ReadFile(path)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,23 +48,42 @@ func TestAContextIsWrittenWithItsNumber(t *testing.T) {
 	if err := (trust.Context{URL: "nats://x", Actor: "ann"}).Write(path); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := trust.ReadContext(path); err != nil || c.Format != 1 || c.Floor != 1 {
-		t.Errorf("%+v, %v, want format 1", c.Stamp, err)
+	if c, err := trust.ReadContext(path); err != nil || c.Format != 2 || c.Floor != 1 {
+		t.Errorf("%+v, %v, want format 2", c.Stamp, err)
+	}
+}
+
+// An older program would look for the bus without its CA.
+func TestAContextWithACAIsRefusedByOlderPrograms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json")
+	if err := (trust.Context{URL: "tls://x", Actor: "ann", CA: "pem"}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := trust.ReadContext(path); err != nil || c.Floor != 2 || c.CA != "pem" {
+		t.Errorf("%+v, %v, want floor 2", c, err)
+	}
+}
+
+func TestATokenKeepsItsPins(t *testing.T) {
+	want := trust.Token{URL: "tls://x", ServerID: "s", Secret: "s", JWT: "j", Pins: []string{"a", "b"}}
+	got, err := trust.ParseToken(want.String())
+	if err != nil || !slices.Equal(got.Pins, want.Pins) || !strings.HasPrefix(want.String(), "garrison-2.") {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }
 
 func TestANewerContextOrTokenIsRefusedByItsNumber(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
-	newer := `{"format": 3, "format_floor": 2, "url": {"of": "another type"}}`
+	newer := `{"format": 4, "format_floor": 3, "url": {"of": "another type"}}`
 	if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := trust.ReadContext(path)
-	want := "FORMAT_TOO_NEW: context " + path + " has format 3, which needs a program that knows format 2"
+	want := "FORMAT_TOO_NEW: context " + path + " has format 4, which needs a program that knows format 3"
 	if !fault.Is(err, fault.Invalid) || errors.Is(err, trust.ErrDamaged) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
-	_, err = trust.ParseToken("garrison-2.abc")
+	_, err = trust.ParseToken("garrison-4.abc")
 	if err == nil || !strings.Contains(err.Error(), "FORMAT_TOO_NEW: join token") {
 		t.Errorf("%v, want the token's number refused", err)
 	}
@@ -100,7 +120,8 @@ func TestAnAuthorityThatANewerProgramSignedIsLeftAloneOrRefused(t *testing.T) {
 			if floor > topology.Number && fault.RefusalOf(err).GetCode() != "TOPOLOGY_TOO_NEW" {
 				t.Errorf("%v, want TOPOLOGY_TOO_NEW", err)
 			}
-			if floor == topology.Number && (err != nil || a.Accounts[a.Names[topology.AccountCore]] != "of-a-newer-program") {
+			if floor == topology.Number &&
+				(err != nil || a.Accounts[a.Names[topology.AccountCore]] != "of-a-newer-program") {
 				t.Errorf("signed again (%v)", err)
 			}
 			if string(read(t, path)) != text {

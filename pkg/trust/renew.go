@@ -3,13 +3,17 @@ package trust
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// renew signs claims, unless they are signed already as they are. What differs between
-// two signatures of one thing, its time and its id, is not compared.
+// renew signs claims, unless the existing JWT has the same claims. It does not compare the time and the id,
+// which differ between any two signatures.
 func renew[C jwt.Claims](kept string, want C, with nkeys.KeyPair, decode func(string) (C, error)) (string, error) {
 	token, err := want.Encode(with)
 	if err != nil {
@@ -17,7 +21,7 @@ func renew[C jwt.Claims](kept string, want C, with nkeys.KeyPair, decode func(st
 	}
 	have, err := decode(kept)
 	if err != nil {
-		return token, nil // there is none, or it cannot be read
+		return token, nil // it is missing or unreadable
 	}
 	now, err := decode(token)
 	if err != nil {
@@ -30,11 +34,24 @@ func renew[C jwt.Claims](kept string, want C, with nkeys.KeyPair, decode func(st
 	return token, nil
 }
 
-// nothingLost refuses to go on without a key that was in use: with a new one in its
-// place, everybody whom it admitted would be shut out.
+// keepRevocations copies the revocations of an account's existing JWT.
+func keepRevocations(account *jwt.AccountClaims, kept string) {
+	before, err := jwt.DecodeAccountClaims(kept)
+	if err != nil {
+		return // it is missing or unreadable
+	}
+	for key, until := range before.Revocations {
+		account.RevokeAt(key, time.Unix(until, 0))
+	}
+}
+
+// nothingLost refuses to continue without a key that was in use: a new key in its place would shut out every
+// user that the old key admitted.
 func (a *Authority) nothingLost(kept Public) error {
 	if kept.TombstoneKey != "" && kept.TombstoneKey != a.TombstoneKey {
-		return fmt.Errorf("the tombstone key is not in %s any more; put it back, or servers will not believe that they are dead", a.path("keys"))
+		return fmt.Errorf(
+			"the tombstone key is not in %s any more; put it back, or servers will not believe that they are dead",
+			a.path("keys"))
 	}
 	for name, public := range kept.Names {
 		if a.Names[name] != public {
@@ -48,11 +65,21 @@ func (a *Authority) nothingLost(kept Public) error {
 		if err != nil {
 			return fmt.Errorf("read account %s: %w", name, err)
 		}
-		for key := range before.SigningKeys {
+		for key, scope := range before.SigningKeys {
+			if moved(name, scope) {
+				continue
+			}
 			if _, ok := after.SigningKeys[key]; !ok {
-				return fmt.Errorf("the signing key %s of account %s is not in %s any more; put it back", key, name, a.path("keys"))
+				return fmt.Errorf("the signing key %s of account %s is not in %s any more; put it back", key, name,
+					a.path("keys"))
 			}
 		}
 	}
 	return nil
+}
+
+// moved reports whether an account does not admit a kind of users any more; topology.Steps says since when.
+func moved(account string, scope jwt.Scope) bool {
+	s, ok := scope.(*jwt.UserScope)
+	return ok && !slices.ContainsFunc(topology.Scopes(account), func(o topology.Scope) bool { return o.Name == s.Role })
 }

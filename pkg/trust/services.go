@@ -2,7 +2,6 @@ package trust
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -10,49 +9,80 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// makeServices makes a user in CORE for each service, and one in SYS that may ask the
-// bus about itself, each signed by its account.
-func (a *Authority) makeServices(accounts map[string]nkeys.KeyPair) error {
-	for _, name := range append(slices.Clone(topology.Services), topology.UserProvision, topology.UserSystem) {
-		account := accounts[topology.AccountCore]
-		if name == topology.UserSystem {
-			account = accounts[topology.AccountSystem]
-		}
-		path := a.path("services", name+".creds")
-		kept, seed, err := ReadCredentials(path)()
-		if err != nil { // there are none, or they cannot be read
-			if _, seed, err = NewUserKey(); err != nil {
-				return err
+// serviceUser is a user of topology.Users: its key and its present JWT.
+type serviceUser struct {
+	name, public string
+	seed         []byte
+	kept         string // the stored JWT, or ""
+	account      string // the account that signed it, or ""
+}
+
+type serviceUsers []serviceUser
+
+// serviceKeys reads the stored credentials of every user of topology.Users, and creates a key for those without.
+func (a *Authority) serviceKeys() (serviceUsers, error) {
+	var out serviceUsers
+	for _, name := range topology.Users {
+		u := serviceUser{name: name}
+		var err error
+		if u.kept, u.seed, err = ReadCredentials(a.ServiceCredentials(name))(); err != nil {
+			u.kept = "" // there are none, or they cannot be read
+			if _, u.seed, err = NewUserKey(); err != nil {
+				return nil, err
 			}
 		}
-		token, err := serviceToken(kept, name, seed, account)
-		if err != nil {
-			return fmt.Errorf("sign user %s: %w", name, err)
+		if u.public, err = publicOf(u.seed); err != nil {
+			return nil, fmt.Errorf("read the key of user %s: %w", name, err)
 		}
-		if token == kept {
+		if claims, err := jwt.DecodeUserClaims(u.kept); err == nil {
+			u.account = claims.Issuer
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// revokeMoved revokes in an account the users that now belong to another: their JWTs do not expire.
+func (us serviceUsers) revokeMoved(account *jwt.AccountClaims) {
+	for _, u := range us {
+		if u.account == account.Subject && topology.AccountOf(u.name) != account.Name {
+			account.Revoke(u.public)
+		}
+	}
+}
+
+// makeServices writes the credentials of every user of topology.Users, signed by its account.
+func (a *Authority) makeServices(users serviceUsers, accounts map[string]nkeys.KeyPair) error {
+	for _, u := range users {
+		token, err := u.sign(accounts[topology.AccountOf(u.name)])
+		if err != nil {
+			return fmt.Errorf("sign user %s: %w", u.name, err)
+		}
+		if token == u.kept {
 			continue
 		}
-		if err := WriteCredentials(path, token, seed); err != nil {
+		if err := WriteCredentials(a.ServiceCredentials(u.name), token, u.seed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// serviceToken gives the JWT of a service's user, the one that is kept if it is as it should be.
-func serviceToken(kept, name string, seed []byte, account nkeys.KeyPair) (string, error) {
+// sign returns the user's JWT. It reuses the stored JWT if that is up to date.
+func (u serviceUser) sign(account nkeys.KeyPair) (string, error) {
+	p := topology.ServicePermissions(u.name)
+	c := jwt.NewUserClaims(u.public)
+	c.Name = u.name
+	c.Permissions = permissions(p)
+	c.NatsLimits.Payload = p.Payload
+	return renew(u.kept, c, account, jwt.DecodeUserClaims)
+}
+
+func publicOf(seed []byte) (string, error) {
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
 		return "", err
 	}
 	defer pair.Wipe()
-	public, err := pair.PublicKey()
-	if err != nil {
-		return "", err
-	}
-	p := topology.ServicePermissions(name)
-	u := jwt.NewUserClaims(public)
-	u.Name = name
-	u.Permissions = jwt.Permissions{Pub: jwt.Permission{Allow: p.Publish}, Sub: jwt.Permission{Allow: p.Subscribe}}
-	return renew(kept, u, account, jwt.DecodeUserClaims)
+	return pair.PublicKey()
 }

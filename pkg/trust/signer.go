@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 )
 
 // signingKey is a scoped signing key of an account.
@@ -26,8 +27,11 @@ type Signer struct {
 	node, guest, tombstone signingKey
 }
 
-// OpenSigner reads the signer kept in dir.
+// OpenSigner reads the signer kept in dir. It refuses a directory that another user could change.
 func OpenSigner(dir string) (*Signer, error) {
+	if err := strictdir.Tree(dir); err != nil {
+		return nil, err
+	}
 	s := &Signer{}
 	for name, key := range map[string]*signingKey{"node": &s.node, "guest": &s.guest} {
 		data, err := os.ReadFile(filepath.Join(dir, name+".json"))
@@ -43,25 +47,33 @@ func OpenSigner(dir string) (*Signer, error) {
 	return s, err
 }
 
-// Server signs the JWT of a server for the public key that it made. An error is Invalid when that is not a user's key.
-func (s *Signer) Server(publicKey, serverID, cell string) (string, error) {
+// Server signs the JWT of a server for the public key that the server created, valid until expires; the zero
+// time means no expiry. The error is Invalid when that is not a user's key.
+func (s *Signer) Server(publicKey, serverID, cell string, expires time.Time) (string, error) {
 	if !nkeys.IsValidPublicUserKey(publicKey) {
 		return "", fault.New(fault.Invalid, "public key %q is not a user's key", publicKey)
 	}
-	return s.node.user(serverID, publicKey, []string{"cell:" + cell}, time.Time{})
+	return s.node.user(serverID, publicKey, []string{"cell:" + cell}, expires)
 }
 
-// Guest makes the credentials with which an invited server may ask to enrol, and nothing else.
-func (s *Signer) Guest(serverID, cell string, expires time.Time) (token string, seed []byte, err error) {
+// Guest is the credentials of an invited server. They permit only enrolment.
+type Guest struct {
+	PublicKey string
+	JWT       string
+	Seed      []byte
+}
+
+// Guest creates the credentials of an invited server.
+func (s *Signer) Guest(serverID, cell string, expires time.Time) (Guest, error) {
 	public, seed, err := NewUserKey()
 	if err != nil {
-		return "", nil, err
+		return Guest{}, err
 	}
-	token, err = s.guest.user(serverID, public, []string{"cell:" + cell}, expires)
-	return token, seed, err
+	token, err := s.guest.user(serverID, public, []string{"cell:" + cell}, expires)
+	return Guest{PublicKey: public, JWT: token, Seed: seed}, err
 }
 
-// user signs a scoped user: it has a name, a key and tags; what it may do stands in the account.
+// user signs a scoped user: it has a name, a key and tags; the account holds its permissions.
 func (k signingKey) user(name, public string, tags []string, expires time.Time) (string, error) {
 	pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(k.Seed)))
 	if err != nil {
@@ -83,7 +95,7 @@ func (k signingKey) user(name, public string, tags []string, expires time.Time) 
 	return token, nil
 }
 
-// CheckUserKey reports why a seed is not the private half of a user's public key, or nil.
+// CheckUserKey returns an error unless the seed is the private half of a user's public key.
 func CheckUserKey(public string, seed []byte) error {
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
@@ -97,7 +109,7 @@ func CheckUserKey(public string, seed []byte) error {
 	return err
 }
 
-// NewUserKey makes a key pair for a user.
+// NewUserKey creates a key pair for a user.
 func NewUserKey() (public string, seed []byte, err error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 )
 
-// Times gives from when until when a user's JWT lets somebody in; zero where it does not
-// say, or cannot be read. A bus whose clock is behind lets nobody in before the first.
+// Times returns the validity period of a user's JWT; a time is zero when the JWT does not have
+// it or cannot be read. A bus whose clock is behind rejects the JWT before from.
 func Times(userJWT string) (from, until time.Time) {
 	claims, err := jwt.DecodeUserClaims(userJWT)
 	if err != nil {
@@ -22,7 +22,7 @@ func Times(userJWT string) (from, until time.Time) {
 	return from, until
 }
 
-// Expires gives when the bus lets nobody in with the token any more; zero when it cannot be told.
+// Expires returns the time from which the bus rejects the token; zero when it is unknown.
 func (t Token) Expires() time.Time {
 	_, until := Times(t.JWT)
 	return until

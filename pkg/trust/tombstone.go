@@ -20,8 +20,8 @@ import (
 // tombstoneKeyName is the key that signs tombstones, among the keys and in the signer.
 const tombstoneKeyName = "tombstone"
 
-// makeTombstoneKey makes the key that proves to servers that they are dead, and gives a
-// copy to the signer. It is a key of its own: who may admit servers can not end them.
+// makeTombstoneKey creates the key whose signature proves to a server that it is dead, and stores a copy for
+// the signer. It is a separate key: the permission to admit servers does not include ending them.
 func (a *Authority) makeTombstoneKey() error {
 	pair, public, err := a.key(tombstoneKeyName, nkeys.CreateAccount)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *Authority) makeTombstoneKey() error {
 	return a.keepForSigner(tombstoneKeyName, signingKey{Account: public, Seed: string(seed)})
 }
 
-// keepForSigner keeps a key where the signer looks, unless it is there.
+// keepForSigner stores a key in the signer's directory, unless it exists there.
 func (a *Authority) keepForSigner(name string, key signingKey) error {
 	path := a.path("signer", name+".json")
 	var have signingKey
@@ -45,8 +45,8 @@ func (a *Authority) keepForSigner(name string, key signingKey) error {
 	return writeJSON(path, key)
 }
 
-// readTombstoneKey reads the key from a signer's directory. An authority that an older
-// version made and nobody may change has none; then no tombstone is signed.
+// readTombstoneKey reads the key from a signer's directory. A read-only authority of an
+// older version lacks it; then no tombstone is signed.
 func readTombstoneKey(dir string) (key signingKey, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, tombstoneKeyName+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,10 +61,10 @@ func readTombstoneKey(dir string) (key signingKey, err error) {
 	return key, nil
 }
 
-// TombstoneKey gives the public half of the key that signs tombstones; empty when there is none.
+// TombstoneKey returns the public half of the key that signs tombstones; empty without such a key.
 func (s *Signer) TombstoneKey() string { return s.tombstone.Account }
 
-// Tombstone signs that a server is dead; nil when there is no key for it.
+// Tombstone signs that a server is dead; nil without such a key.
 func (s *Signer) Tombstone(serverID, cell string, at time.Time) (*serverv1.Tombstone, error) {
 	if s.tombstone.Seed == "" {
 		return nil, nil
@@ -81,8 +81,8 @@ func (s *Signer) Tombstone(serverID, cell string, at time.Time) (*serverv1.Tombs
 	return t, nil
 }
 
-// CheckTombstone says whether a tombstone was signed by the key whose public half is
-// given. An error is Denied when it was not, and Invalid when the key is none.
+// CheckTombstone reports whether a tombstone was signed by the key whose public half is
+// given. The error is Denied when it was not, and Invalid when the key is not valid.
 func CheckTombstone(t *serverv1.Tombstone, publicKey string) error {
 	if !nkeys.IsValidPublicAccountKey(publicKey) {
 		return fault.New(fault.Invalid, "tombstone key %q is not an account's key", publicKey)
@@ -97,7 +97,7 @@ func CheckTombstone(t *serverv1.Tombstone, publicKey string) error {
 	return nil
 }
 
-// tombstoneText is what is signed; see garrison.server.v1.Tombstone.
+// tombstoneText returns the text to sign; see garrison.server.v1.Tombstone.
 func tombstoneText(t *serverv1.Tombstone) []byte {
 	at := t.GetSignedAt().AsTime().UTC().Format(time.RFC3339)
 	return []byte("garrison tombstone v1\n" + t.GetServerId() + "\n" + t.GetCell() + "\n" + at + "\n")

@@ -44,15 +44,24 @@ func TestATombstoneHoldsForWhatItSaysAndNothingElse(t *testing.T) {
 		key   string
 		want  fault.Kind
 	}{
-		"another server":    {func(t *serverv1.Tombstone) { t.ServerId = "0197b5a0-0000-7000-8000-000000000002" }, s.TombstoneKey(), fault.Denied},
-		"another cell":      {func(t *serverv1.Tombstone) { t.Cell = "east" }, s.TombstoneKey(), fault.Denied},
-		"another time":      {func(t *serverv1.Tombstone) { t.SignedAt = timestamppb.New(time.Unix(1, 0)) }, s.TombstoneKey(), fault.Denied},
+		"another server": {
+			func(t *serverv1.Tombstone) { t.ServerId = "0197b5a0-0000-7000-8000-000000000002" },
+			s.TombstoneKey(), fault.Denied,
+		},
+		"another cell": {func(t *serverv1.Tombstone) { t.Cell = "east" }, s.TombstoneKey(), fault.Denied},
+		"another time": {
+			func(t *serverv1.Tombstone) { t.SignedAt = timestamppb.New(time.Unix(1, 0)) },
+			s.TombstoneKey(), fault.Denied,
+		},
 		"no signature":      {func(t *serverv1.Tombstone) { t.Signature = nil }, s.TombstoneKey(), fault.Denied},
 		"a bit turned":      {func(t *serverv1.Tombstone) { t.Signature[0] ^= 1 }, s.TombstoneKey(), fault.Denied},
 		"another fleet's":   {func(*serverv1.Tombstone) {}, other.TombstoneKey(), fault.Denied},
 		"no key to try":     {func(*serverv1.Tombstone) {}, "", fault.Invalid},
 		"a key of no sense": {func(*serverv1.Tombstone) {}, "AAAA", fault.Invalid},
-		"moved line breaks": {func(t *serverv1.Tombstone) { t.ServerId, t.Cell = t.ServerId+"\nmain", "" }, s.TombstoneKey(), fault.Denied},
+		"moved line breaks": {
+			func(t *serverv1.Tombstone) { t.ServerId, t.Cell = t.ServerId+"\nmain", "" },
+			s.TombstoneKey(), fault.Denied,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spoilt := proto.CloneOf(good)

@@ -17,7 +17,7 @@ func Unversioned(version string) bool {
 }
 
 // Before reports whether a version is older than the least one that is needed. A build
-// without a version counts as the newest: whoever built it knows its age.
+// without a version counts as the newest, because it was built by hand.
 func Before(version, least string) bool {
 	have, err := release(version)
 	if err != nil || least == "" {

@@ -2,7 +2,7 @@
 //
 // Golden folds a fixed history of every kind of fact that a view hears, and compares what
 // comes of it with a golden file. Snapshots of an older program are used only while
-// fold.FoldDigest is the same, so a change of the fold alone must raise the view's layout:
+// fold.FormatDigest is the same, so a change of the fold alone must raise the view's layout:
 // the test fails until it does.
 package foldtest
 
@@ -33,7 +33,7 @@ const facts = 20_000
 // the file anew, unless the fold changed and its digest did not.
 func Golden(t *testing.T, v fold.View, layout uint32, nouns []ledger.Noun, file string) {
 	t.Helper()
-	digest := hex.EncodeToString(fold.FoldDigest(v, layout, nouns))
+	digest := hex.EncodeToString(fold.FormatDigest(v, layout, nouns))
 	sum := sha256.New()
 	for _, f := range history(nouns) {
 		fmt.Fprintf(sum, "%d %v\n", f.Sequence, v.Apply(f))
@@ -107,7 +107,7 @@ func (m *maker) key(n ledger.Noun) string {
 	switch n {
 	case ledger.Instance:
 		return ledger.Key(m.id(), m.word())
-	case ledger.Server, ledger.Task, ledger.Intent, ledger.Image, ledger.Rollout:
+	case ledger.Server, ledger.Task, ledger.Intent, ledger.Image:
 		return m.id()
 	}
 	return m.word()

@@ -1,0 +1,69 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// The methods of this file are for a connection of the system account.
+
+// ServerAnswer is what one server of the bus answers to a request to all, in the words of nats-server.
+type ServerAnswer struct {
+	Server  Server
+	Version string // of nats-server
+	Data    []byte // JSON
+}
+
+// StreamsOfServers returns what each of n servers of the bus keeps of an account's streams, as nats-server's JSZ. After
+// serversWithin it returns the answers it has; the error is Unavailable without any.
+func (c *Conn) StreamsOfServers(ctx context.Context, accountKey string, n int) ([]ServerAnswer, error) {
+	return c.askWithin(ctx, topology.SystemStreams,
+		map[string]any{"account": accountKey, "streams": true, "config": true}, n)
+}
+
+// GroupsOfServers returns what each of n servers of the bus knows of the groups of replicas of an account, as
+// nats-server's RAFTZ. It ends as StreamsOfServers does.
+func (c *Conn) GroupsOfServers(ctx context.Context, accountKey string, n int) ([]ServerAnswer, error) {
+	return c.askWithin(ctx, topology.SystemGroups, map[string]any{"account": accountKey}, n)
+}
+
+// askWithin sends a request to all servers of the bus and returns the answers of n of them, as far as they come within
+// serversWithin.
+func (c *Conn) askWithin(
+	ctx context.Context, subject string, query map[string]any, n int,
+) (out []ServerAnswer, err error) {
+	body, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, serversWithin)
+	defer cancel()
+	err = c.askServers(ctx, subject, body, func(answer []byte) (bool, error) {
+		var a struct {
+			Server struct {
+				Server
+				Version string `json:"ver"`
+			} `json:"server"`
+			Data  json.RawMessage `json:"data"`
+			Error *struct {
+				Description string `json:"description"`
+			} `json:"error"`
+		}
+		if err := json.Unmarshal(answer, &a); err != nil {
+			return false, fault.New(fault.Unavailable, "read the answer: %w", err)
+		}
+		if a.Error != nil {
+			return false, fault.New(fault.Unavailable, "server %s of the bus: %s", a.Server.Name, a.Error.Description)
+		}
+		out = append(out, ServerAnswer{a.Server.Server, a.Server.Version, a.Data})
+		return len(out) >= n, nil
+	})
+	if err != nil && len(out) == 0 {
+		return nil, fmt.Errorf("ask the servers of the bus on %s: %w", subject, err)
+	}
+	return out, nil
+}

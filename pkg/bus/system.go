@@ -1,0 +1,324 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// The methods of this file are for a connection of the system account.
+
+// Server is one server of the bus.
+type Server struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Client is one connection of a user to a server of the bus.
+type Client struct {
+	Server  Server
+	ID      uint64 // unique among those of the server, and growing
+	User    string // the public key of the user
+	Address string // of the user
+	Since   time.Time
+}
+
+// askServers sends a request to all servers of the bus and hands each answer to take, until that
+// returns true or an error, or ctx is done.
+func (c *Conn) askServers(
+	ctx context.Context, subject string, data []byte, take func(answer []byte) (done bool, err error),
+) error {
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return requestError(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.nc.PublishRequest(subject, inbox, data); err != nil {
+		return requestError(err)
+	}
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return requestError(err)
+		}
+		if done, err := take(m.Data); done || err != nil {
+			return err
+		}
+	}
+}
+
+// serversWithin is how long the servers of the bus have to answer: the bus counts one that died for a while.
+const serversWithin = time.Second
+
+// Servers returns the servers of the bus that answer.
+func (c *Conn) Servers(ctx context.Context) ([]Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, serversWithin)
+	defer cancel()
+	var out []Server
+	err := c.askServers(ctx, topology.SystemStats, nil, func(answer []byte) (bool, error) {
+		var a struct {
+			Server Server `json:"server"`
+			Stats  struct {
+				Active int `json:"active_servers"`
+			} `json:"statsz"`
+		}
+		if err := json.Unmarshal(answer, &a); err != nil {
+			return false, fault.New(fault.Unavailable, "read the bus's servers: %w", err)
+		}
+		out = append(out, a.Server)
+		return len(out) >= a.Stats.Active, nil
+	})
+	if err != nil && len(out) == 0 {
+		return nil, fmt.Errorf("list the bus's servers: %w", err)
+	}
+	return out, nil
+}
+
+// UpdateAccount replaces the JWT of an account on the n servers of the bus. They end connections of
+// users whom it does not admit any more. It returns an error unless each of them has confirmed.
+func (c *Conn) UpdateAccount(ctx context.Context, token string, n int) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	confirmed := 0
+	err := c.askServers(ctx, topology.SystemClaimsUpdate, []byte(token), func(answer []byte) (bool, error) {
+		var a struct {
+			Error *struct {
+				Description string `json:"description"`
+			} `json:"error"`
+		}
+		if err := json.Unmarshal(answer, &a); err != nil {
+			return false, fault.New(fault.Unavailable, "read the answer: %w", err)
+		}
+		if a.Error != nil {
+			return false, fault.New(fault.Unavailable, "the bus refuses it: %s", a.Error.Description)
+		}
+		confirmed++
+		return confirmed >= n, nil
+	})
+	if err != nil {
+		return fmt.Errorf("update account (%d of %d servers of the bus confirmed): %w", confirmed, n, err)
+	}
+	return nil
+}
+
+// AccountJWTs returns the JWTs that the n servers of the bus have of an account; empty for a server
+// that has none.
+func (c *Conn) AccountJWTs(ctx context.Context, accountKey string, n int) ([]string, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var out []string
+	err := c.askServers(ctx, topology.SystemClaimsLookup(accountKey), nil, func(answer []byte) (bool, error) {
+		out = append(out, string(answer))
+		return len(out) >= n, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look an account up (%d of %d servers of the bus answered): %w", len(out), n, err)
+	}
+	return out, nil
+}
+
+// clientsPerPage bounds the answer to one request for connections, which carry their JWTs.
+const clientsPerPage = 256
+
+// CountClients returns how many connections an account has to the n servers of the bus.
+func (c *Conn) CountClients(ctx context.Context, accountKey string, n int) (connections int, err error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	query, err := json.Marshal(map[string]any{"accounts": []string{accountKey}, "include_unused": true})
+	if err != nil {
+		return 0, err
+	}
+	answered := 0
+	err = c.askServers(ctx, topology.SystemAccountStats, query, func(answer []byte) (bool, error) {
+		var a struct {
+			Data struct {
+				Accounts []struct {
+					Connections int `json:"conns"`
+				} `json:"account_statz"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(answer, &a); err != nil {
+			return false, fault.New(fault.Unavailable, "read the bus's answer: %w", err)
+		}
+		for _, of := range a.Data.Accounts {
+			connections += of.Connections
+		}
+		answered++
+		return answered >= n, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count connections (%d of %d servers of the bus answered): %w", answered, n, err)
+	}
+	return connections, nil
+}
+
+// Clients returns the connections of an account to one server of the bus. The server checks every JWT
+// for its answer, about half a millisecond each, and answers nothing else of the system account meanwhile; so Clients
+// asks for small parts, and rests after each for as long as it took.
+func (c *Conn) Clients(ctx context.Context, of Server, accountKey string) ([]Client, error) {
+	var out []Client
+	for {
+		begun := time.Now()
+		page, err := c.clients(ctx, of, accountKey, len(out))
+		if err != nil {
+			return nil, fmt.Errorf("list the connections to server %s of the bus: %w", of.Name, err)
+		}
+		for _, i := range page {
+			out = append(out, Client{
+				Server: of, ID: i.CID, User: i.User, Since: i.Start,
+				Address: net.JoinHostPort(i.IP, strconv.Itoa(i.Port)),
+			})
+		}
+		if len(page) < clientsPerPage {
+			return out, nil
+		}
+		select {
+		case <-time.After(time.Since(begun)):
+		case <-ctx.Done():
+			return nil, fault.New(fault.Unavailable, "list the connections to server %s of the bus: %w", of.Name,
+				ctx.Err())
+		}
+	}
+}
+
+// Sender is a connection and what its client has sent since it was opened.
+type Sender struct {
+	Client
+	Messages, Bytes uint64
+	At              time.Time // when the server counted, by its clock
+}
+
+// Senders lists the n connections of an account to a server of the bus that have sent the most messages, without their
+// users, for which the server would check every JWT.
+func (c *Conn) Senders(ctx context.Context, of Server, accountKey string, n int) ([]Sender, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	query, err := json.Marshal(map[string]any{"acc": accountKey, "limit": n, "sort": "msgs_from"})
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Now         time.Time    `json:"now"`
+		Connections []clientInfo `json:"connections"`
+	}
+	if err := c.askServer(ctx, topology.SystemConnections(of.ID), query, func(data json.RawMessage) error {
+		return json.Unmarshal(data, &answer)
+	}); err != nil {
+		return nil, fmt.Errorf("list the senders to server %s of the bus: %w", of.Name, err)
+	}
+	out := make([]Sender, len(answer.Connections))
+	for i, info := range answer.Connections {
+		client := Client{Server: of, ID: info.CID, Since: info.Start}
+		out[i] = Sender{Client: client, Messages: info.Messages, Bytes: info.Bytes, At: answer.Now}
+	}
+	return out, nil
+}
+
+// clients returns the connections to one server from an offset on, at most clientsPerPage.
+func (c *Conn) clients(ctx context.Context, of Server, accountKey string, offset int) (page []clientInfo, err error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	query, err := json.Marshal(map[string]any{
+		"acc": accountKey, "auth": true, "offset": offset, "limit": clientsPerPage,
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.askServer(ctx, topology.SystemConnections(of.ID), query, func(data json.RawMessage) error {
+		var a struct {
+			Connections []clientInfo `json:"connections"`
+		}
+		err := json.Unmarshal(data, &a)
+		page = a.Connections
+		return err
+	})
+	return page, err
+}
+
+// clientInfo is a connection in the answer to a request for connections.
+type clientInfo struct {
+	CID   uint64    `json:"cid"`
+	IP    string    `json:"ip"`
+	Port  int       `json:"port"`
+	Start time.Time `json:"start"`
+	User  string    `json:"authorized_user"`
+
+	Messages uint64 `json:"in_msgs"`
+	Bytes    uint64 `json:"in_bytes"`
+}
+
+// Kick ends a connection. A connection that has ended already is not an error.
+func (c *Conn) Kick(ctx context.Context, client Client) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	query := []byte(`{"cid":` + strconv.FormatUint(client.ID, 10) + `}`)
+	err := c.askServer(ctx, topology.SystemKick(client.Server.ID), query, func(json.RawMessage) error { return nil })
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// askServer sends a request to one server of the bus. An error that the server answers is NotFound.
+func (c *Conn) askServer(
+	ctx context.Context, subject string, query []byte, take func(data json.RawMessage) error,
+) error {
+	m, err := c.nc.RequestWithContext(ctx, subject, query)
+	if err != nil {
+		return requestError(err)
+	}
+	var a struct {
+		Data  json.RawMessage `json:"data"`
+		Error *struct {
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return fault.New(fault.Unavailable, "read the bus's answer: %w", err)
+	}
+	if a.Error != nil {
+		return fault.New(fault.NotFound, "%s", a.Error.Description)
+	}
+	return take(a.Data)
+}
+
+// WatchClients calls opened and closed for each connection of an account that begins or ends, until
+// stop is called. They must not block.
+func (c *Conn) WatchClients(accountKey string, opened, closed func(Client)) (stop func(), err error) {
+	watch := func(subject string, f func(Client)) (func(), error) {
+		return c.Subscribe(subject, func(m Message) {
+			var e struct {
+				Server Server `json:"server"`
+				Client struct {
+					ID    uint64    `json:"id"`
+					User  string    `json:"user"`
+					Host  string    `json:"host"`
+					Start time.Time `json:"start"`
+				} `json:"client"`
+			}
+			if json.Unmarshal(m.Data, &e) == nil && e.Client.User != "" {
+				f(Client{
+					Server: e.Server, ID: e.Client.ID, User: e.Client.User, Address: e.Client.Host,
+					Since: e.Client.Start,
+				})
+			}
+		})
+	}
+	first, err := watch(topology.SystemConnect(accountKey), opened)
+	if err != nil {
+		return nil, err
+	}
+	second, err := watch(topology.SystemDisconnect(accountKey), closed)
+	if err != nil {
+		first()
+		return nil, err
+	}
+	return func() { first(); second() }, nil
+}

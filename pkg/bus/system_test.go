@@ -1,0 +1,85 @@
+package bus_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	c := g.Service(t, topology.UserAccessSystem)
+	nodes := g.Authority.Names[topology.AccountNodes]
+	opened, closed := make(chan bus.Client, 10), make(chan bus.Client, 10)
+	stop, err := c.WatchClients(nodes, func(c bus.Client) { opened <- c }, func(c bus.Client) { closed <- c })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	nc := g.Raw(t, ident.New(), "main")
+	seen := <-opened
+	servers, err := c.Servers(t.Context())
+	if err != nil || len(servers) != 1 {
+		t.Fatalf("servers: %v, %v, want one", servers, err)
+	}
+	clients, err := c.Clients(t.Context(), servers[0], nodes)
+	if err != nil || len(clients) != 1 || clients[0].ID != seen.ID || clients[0].User != seen.User ||
+		clients[0].Server.ID != seen.Server.ID || clients[0].Since.IsZero() || clients[0].Address == "" {
+		t.Fatalf("connections: %+v, %v, want %+v", clients, err, seen)
+	}
+	if n, err := c.CountClients(t.Context(), nodes, 1); err != nil || n != 1 {
+		t.Errorf("counted %d connections (%v), want one", n, err)
+	}
+	gone := make(chan error, 1)
+	nc.SetDisconnectErrHandler(func(_ *nats.Conn, err error) { gone <- err })
+	if err := c.Kick(t.Context(), seen); err != nil {
+		t.Fatal(err)
+	}
+	<-gone
+	if ended := <-closed; ended.ID != seen.ID {
+		t.Errorf("ended %+v, want %+v", ended, seen)
+	}
+	if err := c.Kick(t.Context(), seen); err != nil {
+		t.Errorf("kicked again: %v", err)
+	}
+}
+
+func TestAnAccountIsUpdatedOnTheBus(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	c := g.Service(t, topology.UserAccessSystem)
+	id := ident.New()
+	login, seed := g.ServerUser(t, id, "main")
+	nc := g.RawAs(t, id, login, seed)
+	gone := make(chan error, 1)
+	nc.SetDisconnectErrHandler(func(_ *nats.Conn, err error) { gone <- err })
+	issuer, err := trust.OpenIssuer(g.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := issuer.Revoke(topology.AccountNodes, []string{trust.Context{Seed: string(seed)}.PublicKey()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.UpdateAccount(t.Context(), token, 1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(2 * time.Second):
+		t.Error("the connection of a revoked key stays")
+	}
+	have, err := c.AccountJWTs(t.Context(), issuer.AccountKey(topology.AccountNodes), 1)
+	if err != nil || !trust.SameAccount(have[0], token) {
+		t.Errorf("the bus does not have the account that was pushed (%v)", err)
+	}
+	if err := c.UpdateAccount(t.Context(), token+"x", 1); err == nil {
+		t.Error("a forged account was confirmed")
+	}
+}

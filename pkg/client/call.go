@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// activateTimeout is above the longest time for which a service works on one request.
+const activateTimeout = 40 * time.Second
+
+// leastRetry is the shortest pause before a call is repeated.
+const leastRetry = 10 * time.Millisecond
+
+// method is a method of a service, by the name of its request.
+type method struct {
+	service    string
+	descriptor protoreflect.MethodDescriptor
+}
+
+// Services describes the services that can be called, by their names on the bus.
+var Services = map[string]protoreflect.ServiceDescriptor{
+	ledger.Registry: registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService"),
+	ledger.Catalog:  catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().ByName("CatalogService"),
+	ledger.Dispatcher: dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().
+		ByName("DispatcherService"),
+	ledger.Access: accessv1.File_garrison_access_v1_access_service_proto.Services().ByName("AccessService"),
+}
+
+// methods are those of Services; aboutMethods are those that every service has.
+var (
+	methods      = map[protoreflect.FullName]method{}
+	aboutMethods = map[protoreflect.FullName]protoreflect.MethodDescriptor{}
+)
+
+func init() {
+	for name, d := range Services {
+		for i := range d.Methods().Len() {
+			m := d.Methods().Get(i)
+			methods[m.Input().FullName()] = method{name, m}
+		}
+	}
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods()
+	for i := range about.Len() {
+		aboutMethods[about.Get(i).Input().FullName()] = about.Get(i)
+	}
+}
+
+// Call asks the service that takes the request and returns its answer. Each request message belongs to one method, and
+// R must be the type of that method's answer.
+func Call[R proto.Message](ctx context.Context, c *Client, request proto.Message) (R, error) {
+	name := request.ProtoReflect().Descriptor().FullName()
+	m, ok := methods[name]
+	if !ok {
+		var zero R
+		return zero, fault.New(fault.Internal, "no service takes a %s", name)
+	}
+	return call[R](ctx, c, m, request)
+}
+
+// CallService asks a service, by its name on the bus, one of the requests that every service takes: AboutRequest,
+// ListProcessesRequest or ViewRequest.
+func CallService[R proto.Message](ctx context.Context, c *Client, service string, request proto.Message) (R, error) {
+	name := request.ProtoReflect().Descriptor().FullName()
+	d, ok := aboutMethods[name]
+	if !ok {
+		var zero R
+		return zero, fault.New(fault.Internal, "a %s is for one service only; use Call", name)
+	}
+	return call[R](ctx, c, method{service, d}, request)
+}
+
+func call[R proto.Message](ctx context.Context, c *Client, m method, request proto.Message) (R, error) {
+	var zero R
+	if have, want := zero.ProtoReflect().Descriptor().FullName(), m.descriptor.Output().FullName(); have != want {
+		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
+	}
+	r := zero
+	subject := bus.CallSubject(m.service, m.descriptor, c.Actor())
+	err := c.ask(ctx, c.callTimeout(request), subject, func(ctx context.Context) (err error) {
+		return untilTaken(ctx, func() (err error) {
+			r, err = bus.Call[R](ctx, c.conn, m.service, m.descriptor, request)
+			return err
+		})
+	})
+	return r, err
+}
+
+// absentFor is how long a call is repeated that no process of a service took. One that restarts is back by then.
+const absentFor = 2 * time.Second
+
+// untilTaken repeats a call that a service refused because the actor has too many under way, when the service says; and
+// for a while one that no process of the service took.
+func untilTaken(ctx context.Context, call func() error) error {
+	for began := time.Now(); ; {
+		err := call()
+		r := fault.RefusalOf(err)
+		after := time.Duration(r.GetRetryAfterMs()) * time.Millisecond
+		absent := r.GetCode() == code.NoAnswer && after > 0 && time.Since(began) < absentFor
+		if r.GetCode() != code.Busy && !absent {
+			return err
+		}
+		if pause(ctx, max(after, leastRetry)) != nil {
+			return err
+		}
+	}
+}
+
+// ask runs one question to the bus on a subject. It bounds the question, and fails it when the bus forbids the subject.
+func (c *Client) ask(
+	ctx context.Context, timeout time.Duration, subject string, question func(context.Context) error,
+) error {
+	watched, stop := c.denials.watch(ctx, subject)
+	defer stop()
+	once, cancel := context.WithTimeout(watched, timeout)
+	defer cancel()
+	err := question(once)
+	if err != nil && watched.Err() != nil {
+		return context.Cause(watched) // the caller gave up, or the bus forbids the subject
+	}
+	return err
+}
+
+// callTimeout bounds one call, however long the caller may wait: the answer of a service that restarted never comes.
+func (c *Client) callTimeout(request proto.Message) time.Duration {
+	switch q := request.(type) {
+	case *catalogv1.ActivateImageRequest: // the service reads the whole content first
+		return max(c.timeout, activateTimeout)
+	case *registryv1.GetIntentRequest: // the service waits for a decision
+		return c.timeout + q.GetWait().AsDuration()
+	}
+	return c.timeout
+}

@@ -1,0 +1,153 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// connectTimeout bounds connecting to the bus, over all of its addresses.
+const connectTimeout = 4500 * time.Millisecond
+
+// Options say where the bus is, who connects, and how long a call may take.
+type Options struct {
+	Context trust.Context  // the bus, the actor and the actor's credentials
+	Timeout time.Duration  // bounds one call; 0 means bus.DefaultTimeout
+	Log     zerolog.Logger // what happens to the connection; the zero value logs nothing
+
+	Dial func(bus.Options) (*bus.Conn, error) // connects; nil means bus.Dial
+}
+
+// Client is a connection to a control plane.
+type Client struct {
+	conn    *bus.Conn
+	timeout time.Duration
+	denials denials
+	bells   bells
+}
+
+// Open connects with the context that FindContext finds for name, in the environment of this process.
+func Open(ctx context.Context, name string) (*Client, error) {
+	found, err := FindContext(name, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return Connect(ctx, Options{Context: found})
+}
+
+// Connect connects to the bus. Once connected, the client reconnects by itself. An error has the code BUS_AWAY,
+// LOGIN_REFUSED, BUS_NOT_TRUSTED or PLAIN_REFUSED.
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	c := &Client{timeout: cmp.Or(o.Timeout, bus.DefaultTimeout)}
+	conn, err := dial(ctx, o, func(err error) { c.denials.report(notAllowed(o.Context, err)) })
+	if err != nil {
+		return nil, err
+	}
+	c.conn = conn
+	conn.OnBack(c.bells.wake)
+	return c, nil
+}
+
+// New returns a client on a connection that the caller owns, for a bus without accounts, as in tests. The bus does not
+// report denied calls to it.
+func New(conn *bus.Conn, timeout time.Duration) *Client {
+	c := &Client{conn: conn, timeout: cmp.Or(timeout, bus.DefaultTimeout)}
+	conn.OnBack(c.bells.wake)
+	return c
+}
+
+// Close disconnects. It also closes the connection that New was called with.
+func (c *Client) Close() { c.conn.Close() }
+
+// Actor returns the name under which the client acts.
+func (c *Client) Actor() string { return c.conn.Name() }
+
+// dial connects within connectTimeout, also when a machine on the way drops packets.
+func dial(ctx context.Context, o Options, denied func(error)) (*bus.Conn, error) {
+	connect := o.Dial
+	if connect == nil {
+		connect = bus.Dial
+	}
+	type result struct {
+		conn *bus.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		conn, err := connect(bus.Options{
+			URL: o.Context.URL, Name: o.Context.Actor, Credentials: o.Context.Credentials,
+			TLS: bus.TLSOf(o.Context), Log: o.Log, Denied: denied,
+		})
+		done <- result{conn, err}
+	}()
+	abandon := func(err error) (*bus.Conn, error) {
+		go func() {
+			if r := <-done; r.err == nil {
+				r.conn.Close()
+			}
+		}()
+		return nil, err
+	}
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, noBus(o.Context, r.err)
+		}
+		return r.conn, nil
+	case <-ctx.Done():
+		return abandon(context.Cause(ctx))
+	case <-time.After(connectTimeout):
+		return abandon(noBus(o.Context, fault.New(fault.Unavailable, "no answer within %s", connectTimeout)))
+	}
+}
+
+// noBus explains why there is no connection.
+func noBus(who trust.Context, err error) error {
+	if fault.RefusalOf(err) != nil { // the bus was not trusted, so there was no login
+		return err
+	}
+	if fault.Is(err, fault.Denied) {
+		return fault.Refuse(fault.Denied, &apiv1.Refusal{
+			Code: code.LoginRefused, Component: "bus",
+			Message: fmt.Sprintf("the bus at %s refused the login of %s: %v", who.URL, who.Actor, err),
+			Try:     "garrison context list",
+		})
+	}
+	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{
+		Code: code.BusAway, Component: "bus",
+		Message: fmt.Sprintf("cannot connect to the bus at %s as %s: %v", who.URL, who.Actor, err),
+		Try:     "start garrisond or the bus, or select another context: garrison context list",
+	})
+}
+
+// notAllowed explains that the bus forbids what was asked.
+func notAllowed(who trust.Context, err error) error {
+	return fault.Refuse(fault.Denied, &apiv1.Refusal{
+		Code: code.Denied, Component: "bus",
+		Message: fmt.Sprintf("the role %s of %s does not allow this: %v", who.Role, who.Actor, err),
+		Try:     "garrison context list",
+	})
+}
+
+// pause waits for d, or returns why the context ended.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,89 @@
+package client_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+// environment returns variables in place of the process's.
+func environment(t testing.TB, values map[string]string) func(string) string {
+	t.Helper()
+	return func(name string) string { return values[name] }
+}
+
+func contextFile(t testing.TB, actor string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), actor+".json")
+	if err := (trust.Context{URL: "nats://127.0.0.1:1", Actor: actor, Role: "admin"}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAContextIsFoundByPathByNameByTheEnvironmentOrBecauseItIsInUse(t *testing.T) {
+	home := t.TempDir()
+	saved, err := client.SavedContexts(environment(t, map[string]string{"XDG_CONFIG_HOME": home}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ann", "bob"} {
+		if _, err := saved.Add(name, contextFile(t, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have := saved.Names(); !slices.Equal(have, []string{"ann", "bob"}) || saved.Current() != "ann" {
+		t.Errorf("%v, %q in use; want ann and bob, ann in use since it was the first", have, saved.Current())
+	}
+	path := contextFile(t, "eve")
+	for _, c := range []struct{ name, variable, use, want string }{
+		{name: "", want: "ann"},
+		{name: "", use: "bob", want: "bob"},
+		{name: "", variable: "ann", want: "ann"},
+		{name: path, variable: "ann", want: "eve"},
+		{name: "bob", variable: path, want: "bob"},
+		{name: "", variable: path, want: "eve"},
+	} {
+		if c.use != "" {
+			if err := saved.Use(c.use); err != nil {
+				t.Fatal(err)
+			}
+		}
+		env := environment(t, map[string]string{"XDG_CONFIG_HOME": home, "GARRISON_CONTEXT": c.variable})
+		if have, err := client.FindContext(c.name, env); err != nil || have.Actor != c.want {
+			t.Errorf("%+v: %s (%v)", c, have.Actor, err)
+		}
+	}
+}
+
+func TestAContextThatIsNotSavedIsRefusedWithTheNearestName(t *testing.T) {
+	env := environment(t, map[string]string{"HOME": t.TempDir()})
+	saved, err := client.SavedContexts(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := saved.Add("production", contextFile(t, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.FindContext("prodction", env)
+	if r := fault.RefusalOf(err); r.GetCode() != "UNKNOWN_CONTEXT" || r.GetNearest() != "production" {
+		t.Errorf("%v, want UNKNOWN_CONTEXT near production", err)
+	}
+	if err := saved.Use("staging"); fault.RefusalOf(err).GetCode() != "UNKNOWN_CONTEXT" {
+		t.Errorf("%v, want UNKNOWN_CONTEXT", err)
+	}
+}
+
+func TestWithoutAnyContextTheErrorNamesTheWaysToPassOne(t *testing.T) {
+	for _, values := range []map[string]string{nil, {"HOME": t.TempDir()}} {
+		_, err := client.FindContext("", environment(t, values))
+		if fault.RefusalOf(err).GetCode() != "NO_CONTEXT" || !strings.Contains(err.Error(), "GARRISON_CONTEXT") {
+			t.Errorf("%v, want NO_CONTEXT", err)
+		}
+	}
+}

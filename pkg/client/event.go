@@ -1,0 +1,78 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// idHeader is where a fact has its id, see package ledger.
+const idHeader = "ce-id"
+
+// Event is a fact as the ledger stores it.
+type Event struct {
+	ledger.Fact
+
+	Subject  string    // garrison.ledger.NOUN.KEY.FACT
+	StoredAt time.Time // when the ledger stored it
+	Unread   error     // why the fact has no body: this program does not know its kind, or cannot read it
+}
+
+// Position is a place in the ledger: behind the fact with this sequence and id. Without an id it is behind whatever
+// fact has the sequence. The zero Position is the start of the ledger.
+type Position struct {
+	Sequence uint64
+	ID       string
+}
+
+// Position returns the place behind the event, from which Follow resumes.
+func (e Event) Position() Position { return Position{e.Sequence, e.ID} }
+
+// eventOf decodes a fact.
+func eventOf(f *registryv1.StoredFact) Event {
+	header := make(map[string][]string, len(f.GetHeaders()))
+	for name, value := range f.GetHeaders() {
+		header[name] = []string{value}
+	}
+	data := f.GetBody().GetValue()
+	if f.GetBody() == nil {
+		data = f.GetUnknownBody()
+	}
+	e := Event{Subject: f.GetSubject(), StoredAt: f.GetStoredAt().AsTime()}
+	e.Fact, e.Unread = ledger.Decode(f.GetSubject(), header, data, f.GetSequence())
+	if n := f.GetLeftOutBytes(); n > 0 {
+		e.Unread = fault.New(fault.Invalid, "its body of %d bytes does not fit into an answer", n)
+	}
+	if e.Unread != nil {
+		noun, key, ok := ledger.KeyOf(f.GetSubject())
+		if !ok {
+			key = f.GetSubject()
+		}
+		h := f.GetHeaders()
+		e.Fact = ledger.Fact{
+			Noun: noun, Key: key, At: e.StoredAt, ID: h[idHeader], Sequence: f.GetSequence(),
+			Actor: h[ledger.HeaderActor], Request: h[ledger.HeaderRequest], Cause: h[ledger.HeaderCause],
+		}
+	}
+	return e
+}
+
+// ResetError ends the reading of a ledger that does not continue what was read. The reader discards what it derived
+// from the facts that are gone, and continues with Query.From set to Next.
+type ResetError struct {
+	Last Position // behind which reading was to continue
+	Next uint64   // the first sequence that can be read: 1, or the one behind the missing facts
+}
+
+// Error says what happened to the ledger.
+func (e *ResetError) Error() string {
+	if e.Next > e.Last.Sequence {
+		return fmt.Sprintf("the ledger lacks the facts %d to %d", e.Last.Sequence+1, e.Next-1)
+	}
+	return fmt.Sprintf("the ledger does not have fact %d any more that was read before; it was set back, "+
+		"as by a restored backup", e.Last.Sequence)
+}

@@ -1,0 +1,91 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+const (
+	// awaitInterval is the longest pause between two looks while no fact arrives.
+	awaitInterval = time.Second
+	// settleAfterFact gathers the facts of a busy ledger into one look.
+	settleAfterFact = 150 * time.Millisecond
+)
+
+// Await calls done until it reports true: at once, soon after new facts in the ledger, and every second. An error of
+// kind Unavailable is retried; any other ends the wait and is returned. When ctx ends first, the error wraps
+// context.Cause(ctx).
+func (c *Client) Await(ctx context.Context, done func(context.Context) (bool, error)) error {
+	bell, stop, err := c.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		ended, err := done(ctx)
+		switch {
+		case err == nil && ended:
+			return nil
+		case err != nil && ctx.Err() == nil && !fault.Is(err, fault.Unavailable):
+			return err
+		}
+		if cause := bell.wait(awaitInterval, settleAfterFact); cause != nil {
+			if fault.Is(err, fault.Unavailable) {
+				return fmt.Errorf("%w (last error: %v)", cause, err)
+			}
+			return cause
+		}
+	}
+}
+
+// Progress is how far intents are, in the order in which they were named.
+type Progress []*dispatcherv1.GetIntentProgressResponse
+
+// Ended reports whether nothing of any intent is still to come.
+func (p Progress) Ended() bool {
+	for _, one := range p {
+		if !one.GetEnded() {
+			return false
+		}
+	}
+	return true
+}
+
+// Progress returns how far intents are, with at most rows tasks of each kind for each of them.
+func (c *Client) Progress(ctx context.Context, rows uint32, intents ...string) (Progress, error) {
+	all := make(Progress, len(intents))
+	for i, id := range intents {
+		var err error
+		q := &dispatcherv1.GetIntentProgressRequest{IntentId: id, Rows: rows}
+		if all[i], err = Call[*dispatcherv1.GetIntentProgressResponse](ctx, c, q); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Watch iterates over the progress of intents until all have ended: at once, soon after new facts, and every second.
+// Each look costs the same, whatever the size of the intents. An error of kind Unavailable is yielded, and the loop may
+// continue; after any other error, and after the end of ctx, the iteration ends.
+func (c *Client) Watch(ctx context.Context, rows uint32, intents ...string) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		left := false
+		err := c.Await(ctx, func(ctx context.Context) (bool, error) {
+			p, err := c.Progress(ctx, rows, intents...)
+			if err != nil && (ctx.Err() != nil || !fault.Is(err, fault.Unavailable)) {
+				return false, err
+			}
+			left = !yield(p, err)
+			return left || err == nil && p.Ended(), nil
+		})
+		if err != nil && !left {
+			yield(nil, err)
+		}
+	}
+}

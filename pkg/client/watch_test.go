@@ -1,0 +1,74 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+func TestWatchYieldsProgressUntilEveryIntentHasEndedAndSurvivesARestartOfTheService(t *testing.T) {
+	b := bustest.Start(t)
+	var asked atomic.Int32
+	answer(t, serve(t, b, ledger.Dispatcher), "GetIntentProgress",
+		func(q *dispatcherv1.GetIntentProgressRequest) (*dispatcherv1.GetIntentProgressResponse, error) {
+			n := asked.Add(1)
+			if n == 3 {
+				return nil, fault.New(fault.Unavailable, "restarting")
+			}
+			return &dispatcherv1.GetIntentProgressResponse{Ended: q.GetIntentId() == "a" || n > 4}, nil
+		})
+	var ended []bool
+	unavailable := 0
+	for p, err := range connect(t, b).Watch(within(t), 20, "a", "b") {
+		if fault.Is(err, fault.Unavailable) {
+			unavailable++
+			continue
+		}
+		if err != nil || len(p) != 2 {
+			t.Fatalf("%v (%v), want both intents", p, err)
+		}
+		ended = append(ended, p.Ended())
+	}
+	if len(ended) != 2 || ended[0] || !ended[1] || unavailable != 1 {
+		t.Errorf("%v with %d errors, want one look before and one behind the error", ended, unavailable)
+	}
+}
+
+func TestAwaitLooksAgainSoonAfterAFact(t *testing.T) {
+	b := bustest.Start(t)
+	c := connectToLedger(t, b)
+	looks := 0
+	err := c.Await(within(t), func(ctx context.Context) (bool, error) {
+		if looks++; looks == 1 {
+			record(t, b, 1)
+		}
+		end, err := c.LedgerEnd(ctx)
+		return end == 1 && looks > 1, err
+	})
+	if err != nil || looks != 2 {
+		t.Errorf("%d looks (%v), want 2", looks, err)
+	}
+}
+
+func TestAwaitEndsWithItsContextAndWithAnErrorThatIsNotForNow(t *testing.T) {
+	c := connect(t, bustest.Start(t))
+	late := errors.New("too late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)
+	defer cancel()
+	err := c.Await(ctx, func(context.Context) (bool, error) { return false, fault.New(fault.Unavailable, "not now") })
+	if !errors.Is(err, late) {
+		t.Errorf("%v, want the cause of the end", err)
+	}
+	err = c.Await(within(t), func(context.Context) (bool, error) { return false, fault.New(fault.Invalid, "never") })
+	if !fault.Is(err, fault.Invalid) {
+		t.Errorf("%v, want Invalid", err)
+	}
+}

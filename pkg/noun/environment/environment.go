@@ -1,0 +1,83 @@
+// Package environment is the life of the noun environment: a named group of servers with its channel, its metadata, its
+// defaults, the agents that its servers get, and its policy about drift. The registry writes the noun.
+//
+//	next, fit := environment.Apply(record, fact)
+//
+// Guarantees:
+//
+//  1. A record is created once and changed or deleted only while it exists.
+//  2. Only default-set and default-unset change the defaults. Default-unset fits only where there is one.
+//  3. Only drift-braked and drift-released change whether healing is braked, and they alternate.
+package environment
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/fsm"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/declared"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+)
+
+// None stands, where servers are selected, for those without an environment. No environment has that name.
+const None = "none"
+
+// Life lists which facts can happen in which state, and the state that follows.
+var Life = fsm.Table[declared.State, string]{
+	declared.Absent: declared.Life[declared.Absent],
+	declared.Present: {
+		"changed": declared.Present, "deleted": declared.Absent,
+		"default-set": declared.Present, "default-unset": declared.Present,
+		"drift-braked": declared.Present, "drift-released": declared.Present,
+	},
+}
+
+// Apply folds a fact into an environment's record, which is nil for an unknown environment, and returns the
+// record after it; nil means that the environment is deleted. It returns false, and the record unchanged,
+// for a fact that does not fit.
+func Apply(have *environmentv1.Environment, f ledger.Fact) (*environmentv1.Environment, bool) {
+	state := declared.Absent
+	if have != nil {
+		state = declared.Present
+	}
+	after, fit := Life.Next(state, f.Name())
+	if !fit {
+		return have, false
+	}
+	if after == declared.Absent {
+		return nil, true
+	}
+	switch b := f.Body.(type) {
+	case *environmentv1.DefaultSet:
+		return setDefault(have, b, f)
+	case *environmentv1.DefaultUnset:
+		return unsetDefault(have, b)
+	case *environmentv1.DriftBraked:
+		return brake(have, b, f)
+	case *environmentv1.DriftReleased:
+		return release(have)
+	}
+	next := proto.CloneOf(body(f.Body))
+	if next == nil {
+		return have, false
+	}
+	next.Name, next.CreatedAt = f.Key, declared.CreatedAt(have.GetCreatedAt(), f.At)
+	next.Defaults, next.Braked = have.GetDefaults(), have.GetBraked()
+	next.Revision, next.ChangedBy, next.Changed, next.ChangedAt = f.Sequence, f.Actor, nil, nil
+	if have != nil {
+		next.Changed, next.ChangedAt = declared.Changed(have, next), timestamppb.New(f.At)
+	}
+	return next, true
+}
+
+// body returns the record in a fact, or nil.
+func body(m proto.Message) *environmentv1.Environment {
+	switch b := m.(type) {
+	case *environmentv1.Created:
+		return b.Environment
+	case *environmentv1.Changed:
+		return b.Environment
+	}
+	return nil
+}

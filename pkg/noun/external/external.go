@@ -1,0 +1,75 @@
+// Package external is the life of the noun external: an instance of an agent that Garrison tracks and does not run. The
+// registry writes the noun.
+//
+//	next, fit := external.Apply(record, fact)
+//
+// Guarantees:
+//
+//  1. A record exists from its first report until it is gone.
+//  2. Since changes only with the health.
+package external
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/fsm"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+)
+
+// State is whether the instance is known.
+type State string
+
+// The states.
+const (
+	Absent  State = "absent"
+	Present State = "present"
+)
+
+// Life lists which facts can happen in which state, and the state that follows.
+var Life = fsm.Table[State, string]{
+	Absent:  {"reported": Present},
+	Present: {"reported": Present, "gone": Absent},
+}
+
+// Apply folds a fact into an instance's record, which is nil for an unknown instance, and returns the record after it;
+// nil means that the instance is gone. It returns false, and the record unchanged, for a fact that does not fit.
+func Apply(have *externalv1.External, f ledger.Fact) (*externalv1.External, bool) {
+	state := Absent
+	if have != nil {
+		state = Present
+	}
+	after, fit := Life.Next(state, f.Name())
+	switch b := f.Body.(type) {
+	case *externalv1.Reported:
+		if !fit || b.Found == nil {
+			return have, false
+		}
+		return reported(have, f, b.Found), true
+	}
+	if !fit {
+		return have, false
+	}
+	if after == Absent {
+		return nil, true
+	}
+	return have, false
+}
+
+func reported(have *externalv1.External, f ledger.Fact, found *externalv1.Found) *externalv1.External {
+	agent, _, _ := strings.Cut(f.Key, ".")
+	at := timestamppb.New(f.At)
+	next := &externalv1.External{
+		Agent: agent, Found: proto.CloneOf(found), Reporter: f.Actor, CreatedAt: at, ChangedAt: at, Since: at,
+	}
+	if have != nil {
+		next.CreatedAt = have.CreatedAt
+		if have.GetFound().GetHealth() == found.Health {
+			next.Since = have.Since
+		}
+	}
+	return next
+}

@@ -1,0 +1,184 @@
+package instance
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// Apply folds a fact into an instance's record, which is nil for an absent one, and returns the record
+// after it; nil means that the instance is gone. Apply may change the record in place. It
+// returns false, and the record unchanged, for a fact that does not fit.
+func Apply(i *instancev1.Instance, f ledger.Fact) (*instancev1.Instance, bool) {
+	if !Fits(i.GetId(), i.GetGeneration(), f.Body) {
+		return i, false
+	}
+	switch b := f.Body.(type) {
+	case *instancev1.Wanted:
+		return want(i, f, b), true
+	case *instancev1.Unwanted:
+		return unwant(i, f, b), true
+	case *instancev1.Observed:
+		recordObserved(i, f.At, b)
+		settle(i, f.At, b.Reason)
+		return i, true
+	case *instancev1.Adopted:
+		i.Adoption, i.Proven = b.Adoption, nil
+		return i, true
+	}
+	return nil, true // gone
+}
+
+func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instancev1.Instance {
+	if i == nil {
+		i = empty(f.Key, b.InstanceId)
+		i.Before = &instancev1.Before{}
+	} else {
+		remember(i)
+		i.Before = before(i, b.Configuration)
+	}
+	reason := reasonBefore(i, b.WithdrawnIntentId)
+	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
+	recordOwn(i, f, b.Configuration)
+	i.Configuration, i.AdoptCandidate = b.Configuration, b.AdoptCandidate
+	awaitTask(i, b.WithdrawnIntentId)
+	settle(i, f.At, reason)
+	return i
+}
+
+func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) *instancev1.Instance {
+	remember(i)
+	i.Before = before(i, nil)
+	reason := reasonBefore(i, b.WithdrawnIntentId)
+	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
+	recordOwn(i, f, nil)
+	i.Configuration = nil // an intent that wants it again brings its own
+	awaitTask(i, b.WithdrawnIntentId)
+	settle(i, f.At, reason)
+	return i
+}
+
+// ApplyTask folds the state of a task into the instance that it changes. A task of another
+// instance or generation changes nothing.
+//
+// It never changes what was observed. Only a report of the server's agents does, however the task
+// ended.
+func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
+	if i == nil || t.InstanceId != i.Id {
+		return
+	}
+	if t.Generation != i.TaskGeneration {
+		recordLastTask(i, t)
+		return
+	}
+	recordBegun(i, t.State)
+	i.TaskId, i.TaskState, i.TaskCode = t.Id, t.State, ""
+	if badEnd(t.State) {
+		i.TaskCode = t.GetOutcome().GetCode()
+	}
+	switch t.State {
+	case taskv1.State_STATE_SUCCEEDED:
+		if SameImage(i.Failed, t.To) {
+			i.Failed = nil
+		}
+		recordAdoption(i, t)
+	case taskv1.State_STATE_UNDONE, taskv1.State_STATE_FAILED:
+		recordFailed(i, t)
+	}
+	settle(i, at, reasonOf(t))
+}
+
+// recordAdoption keeps what a task proved of the process that it adopted, until the fact adopted says it. An upgrade
+// replaces the process.
+func recordAdoption(i *instancev1.Instance, t *taskv1.Task) {
+	switch t.Verb {
+	case taskv1.Verb_VERB_ADOPT:
+		i.Proven, i.AdoptCandidate = t.GetOutcome().GetAdoption(), ""
+	case taskv1.Verb_VERB_UPGRADE:
+		i.Adoption, i.Proven = nil, nil
+	}
+}
+
+// reasonOf returns why the last change of an instance ended badly; empty for a task that did not.
+func reasonOf(t *taskv1.Task) string {
+	what := ""
+	switch t.State {
+	case taskv1.State_STATE_FAILED:
+		what = "the last change failed"
+	case taskv1.State_STATE_UNDONE:
+		what = "the last change was undone"
+	case taskv1.State_STATE_CANCELLED:
+		what = "the last change was cancelled"
+	case taskv1.State_STATE_EXPIRED:
+		return "the last change was not done before its deadline"
+	default:
+		return ""
+	}
+	for _, part := range []string{t.GetOutcome().GetCode(), t.Reason} {
+		if part != "" {
+			what += ": " + part
+		}
+	}
+	return what
+}
+
+// recordFailed remembers the image that a task failed to bring. A failed change of the
+// configuration alone does not count against the image: its image was placed when the task was
+// queued, and was observed. An image that was only placed was still being tried.
+func recordFailed(i *instancev1.Instance, t *taskv1.Task) {
+	if t.To != nil && !(SameImage(t.From, t.To) && SameImage(i.Observed, t.To)) {
+		i.Failed = t.To
+	}
+}
+
+// before returns what an instance is before what is wanted of it changes to a configuration.
+func before(i *instancev1.Instance, next *instancev1.Configuration) *instancev1.Before {
+	b := &instancev1.Before{}
+	if i.Wanted == nil {
+		return b // it was being removed
+	}
+	if b.Image = Placed(i); b.Image == nil {
+		return b
+	}
+	if b.Same = SameConfiguration(i.Configuration, next); !b.Same {
+		b.Configuration = i.Configuration
+	}
+	return b
+}
+
+// recordObserved records an observation. An executor that reports no generation shows the present
+// one once its task succeeded.
+func recordObserved(i *instancev1.Instance, at time.Time, b *instancev1.Observed) {
+	i.Observed, i.Health, i.ObservedAt = b.Image, b.Health, timestamppb.New(at)
+	i.ObservedConfigurationDigest, i.ObservedReason, i.ObservedCode = b.ConfigurationDigest, b.Reason, b.Code
+	i.ObservedNextAt = b.NextAt
+	shown := b.Generation
+	if shown == 0 && b.Image != nil && i.TaskState == taskv1.State_STATE_SUCCEEDED {
+		shown = i.Generation
+	}
+	i.ObservedGeneration = max(i.ObservedGeneration, min(shown, i.Generation))
+}
+
+// settle derives the state. The time changes only with the state.
+func settle(i *instancev1.Instance, at time.Time, reason string) {
+	if s := Derive(i); s != i.State {
+		i.State, i.Since = s, timestamppb.New(at)
+	}
+	if reason != "" || !badEnd(i.TaskState) {
+		i.Reason = reason // the reason of a failed change stays until a newer one
+	}
+	if i.State == instancev1.State_STATE_CONVERGED {
+		i.Reason = ""
+	}
+}
+
+// empty returns a record with nothing but its identity.
+func empty(key, id string) *instancev1.Instance {
+	server, agent, _ := strings.Cut(key, ".")
+	return &instancev1.Instance{Id: id, ServerId: server, Agent: agent}
+}

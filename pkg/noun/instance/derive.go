@@ -1,0 +1,106 @@
+package instance
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// Derive returns an instance's state:
+//
+//	wanted | last task       | listed                  | state
+//	-------|-----------------|-------------------------|-----------
+//	no     | ended badly     | anything                | failed
+//	no     | otherwise       | anything                | removing
+//	yes    | ended           | the wanted, good        | converged
+//	yes    | ended badly     | otherwise               | failed
+//	yes    | open or none    | the wanted, good, shown | converged
+//	yes    | open            | otherwise               | pending
+//	yes    | succeeded, none | not shown               | pending
+//	yes    | succeeded, none | the wanted, bad         | failed
+//	yes    | succeeded, none | something else          | drifted
+//
+// The wanted is the image with the configuration. Shown means that a report of the server's
+// agents, which is a list, contained the present generation. The end of a task and the list travel
+// apart, and either may come first.
+func Derive(i *instancev1.Instance) instancev1.State {
+	found := SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest)
+	good := found && i.Health == instancev1.Health_HEALTH_GOOD
+	switch bad := badEnd(i.TaskState); {
+	case i.Wanted == nil && bad:
+		return instancev1.State_STATE_FAILED
+	case i.Wanted == nil:
+		return instancev1.State_STATE_REMOVING
+	case good && (shown(i) || bad || i.TaskState == taskv1.State_STATE_SUCCEEDED):
+		return instancev1.State_STATE_CONVERGED
+	case bad:
+		return instancev1.State_STATE_FAILED
+	case open(i.TaskState) || !shown(i):
+		return instancev1.State_STATE_PENDING
+	case found:
+		return instancev1.State_STATE_FAILED
+	}
+	return instancev1.State_STATE_DRIFTED
+}
+
+// shown reports whether a list contained the generation that is wanted.
+func shown(i *instancev1.Instance) bool {
+	return i.GetObservedGeneration() >= cmp.Or(i.GetTaskGeneration(), i.GetGeneration())
+}
+
+func open(s taskv1.State) bool {
+	switch s {
+	case taskv1.State_STATE_QUEUED,
+		taskv1.State_STATE_ASSIGNED,
+		taskv1.State_STATE_RUNNING,
+		taskv1.State_STATE_SUPERSEDED:
+		return true
+	}
+	return false
+}
+
+func badEnd(s taskv1.State) bool {
+	switch s {
+	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED, taskv1.State_STATE_EXPIRED:
+		return true
+	}
+	return false
+}
+
+// SameImage reports whether two references mean the same content. A digest that is not known is not compared.
+func SameImage(a, b *imagev1.Ref) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Id == b.Id && (len(a.Digest) == 0 || len(b.Digest) == 0 || bytes.Equal(a.Digest, b.Digest))
+}
+
+// Placed returns the image that an instance keeps as long as no intent changes it: the wanted one
+// while a task may still bring it, otherwise the observed one. Nil means that no image is there or
+// on its way.
+func Placed(i *instancev1.Instance) *imagev1.Ref {
+	switch {
+	case !badEnd(i.GetTaskState()) && (i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !shown(i)):
+		return i.GetWanted()
+	case i.GetObserved() != nil:
+		return i.Observed
+	case badEnd(i.GetTaskState()):
+		return nil
+	}
+	return i.GetWanted() // the task succeeded, and the image has disappeared since
+}
+
+// SameConfiguration reports whether two configurations are the same. An instance's own values
+// count even when they change nothing now, because they win over later changes elsewhere.
+func SameConfiguration(a, b *instancev1.Configuration) bool {
+	return bytes.Equal(a.GetDigest(), b.GetDigest()) && maps.Equal(a.GetOwn(), b.GetOwn())
+}
+
+// Removed reports whether the instance is not wanted and its removal succeeded, so that the fact gone is due.
+func Removed(i *instancev1.Instance) bool {
+	return i.Wanted == nil && i.TaskState == taskv1.State_STATE_SUCCEEDED
+}

@@ -1,0 +1,27 @@
+package topology
+
+import "time"
+
+// How long clients and the bus wait for each other. The numbers belong together:
+//
+//   - Either side of a connection pings the other every PingEvery and drops it once PingsMissed pings are unanswered:
+//     a peer that stopped without closing the connection is noticed within three pings, 15 s.
+//   - A server that lost the bus waits up to ServerFirstWait, then up to twice as long after each try that failed, up
+//     to ServerBackoff. Each wait is random, so that a fleet does not come back at once. The first one is about as long
+//     as garrisond takes to start.
+//   - Thousands of logins at once wait for the processor of the bus. One that is given up has cost the bus as much as
+//     one that succeeds, and is repeated: a short limit would keep a busy bus busy. So both sides wait LoginWithin.
+//     A client waits ReachWithin for the network alone, so that another address is tried soon.
+//   - So ServerReturns after the bus is back, every server that lives was connected. Until then, and for three beats
+//     more, the absence of beats means nothing, see presence in the registry; and no deadline of a task passes.
+//
+// A request has a time-out of its own (bus.DefaultTimeout) and fails at once when the connection breaks.
+const (
+	PingEvery       = 5 * time.Second
+	PingsMissed     = 2
+	ReachWithin     = 5 * time.Second
+	LoginWithin     = 20 * time.Second
+	ServerFirstWait = time.Second
+	ServerBackoff   = 15 * time.Second
+	ServerReturns   = ServerBackoff + LoginWithin
+)
