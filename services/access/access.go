@@ -1,0 +1,100 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/debug"
+	"github.com/garrison-fleet/garrison/pkg/decide"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+
+	"github.com/garrison-fleet/garrison/services/access/internal/view"
+)
+
+// Layout is the version of the view's tables and fold.
+const Layout = view.Layout
+
+// Nouns are the nouns that the view folds.
+var Nouns = view.Nouns
+
+// NewView returns an empty view, to be folded afresh.
+func NewView() fold.View { return view.New() }
+
+// Config configures the service. Conn, System and Issuer are required.
+type Config struct {
+	Conn         *bus.Conn              // as the service
+	System       *bus.Conn              // as its user in the system account
+	Issuer       *trust.Issuer          // signs users and accounts
+	CA           func() ([]byte, error) // the CAs of the bus as PEM, of which people learn; may be nil
+	Store        string                 // a directory for snapshots of the view; empty means that none are kept
+	AcceptLedger bool                   // accepts a ledger that lost facts, for this start
+	Debug        *debug.State           // takes what a debug socket shows; may be nil
+	Log          zerolog.Logger
+	Now          func() time.Time // nil means time.Now
+	NewID        func() string    // nil means ident.New
+}
+
+// Access is the service.
+type Access struct {
+	cfg         Config
+	view        *view.View
+	follower    *fold.Follower
+	writer      *bus.Writer
+	decider     *decide.Decider
+	pusher      *pusher
+	connections *connections
+	floods      *floods
+	serving     chan struct{} // closed once requests are answered
+}
+
+// New returns the service. Nothing happens until Run.
+func New(cfg Config) (*Access, error) {
+	if cfg.Conn == nil || cfg.System == nil || cfg.Issuer == nil {
+		return nil, fault.New(fault.Invalid, "access: no connection, no system connection or no keys")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = ident.New
+	}
+	a := &Access{cfg: cfg, view: view.New(), serving: make(chan struct{})}
+	a.follower = fold.New(cfg.Conn, a.view, fold.Options{
+		Service: ledger.Access, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
+		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func([]ledger.Fact) { a.pusher.wake() },
+	})
+	a.writer = a.follower.NewWriter()
+	a.decider = decide.New(decide.Config{
+		Service: ledger.Access, Ledger: cfg.Conn, View: a.follower, Writer: a.writer, Now: cfg.Now, NewID: cfg.NewID,
+	})
+	a.floods = newFloods(cfg, a.view, a.follower)
+	a.pusher = newPusher(cfg, a.view, a.follower)
+	a.connections = newConnections(cfg, a.view, a.follower)
+	a.pusher.suspended, a.floods.wake, a.floods.userOf = a.floods.add, a.pusher.wake, a.connections.userOf
+	a.follower.Show(cfg.Debug)
+	cfg.Debug.Set("queues", func() any { return map[string]int{"appends": a.writer.Waiting()} })
+	cfg.Debug.Set("accounts", a.pusher.show)
+	cfg.Debug.Set("connections", a.connections.show)
+	cfg.Debug.Set("floods", a.floods.show)
+	return a, nil
+}
+
+// Run serves until ctx is done or a part fails.
+func (a *Access) Run(ctx context.Context) error {
+	return rungroup.Run(ctx,
+		rungroup.Part{Name: "writer", Run: a.writer.Run},
+		rungroup.Part{Name: "view", Run: a.follower.Run},
+		rungroup.Part{Name: "accounts", Run: a.follower.WhenReady(a.pusher.run)},
+		rungroup.Part{Name: "connections", Run: a.connections.run},
+		rungroup.Part{Name: "floods", Run: a.floods.run},
+		rungroup.Part{Name: "api", Run: a.follower.WhenReady(a.serve)},
+	)
+}

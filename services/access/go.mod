@@ -1,0 +1,37 @@
+module github.com/garrison-fleet/garrison/services/access
+
+go 1.26.0
+
+require (
+	github.com/garrison-fleet/garrison/pkg v0.0.0
+	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/google/go-cmp v0.7.0
+	github.com/nats-io/nats.go v1.55.0
+	github.com/rs/zerolog v1.35.1
+	github.com/tidwall/btree v1.8.1
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/Masterminds/semver/v3 v3.5.0 // indirect
+	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nats-server/v2 v2.15.2 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)
+
+replace (
+	github.com/garrison-fleet/garrison/pkg => ../../pkg
+	github.com/garrison-fleet/garrison/proto => ../../proto
+)

@@ -1,0 +1,127 @@
+package busstate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+)
+
+// The causes of alarms.
+const (
+	ServerAway     = "server-away"
+	NoLeader       = "no-leader"
+	StreamNoLeader = "stream-without-leader"
+	StreamStalled  = "stream-stalled"
+	ReplicaAway    = "replica-away"
+	ReplicaBehind  = "replica-behind"
+	FewReplicas    = "few-replicas"
+	SyncLater      = "sync-later"
+	VersionsDiffer = "versions-differ"
+	VersionOld     = "version-old"
+	StorageFull    = "storage-nearly-full"
+)
+
+const (
+	// behindBy is how many operations a replica may be behind without an alarm: one under load is a few behind.
+	behindBy = 1000
+	// nearlyFull is the share of a server's limit, in percent, from which on its storage is nearly full.
+	nearlyFull = 80
+	// oldest is the oldest version of nats-server whose known faults lose nothing that Garrison stores.
+	oldest = "2.15.2"
+)
+
+// finder gathers alarms.
+type finder struct{ found []*accessv1.BusAlarm }
+
+func (f *finder) add(cause, of, cure, text string, args ...any) {
+	f.found = append(f.found, &accessv1.BusAlarm{Cause: cause, Of: of, Cure: cure, Text: fmt.Sprintf(text, args...)})
+}
+
+// alarms lists what is wrong with the bus.
+func alarms(r *accessv1.GetBusResponse, stalled func(stream string) bool) []*accessv1.BusAlarm {
+	var f finder
+	f.servers(r.Servers)
+	for _, s := range r.Streams {
+		f.stream(s, len(r.Servers), stalled(s.Name))
+	}
+	return f.found
+}
+
+func (f *finder) servers(all []*accessv1.BusServer) {
+	var versions []string
+	leads := false
+	for _, s := range all {
+		if leads = leads || s.Leads; !s.Answers {
+			f.add(ServerAway, s.Name, "start the server, or look at its log and its network",
+				"the server does not answer; nothing is lost, but fewer servers may fail now")
+			continue
+		}
+		if !slices.Contains(versions, s.Version) {
+			versions = append(versions, s.Version)
+		}
+		if older(s.Version, oldest) {
+			f.add(VersionOld, s.Name, "upgrade nats-server, one server after another",
+				"the server runs %s; known faults of versions before %s lose data", s.Version, oldest)
+		}
+		if !s.SyncAlways {
+			f.add(SyncLater, s.Name, "set sync_interval: always in the jetstream block of the server",
+				"the server acknowledges writes before they are on its disk; a power cut may lose them")
+		}
+		if all := s.UsedBytes + s.FreeBytes; s.FreeBytes > 0 && s.UsedBytes*100 >= all*nearlyFull {
+			f.add(StorageFull, s.Name, "make room, and raise max_file_store",
+				"%d%% of the storage is used; a full bus refuses writes", s.UsedBytes*100/all)
+		}
+	}
+	if !leads {
+		f.add(NoLeader, "cluster", "start the servers that are away: a majority is needed",
+			"no server leads the cluster; no stream can be made or changed")
+	}
+	if len(versions) > 1 {
+		slices.Sort(versions)
+		f.add(VersionsDiffer, "cluster", "finish the upgrade", "the servers run different versions: %s",
+			strings.Join(versions, ", "))
+	}
+}
+
+func (f *finder) stream(s *accessv1.BusStream, servers int, stalled bool) {
+	switch {
+	case s.Leader == "":
+		f.add(StreamNoLeader, s.Name, "start the servers that are away: a majority of the replicas is needed",
+			"no replica leads the stream; nothing is written to it")
+	case stalled:
+		f.add(StreamStalled, s.Name, "restart the server that leads it: "+s.Leader,
+			"its leader takes writes and commits none")
+	}
+	if want := min(servers, 3); int(s.Replicas) < want && servers > 2 {
+		f.add(FewReplicas, s.Name, "see deploy/docs/cluster.md: From one server to three",
+			"the stream has %d of %d replicas; it is lost with its server", s.Replicas, want)
+	}
+	if s.Leader == "" {
+		return // without a leader, nothing is known of the replicas
+	}
+	for _, c := range s.Copies {
+		switch {
+		case c.Offline:
+			f.add(ReplicaAway, s.Name, "start server "+c.Server, "the replica on %s does not answer", c.Server)
+		case !c.Current && c.Lag > behindBy:
+			f.add(ReplicaBehind, s.Name, "wait; look at the log of "+c.Server+" when the lag does not shrink",
+				"the replica on %s is %d operations behind", c.Server, c.Lag)
+		}
+	}
+}
+
+// older reports whether a version is below another one. One that is not three numbers is not.
+func older(version, than string) bool {
+	a, known := numbers(version)
+	b, _ := numbers(than)
+	return known && slices.Compare(a, b) < 0
+}
+
+// numbers reads a version of three numbers.
+func numbers(version string) (out []int, ok bool) {
+	out = make([]int, 3)
+	_, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d.%d", &out[0], &out[1], &out[2])
+	return out, err == nil
+}

@@ -1,0 +1,104 @@
+package busstate
+
+import (
+	"cmp"
+	"slices"
+
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+)
+
+// Describe describes the bus, from the answer of each server that answers. stalled are the groups of replicas that
+// commit nothing although operations wait.
+func Describe(answers []ServerState, stalled map[string]bool) *accessv1.GetBusResponse {
+	r := &accessv1.GetBusResponse{Servers: servers(answers)}
+	of := map[string][]kept{}
+	for _, a := range answers {
+		for _, s := range a.Streams {
+			of[s.Name] = append(of[s.Name], kept{a.Server, s})
+		}
+	}
+	groups := map[string]string{}
+	for name, all := range of {
+		r.Streams = append(r.Streams, stream(name, all))
+		for _, k := range all {
+			groups[name] = cmp.Or(groups[name], k.Group)
+		}
+	}
+	slices.SortFunc(r.Streams, func(a, b *accessv1.BusStream) int { return cmp.Compare(a.Name, b.Name) })
+	r.Alarms = alarms(r, func(stream string) bool { return stalled[groups[stream]] })
+	return r
+}
+
+// kept is a stream as one server keeps it.
+type kept struct {
+	server string
+	StreamState
+}
+
+// servers lists the servers that answer, and those that these know of.
+func servers(answers []ServerState) []*accessv1.BusServer {
+	by := map[string]*accessv1.BusServer{}
+	leader := ""
+	for _, a := range answers {
+		if a.Cluster == nil {
+			continue
+		}
+		leader = cmp.Or(leader, a.Cluster.Leader)
+		for _, p := range a.Cluster.Servers {
+			by[p.Name] = &accessv1.BusServer{Name: p.Name}
+		}
+	}
+	if leader != "" {
+		by[leader] = &accessv1.BusServer{Name: leader}
+	}
+	for _, a := range answers {
+		s := &accessv1.BusServer{
+			Name: a.Server, Version: a.Version, Answers: true, SyncAlways: a.SyncAlways, UsedBytes: a.Used,
+			Leads: a.Cluster == nil || leader == a.Server,
+		}
+		if a.Limit > a.Used {
+			s.FreeBytes = a.Limit - a.Used
+		}
+		by[s.Name] = s
+	}
+	var out []*accessv1.BusServer
+	for _, s := range by {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *accessv1.BusServer) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// stream describes one stream. What the leader says of the others counts, and else what a replica says.
+func stream(name string, all []kept) *accessv1.BusStream {
+	best := all[0]
+	for _, k := range all {
+		if k.Leader == k.server || best.Leader == "" && k.Leader != "" {
+			best = k
+		}
+		if best.Leader == best.server {
+			break
+		}
+	}
+	s := &accessv1.BusStream{
+		Name: name, Replicas: uint32(max(best.Replicas, 1)), Leader: best.Leader, Messages: best.Messages,
+		Bytes: best.Bytes, LastSequence: best.LastSequence, PersistsLater: best.Async,
+	}
+	copies := map[string]*accessv1.BusReplica{}
+	for _, p := range best.Peers {
+		copies[p.Name] = &accessv1.BusReplica{Server: p.Name, Current: p.Current, Offline: p.Offline, Lag: p.Lag}
+	}
+	for _, k := range all {
+		c := copies[k.server]
+		if c == nil {
+			c = &accessv1.BusReplica{Server: k.server, Current: k.server == best.Leader}
+			copies[k.server] = c
+		}
+		c.LastSequence = k.LastSequence
+	}
+	for _, c := range copies {
+		s.Copies = append(s.Copies, c)
+	}
+	slices.SortFunc(s.Copies, func(a, b *accessv1.BusReplica) int { return cmp.Compare(a.Server, b.Server) })
+	return s
+}

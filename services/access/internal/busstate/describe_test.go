@@ -1,0 +1,143 @@
+package busstate_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/garrison-fleet/garrison/services/access/internal/busstate"
+)
+
+// healthy returns what three servers answer when nothing is wrong. The first one leads everything.
+func healthy() []busstate.ServerState {
+	names := []string{"a", "b", "c"}
+	var out []busstate.ServerState
+	for _, name := range names {
+		s := busstate.ServerState{Server: name, Version: "2.15.2", SyncAlways: true, Used: 10}
+		s.Cluster = &busstate.ClusterState{Leader: "a"}
+		stream := busstate.StreamState{
+			Name: "LEDGER", Replicas: 3, LastSequence: 7, Messages: 7, Leader: "a", Group: "g",
+		}
+		for _, other := range names {
+			if other != "a" {
+				s.Cluster.Servers = append(s.Cluster.Servers, busstate.Peer{Name: other, Current: true})
+				stream.Peers = append(stream.Peers, busstate.Peer{Name: other, Current: true})
+			}
+		}
+		s.Streams = []busstate.StreamState{stream}
+		out = append(out, s)
+	}
+	return out
+}
+
+// alone returns what a server that is alone answers.
+func alone() []busstate.ServerState {
+	return []busstate.ServerState{{
+		Server: "garrisond", Version: "2.15.2", SyncAlways: true,
+		Streams: []busstate.StreamState{{Name: "LEDGER", Replicas: 1, Leader: "garrisond"}},
+	}}
+}
+
+func TestEachFaultOfTheBusIsNamed(t *testing.T) {
+	tests := map[string]struct {
+		change  func(s []busstate.ServerState) []busstate.ServerState
+		stalled bool
+		want    []string
+	}{
+		"nothing is wrong": {},
+		"a server is away": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[0].Streams[0].Peers[1] = busstate.Peer{Name: "c", Offline: true, Lag: 5}
+				return s[:2]
+			},
+			want: []string{"server-away c", "replica-away LEDGER"},
+		},
+		"a replica is behind": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 1001}
+				return s
+			},
+			want: []string{"replica-behind LEDGER"},
+		},
+		"a replica is a little behind": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 1000}
+				return s
+			},
+		},
+		"nothing leads": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[1].Cluster = &busstate.ClusterState{Servers: []busstate.Peer{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+				s[1].Streams[0].Leader = ""
+				return s[1:2]
+			},
+			want: []string{"server-away a", "server-away c", "no-leader cluster", "stream-without-leader LEDGER"},
+		},
+		"a leader commits nothing": {stalled: true, want: []string{"stream-stalled LEDGER"}},
+		"too few replicas": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[0].Streams[0].Replicas, s[0].Streams[0].Peers = 1, nil
+				s[1].Streams, s[2].Streams = nil, nil
+				return s
+			},
+			want: []string{"few-replicas LEDGER"},
+		},
+		"an old version among new ones": {
+			change: func(s []busstate.ServerState) []busstate.ServerState { s[2].Version = "2.14.9"; return s },
+			want:   []string{"version-old c", "versions-differ cluster"},
+		},
+		"a newer version": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				for i := range s {
+					s[i].Version = "2.16.0"
+				}
+				return s
+			},
+		},
+		"writes are synced later": {
+			change: func(s []busstate.ServerState) []busstate.ServerState { s[1].SyncAlways = false; return s },
+			want:   []string{"sync-later b"},
+		},
+		"the storage is nearly full": {
+			change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 80, 100; return s },
+			want:   []string{"storage-nearly-full b"},
+		},
+		"a server alone": {change: func([]busstate.ServerState) []busstate.ServerState { return alone() }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			answers := healthy()
+			if test.change != nil {
+				answers = test.change(answers)
+			}
+			r := busstate.Describe(answers, map[string]bool{"g": test.stalled})
+			var have []string
+			for _, a := range r.GetAlarms() {
+				have = append(have, a.GetCause()+" "+a.GetOf())
+			}
+			slices.Sort(have)
+			slices.Sort(test.want)
+			if diff := cmp.Diff(test.want, have); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatTheLeaderSaysOfReplicasCounts(t *testing.T) {
+	answers := healthy()
+	answers[0].Streams[0].LastSequence = 9
+	answers[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 2}
+	answers[1].Streams[0].Peers = nil // a replica knows less
+	slices.Reverse(answers)
+	s := busstate.Describe(answers, nil).GetStreams()[0]
+	var have []string
+	for _, c := range s.GetCopies() {
+		have = append(have, c.String())
+	}
+	if s.GetLastSequence() != 9 || s.GetLeader() != "a" || len(have) != 3 || s.GetCopies()[1].GetLag() != 2 ||
+		s.GetCopies()[1].GetLastSequence() != 7 || s.GetCopies()[1].GetCurrent() {
+		t.Errorf("LEDGER at %d, led by %s: %v", s.GetLastSequence(), s.GetLeader(), have)
+	}
+}

@@ -1,0 +1,136 @@
+package busstate
+
+import (
+	"encoding/json"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// ServerState is what one server of the bus reports about itself and the streams of an account.
+type ServerState struct {
+	Server     string // its name
+	Version    string
+	SyncAlways bool   // each write is on the disk before it is acknowledged
+	Used       uint64 // bytes of the streams' files
+	Limit      uint64 // bytes that they may have; 0 when only the disk limits them
+	Cluster    *ClusterState
+	Streams    []StreamState
+}
+
+// ClusterState is how a server of a cluster sees it.
+type ClusterState struct {
+	Leader  string // of the servers; empty without one
+	Servers []Peer // the servers but the leader, or all of them without a leader
+}
+
+// StreamState is a stream as one server keeps it.
+type StreamState struct {
+	Name         string
+	Replicas     int
+	Async        bool // acknowledged before it is on the disk
+	Messages     uint64
+	Bytes        uint64
+	LastSequence uint64
+	Leader       string // as the server knows it; empty without one
+	Group        string // of the replicas, as in Progress; empty on a bus with one server
+	Peers        []Peer // the replicas but the leader's; right in the answer of the leader
+}
+
+// Peer is another server as the leader sees it.
+type Peer struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"` // was heard recently, and is not behind
+	Offline bool   `json:"offline"` // was not heard recently
+	Lag     uint64 `json:"lag"`     // how many operations it is behind
+}
+
+// endless is a limit above any disk: a configuration names one because nats-server would set one itself.
+const endless = 1 << 49
+
+// Read reads what a server with a version answers about the streams of one account.
+func Read(server, version string, data []byte) (ServerState, error) {
+	var a struct {
+		Config struct {
+			MaxStore   int64 `json:"max_storage"`
+			SyncAlways bool  `json:"sync_always"`
+		} `json:"config"`
+		Used uint64 `json:"storage"`
+		Meta *struct {
+			Leader   string `json:"leader"`
+			Replicas []Peer `json:"replicas"`
+		} `json:"meta_cluster"`
+		Accounts []struct {
+			Streams []streamDetail `json:"stream_detail"`
+		} `json:"account_details"`
+	}
+	if err := json.Unmarshal(data, &a); err != nil {
+		return ServerState{}, fault.New(fault.Unavailable, "read the answer of server %s of the bus: %w", server, err)
+	}
+	s := ServerState{Server: server, Version: version, SyncAlways: a.Config.SyncAlways, Used: a.Used}
+	if limit := a.Config.MaxStore; limit > 0 && limit < endless {
+		s.Limit = uint64(limit)
+	}
+	if a.Meta != nil {
+		s.Cluster = &ClusterState{Leader: a.Meta.Leader, Servers: a.Meta.Replicas}
+	}
+	for _, account := range a.Accounts {
+		for _, d := range account.Streams {
+			s.Streams = append(s.Streams, d.state())
+		}
+	}
+	return s, nil
+}
+
+// streamDetail is a stream in the answer of a server.
+type streamDetail struct {
+	Name   string `json:"name"`
+	Config struct {
+		Replicas int    `json:"num_replicas"`
+		Persist  string `json:"persist_mode"`
+	} `json:"config"`
+	State struct {
+		Messages     uint64 `json:"messages"`
+		Bytes        uint64 `json:"bytes"`
+		LastSequence uint64 `json:"last_seq"`
+	} `json:"state"`
+	Cluster struct {
+		Group    string `json:"raft_group"`
+		Leader   string `json:"leader"`
+		Replicas []Peer `json:"replicas"`
+	} `json:"cluster"`
+}
+
+func (d streamDetail) state() StreamState {
+	return StreamState{
+		Name: d.Name, Replicas: d.Config.Replicas, Async: d.Config.Persist == "async", Messages: d.State.Messages,
+		Bytes: d.State.Bytes, LastSequence: d.State.LastSequence, Leader: d.Cluster.Leader, Group: d.Cluster.Group,
+		Peers: d.Cluster.Replicas,
+	}
+}
+
+// Progress is how far the replicas of a stream or a consumer agree, as their leader sees it.
+type Progress struct {
+	Proposed  uint64 // the last operation that the leader has
+	Committed uint64 // the last one that a majority has
+}
+
+// Waits reports whether operations wait for a majority.
+func (p Progress) Waits() bool { return p.Proposed > p.Committed }
+
+// ReadProgress adds the groups of replicas of an account that a server leads, by their names, from its answer.
+func ReadProgress(accountKey string, data []byte, into map[string]Progress) error {
+	var a map[string]map[string]struct {
+		State     string `json:"state"`
+		Committed uint64 `json:"committed"`
+		Proposed  uint64 `json:"pindex"`
+	}
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fault.New(fault.Unavailable, "read how far replicas agree: %w", err)
+	}
+	for name, g := range a[accountKey] {
+		if g.State == "LEADER" {
+			into[name] = Progress{g.Proposed, g.Committed}
+		}
+	}
+	return nil
+}

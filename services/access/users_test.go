@@ -1,0 +1,166 @@
+package access_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+)
+
+const viewer = userv1.Role_ROLE_VIEWER
+
+func TestWrongRequestsAreRefused(t *testing.T) {
+	w := newWorld(t, 1)
+	taken := w.user("ann", viewer)
+	create := func(change func(*accessv1.CreateUserRequest)) func() error {
+		return func() error {
+			q := &accessv1.CreateUserRequest{Name: "new", Role: viewer, PublicKey: newKey(t)}
+			change(q)
+			_, err := call[*accessv1.CreateUserResponse](w, w.admin, "CreateUser", q)
+			return err
+		}
+	}
+	type c = accessv1.CreateUserRequest
+	for name, test := range map[string]struct {
+		code string
+		do   func() error
+	}{
+		"no name":              {"BAD_NAME", create(func(q *c) { q.Name = "" })},
+		"a wildcard":           {"BAD_NAME", create(func(q *c) { q.Name = "*" })},
+		"two tokens":           {"BAD_NAME", create(func(q *c) { q.Name = "a.b" })},
+		"a service's name":     {"BAD_NAME", create(func(q *c) { q.Name = "task-dispatcher" })},
+		"its own name":         {"BAD_NAME", create(func(q *c) { q.Name = "access" })},
+		"a system user's name": {"BAD_NAME", create(func(q *c) { q.Name = "access-system" })},
+		"executor":             {"BAD_NAME", create(func(q *c) { q.Name = "executor" })},
+		"no role":              {"BAD_ROLE", create(func(q *c) { q.Role = 0 })},
+		"no key":               {"BAD_KEY", create(func(q *c) { q.PublicKey = "" })},
+		"an account's key": {"BAD_KEY", create(func(q *c) {
+			q.PublicKey = w.bus.Authority.Names[topology.AccountOps]
+		})},
+		"another's key":  {"BAD_KEY", create(func(q *c) { q.PublicKey = taken.public })},
+		"a name in use":  {"EXISTS", create(func(q *c) { q.Name = "ann" })},
+		"too long":       {"BAD_DURATION", create(func(q *c) { q.ValidFor = durationpb.New(401 * 24 * time.Hour) })},
+		"too short":      {"BAD_DURATION", create(func(q *c) { q.ValidFor = durationpb.New(0) })},
+		"an unknown one": {"UNKNOWN_USER", func() error { return w.revoke("zoe", "") }},
+		"a long reason":  {"BAD_REASON", func() error { return w.revoke("ann", strings.Repeat("x", 257)) }},
+		"an odd reason":  {"BAD_REASON", func() error { return w.revoke("ann", "a\x1b[2J") }},
+		"another's key to renew": {"BAD_KEY", func() error {
+			_, err := w.renew(w.admin, taken.public)
+			return err
+		}},
+		"a wrong cursor": {"BAD_CURSOR", func() error {
+			_, err := call[*accessv1.ListUsersResponse](w, w.admin, "ListUsers",
+				&accessv1.ListUsersRequest{Page: &apiv1.Page{Cursor: "A B"}})
+			return err
+		}},
+	} {
+		if err := test.do(); fault.RefusalOf(err).GetCode() != test.code {
+			t.Errorf("%s: %v, want %s", name, err, test.code)
+		}
+	}
+	for _, service := range append(topology.Users, "garrison", "*") {
+		if _, err := w.bus.Authority.Person(service, topology.Viewer, "", time.Time{}); err == nil {
+			t.Errorf("a person may be called %s", service)
+		}
+	}
+}
+
+func (w *world) revoke(name, reason string) error {
+	_, err := call[*accessv1.RevokeUserResponse](w, w.admin, "RevokeUser",
+		&accessv1.RevokeUserRequest{Name: name, Reason: reason})
+	return err
+}
+
+func (w *world) renew(c *bus.Conn, public string) (*accessv1.RenewSelfResponse, error) {
+	return call[*accessv1.RenewSelfResponse](w, c, "RenewSelf", &accessv1.RenewSelfRequest{PublicKey: public})
+}
+
+func (w *world) dial(l login) *bus.Conn {
+	w.Helper()
+	c, err := bus.Dial(bus.Options{
+		URL: w.bus.URL, Name: l.name,
+		Credentials: func() (string, []byte, error) { return l.jwt, l.seed, nil },
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(c.Close)
+	return c
+}
+
+func TestAUserRenewsItsOwnKeyOnly(t *testing.T) {
+	w := newWorld(t, 1)
+	ann, bob := w.user("ann", viewer), w.user("bob", userv1.Role_ROLE_ADMIN)
+	c := w.dial(ann)
+	if _, err := w.renew(c, bob.public); fault.RefusalOf(err).GetCode() != "BAD_KEY" {
+		t.Errorf("another's key: %v, want BAD_KEY", err)
+	}
+	r, err := w.renew(c, ann.public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.BusCa != "the CA of the bus" {
+		t.Errorf("the CA is %q; a person learns it with each renewal", r.BusCa)
+	}
+	next := ann
+	next.jwt = r.Jwt
+	if !w.letIn(next) || !w.letIn(ann) {
+		t.Error("want both credentials valid after a renewal")
+	}
+	must[*accessv1.RevokeUserResponse](w, w.admin, "RevokeUser", &accessv1.RevokeUserRequest{Name: "ann"})
+	if w.letIn(next) || w.letIn(ann) {
+		t.Error("want neither valid after the revocation")
+	}
+	if _, err := w.renew(w.dial(bob), ann.public); fault.RefusalOf(err).GetCode() != "BAD_KEY" {
+		t.Errorf("a revoked key: %v, want BAD_KEY", err)
+	}
+}
+
+func TestOnlyAdminsCreateAndRevokeUsers(t *testing.T) {
+	w := newWorld(t, 1)
+	c := w.dial(w.user("ann", userv1.Role_ROLE_OPERATOR))
+	for method, q := range map[string]*accessv1.RevokeUserRequest{"RevokeUser": {Name: "ann"}} {
+		if _, err := call[*accessv1.RevokeUserResponse](w, c, method, q); err == nil {
+			t.Error("an operator revoked a user")
+		}
+	}
+	users := must[*accessv1.ListUsersResponse](w, c, "ListUsers", &accessv1.ListUsersRequest{}).Users
+	if len(users) != 2 {
+		t.Errorf("users: %v, want ann and the first admin", users)
+	}
+}
+
+// The first operator is made before the service runs, and becomes a user when it starts.
+func TestTheFirstOperatorIsAUser(t *testing.T) {
+	w := newWorld(t, 0)
+	expires := time.Now().Add(time.Hour)
+	first, err := w.bus.Authority.Person("operator", topology.Admin, w.bus.URL, expires)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start()()
+	w.start()
+	l := login{name: "operator", jwt: first.JWT, seed: []byte(first.Seed), public: first.PublicKey()}
+	c := w.dial(l)
+	users := must[*accessv1.ListUsersResponse](w, c, "ListUsers", &accessv1.ListUsersRequest{}).Users
+	if len(users) != 2 || users[0].Name != "operator" || users[0].Role != userv1.Role_ROLE_ADMIN ||
+		len(users[0].Keys) != 1 || users[0].Keys[0].ExpiresAt.AsTime().Unix() != expires.Unix() {
+		t.Errorf("users: %v", users)
+	}
+	if r, err := w.renew(c, first.PublicKey()); err != nil || trust.CheckPublicKey(first.PublicKey()) != nil {
+		t.Errorf("renewed: %v, %v", r, err)
+	}
+	open := w.connect(l)
+	must[*accessv1.RevokeUserResponse](w, w.admin, "RevokeUser", &accessv1.RevokeUserRequest{Name: "operator"})
+	w.shutOut(open, l)
+}
