@@ -17,9 +17,9 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// The view forgets old intents. A large one that comes once more after that must not be
-// done again: its changes would be in the ledger before its answer is refused.
-func TestALargeIntentThatIsForgottenIsNotDoneAgain(t *testing.T) {
+// The view drops old intents. A large one that is delivered again after that must not be done again:
+// its changes would be in the ledger before its answer is refused.
+func TestALargeIntentThatLeftTheViewIsNotDoneAgain(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -31,10 +31,15 @@ func TestALargeIntentThatIsForgottenIsNotDoneAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := ident.New()
-	m := bus.Message{Subject: topology.IntentSubject("install", "alice", id), Delivered: 1, Data: data, Header: map[string][]string{"Content-Type": {"application/json"}}}
+	m := bus.Message{
+		Subject:   topology.IntentSubject("install", "alice", id),
+		Delivered: 1,
+		Data:      data,
+		Header:    map[string][]string{"Content-Type": {"application/json"}},
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := s.r.handleIntent(ctx, m); err != nil {
+	if err := s.r.intents.handle(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	s.accepted("remove", remove("web", all))
@@ -45,16 +50,16 @@ func TestALargeIntentThatIsForgottenIsNotDoneAgain(t *testing.T) {
 		}
 		s.append(drafts...)
 	}
-	if s.r.recentIntent(id) != nil {
+	if s.r.lookup.recent(id) != nil {
 		t.Fatal("the view still knows the intent")
 	}
 
-	if err := s.r.handleIntent(ctx, m); err != nil {
+	if err := s.r.intents.handle(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	wanted := 0
 	s.r.follower.Read(func() {
-		for i := range s.r.view.InstancesOfAgent("web") {
+		for i := range s.r.records.view.InstancesOfAgent("web") {
 			if i.Wanted != nil {
 				wanted++
 			}
@@ -65,9 +70,9 @@ func TestALargeIntentThatIsForgottenIsNotDoneAgain(t *testing.T) {
 	}
 }
 
-// Whoever removes what was installed just before removes all of it: an intent that is
-// accepted on a view that is behind would pass over what that misses, without a word.
-func TestAnIntentIsDecidedOnAllThatWasDecidedBefore(t *testing.T) {
+// A removal right after an installation removes all of it. An intent that is accepted on a view that
+// lags would silently pass over the instances that the view lacks.
+func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -82,8 +87,13 @@ func TestAnIntentIsDecidedOnAllThatWasDecidedBefore(t *testing.T) {
 		{"remove", `{"remove":{"agent":"web","on":{"all":true}}}`},
 	} {
 		last = ident.New()
-		m := bus.Message{Subject: topology.IntentSubject(c[0], "alice", last), Delivered: 1, Data: []byte(c[1]), Header: map[string][]string{"Content-Type": {"application/json"}}}
-		if err := s.r.handleIntent(ctx, m); err != nil {
+		m := bus.Message{
+			Subject:   topology.IntentSubject(c[0], "alice", last),
+			Delivered: 1,
+			Data:      []byte(c[1]),
+			Header:    map[string][]string{"Content-Type": {"application/json"}},
+		}
+		if err := s.r.intents.handle(ctx, m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,15 +102,16 @@ func TestAnIntentIsDecidedOnAllThatWasDecidedBefore(t *testing.T) {
 	}
 }
 
-// A removal that failed would leave a dying server dying for ever: nothing else but a
-// decommission can be asked of it.
-func TestAskingAgainForTheEndOfAServerTriesAgainWhatFailed(t *testing.T) {
+// A failed removal would keep a dying server dying indefinitely, because it accepts no other intent
+// than a decommission.
+func TestARepeatedDecommissionRetriesFailedRemovals(t *testing.T) {
 	s, id := installed(t, "web", "db")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.untilLife(id, serverv1.Life_LIFE_DYING)
 	i := s.instance("web")
 	drafts := removal(i)
-	s.append(append(drafts[:3], fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "BUSY"}}))...)
+	s.append(
+		append(drafts[:3], fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "BUSY"}}))...)
 	s.untilState("web", instancev1.State_STATE_FAILED)
 
 	r := s.accepted(topology.VerbDecommission, decommission("one", false))

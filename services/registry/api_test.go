@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +19,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
@@ -29,7 +33,7 @@ func TestATokenAdmitsOneKey(t *testing.T) {
 	s := start(t)
 	token := s.invite("one")
 	if token.URL != "nats://bus:4222" || token.JWT != "guest jwt of "+token.ServerID || len(token.Secret) < 43 {
-		t.Errorf("the token says %+v", token)
+		t.Errorf("the token holds %+v", token)
 	}
 	first, err := s.enrol(token, "mine")
 	if err != nil {
@@ -47,6 +51,32 @@ func TestATokenAdmitsOneKey(t *testing.T) {
 	}
 	if have := names(s.facts(ledger.Server, token.ServerID)); len(have) != 2 {
 		t.Errorf("facts %v; want invited and enrolled", have)
+	}
+}
+
+// A token has room for fingerprints only; a server that is in gets the CAs themselves, whenever they change.
+func TestServersLearnTheCAsOfTheBus(t *testing.T) {
+	s := start(t)
+	dir := t.TempDir()
+	ca, err := trust.OpenCA(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ca = ca.Bundle()
+	token := s.invite("one")
+	want, err := trust.Pins(s.ca)
+	if err != nil || !slices.Equal(token.Pins, want) {
+		t.Errorf("the token has the pins %v, %v; want %v", token.Pins, err, want)
+	}
+	if answer, err := s.enrol(token, "mine"); err != nil || answer.BusCa != string(s.ca) {
+		t.Errorf("the answer to the join: %v, %v", answer, err)
+	}
+	if err := ca.Change(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.ca = ca.Bundle()
+	if answer, err := s.renew(token.ServerID, "mine"); err != nil || answer.BusCa != string(s.ca) {
+		t.Errorf("the answer to a renewal: %v, %v", answer, err)
 	}
 }
 
@@ -87,7 +117,8 @@ func TestOfManyKeysAtOnceOneIsAdmitted(t *testing.T) {
 
 func TestATokenExpires(t *testing.T) {
 	s := start(t)
-	r := must[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one", ValidFor: durationpb.New(time.Hour)})
+	r := must[*registryv1.InviteServerResponse](s, "InviteServer",
+		&registryv1.InviteServerRequest{Name: "one", ValidFor: durationpb.New(time.Hour)})
 	s.skew.Store(int64(time.Hour))
 	token := s.tokenOf(r)
 	if _, err := s.enrol(token, "mine"); codeOf(err) != "EXPIRED_TOKEN" {
@@ -103,7 +134,8 @@ func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
+			_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer",
+				&registryv1.InviteServerRequest{Name: "one"})
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[codeOf(err)]++
@@ -119,18 +151,26 @@ func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
 	}
 }
 
-// furnished is a site with one of everything that others may name.
+// furnished is a site with one record of each kind that others may name.
 func furnished(t *testing.T) *site {
 	s, _ := installed(t, "web")
-	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}})
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
+	must[*registryv1.CreateApplicationResponse](s, "CreateApplication",
+		&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}})
+	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
+		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
 	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
-		Agent: &agentv1.Agent{Name: "cron", Kind: agentv1.Kind_KIND_FILES, Application: "sdc", Dependencies: []string{"web"}}})
-	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
+		Agent: &agentv1.Agent{
+			Name:         "cron",
+			Kind:         agentv1.Kind_KIND_FILES,
+			Application:  "sdc",
+			Dependencies: []string{"web"},
+		}})
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
+		&registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
 	return s
 }
 
-func TestARequestThatIsWrongIsRefusedWithACode(t *testing.T) {
+func TestAWrongRequestIsRefusedWithACode(t *testing.T) {
 	s := furnished(t)
 	daemon := agentv1.Kind_KIND_DAEMON
 	for _, c := range []struct {
@@ -140,50 +180,157 @@ func TestARequestThatIsWrongIsRefusedWithACode(t *testing.T) {
 		{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
 		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
 		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},
-		{"CreateAgent", "UNSUPPORTED_KIND", &registryv1.CreateAgentRequest{
+		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{ // without a reporter
 			Agent: &agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL},
 		}},
+		{"CreateAgent", "UNSUPPORTED_KIND", &registryv1.CreateAgentRequest{
+			Agent: &agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"},
+		}},
+		{"CreateAgent", "BAD_DURATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{
+			Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister",
+			ReportWithin: durationpb.New(time.Second),
+		}}},
+		{"ReportExternal", "BAD_REPORT", &registryv1.ReportExternalRequest{
+			Agent: "web", Found: make([]*externalv1.Found, 501),
+		}},
+		{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
+		{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
 		{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
-		{"CreateAgent", "UNKNOWN_APPLICATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}}},
-		{"CreateAgent", "UNKNOWN_AGENT", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}}}},
-		{"CreateAgent", "DEPENDENCY_CYCLE", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}}}},
-		{"ChangeAgent", "DEPENDENCY_CYCLE", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}}}},
-		{"ChangeAgent", "KIND_FIXED", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}}},
-		{"ChangeAgent", "UNKNOWN_AGENT", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "wep", Kind: daemon}}},
+		{
+			"CreateAgent", "UNKNOWN_APPLICATION",
+			&registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}},
+		},
+		{
+			"CreateAgent", "UNKNOWN_AGENT",
+			&registryv1.CreateAgentRequest{
+				Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}},
+			},
+		},
+		{
+			"CreateAgent", "DEPENDENCY_CYCLE",
+			&registryv1.CreateAgentRequest{
+				Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}},
+			},
+		},
+		{
+			"ChangeAgent", "DEPENDENCY_CYCLE",
+			&registryv1.ChangeAgentRequest{
+				Agent: &agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}},
+			},
+		},
+		{
+			"ChangeAgent", "KIND_FIXED",
+			&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}},
+		},
+		{
+			"ChangeAgent", "UNKNOWN_AGENT",
+			&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "wep", Kind: daemon}},
+		},
 		{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "web"}},
 		{"DeleteAgent", "UNKNOWN_AGENT", &registryv1.DeleteAgentRequest{Name: "nothing-like-it"}},
-		{"CreateApplication", "EXISTS", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}}},
+		{
+			"CreateApplication", "EXISTS",
+			&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}},
+		},
 		{"CreateApplication", "BAD_NAME", &registryv1.CreateApplicationRequest{}},
-		{"CreateApplication", "BAD_METADATA", &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}}}},
-		{"ChangeApplication", "BAD_METADATA", &registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}}}},
-		{"ChangeApplication", "UNKNOWN_APPLICATION", &registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "manta"}}},
+		{
+			"CreateApplication", "BAD_METADATA",
+			&registryv1.CreateApplicationRequest{
+				Application: &applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}},
+			},
+		},
+		{
+			"ChangeApplication", "BAD_METADATA",
+			&registryv1.ChangeApplicationRequest{
+				Application: &applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}},
+			},
+		},
+		{
+			"ChangeApplication", "UNKNOWN_APPLICATION",
+			&registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "manta"}},
+		},
 		{"ChangeApplication", "BAD_NAME", &registryv1.ChangeApplicationRequest{}},
-		{"CreateEnvironment", "BAD_METADATA", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}}}},
-		{"ChangeEnvironment", "BAD_METADATA", &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}}}},
-		{"ChangeEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "test"}}},
-		{"ChangeEnvironment", "BAD_NAME", &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Channel: "A b"}}},
-		{"ChangeAgent", "BAD_METADATA", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}}}},
+		{
+			"CreateEnvironment", "BAD_METADATA",
+			&registryv1.CreateEnvironmentRequest{
+				Environment: &environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}},
+			},
+		},
+		{
+			"ChangeEnvironment", "BAD_METADATA",
+			&registryv1.ChangeEnvironmentRequest{
+				Environment: &environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}},
+			},
+		},
+		{
+			"ChangeEnvironment", "UNKNOWN_ENVIRONMENT",
+			&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "test"}},
+		},
+		{
+			"ChangeEnvironment", "BAD_NAME",
+			&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Channel: "A b"}},
+		},
+		{
+			"ChangeAgent", "BAD_METADATA",
+			&registryv1.ChangeAgentRequest{
+				Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}},
+			},
+		},
 		{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
 		{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
-		{"CreateEnvironment", "EXISTS", &registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}}},
+		{
+			"CreateEnvironment", "EXISTS",
+			&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}},
+		},
 		{"DeleteEnvironment", "IN_USE", &registryv1.DeleteEnvironmentRequest{Name: "prod"}},
 		{"DeleteEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.DeleteEnvironmentRequest{Name: "test"}},
 		{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
+		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "two", ServerId: "two"}},
+		{
+			"InviteServer", "BAD_OWNER",
+			&registryv1.InviteServerRequest{Name: "two", Owner: &ownerv1.FieldOwner{Name: "A b"}},
+		},
+		{
+			"ChangeServer", "BAD_OWNER", &registryv1.ChangeServerRequest{
+				Server: "one", Owner: &ownerv1.FieldOwner{Name: "site", Fields: map[string]uint64{"": 1}},
+			},
+		},
+		{
+			"ChangeEnvironment", "BAD_OWNER", &registryv1.ChangeEnvironmentRequest{
+				Environment: &environmentv1.Environment{
+					Name: "prod", Owners: []*ownerv1.FieldOwner{{Name: "a"}, {Name: "a"}},
+				},
+			},
+		},
 		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
 		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "all"}},
-		{"InviteServer", "BAD_DURATION", &registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)}},
-		{"InviteServer", "BAD_LABEL", &registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"Rack": "1"}}},
+		{
+			"InviteServer", "BAD_DURATION",
+			&registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)},
+		},
+		{
+			"InviteServer", "BAD_LABEL",
+			&registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"rack/1": "1"}},
+		},
 		{"InviteServer", "UNKNOWN_ENVIRONMENT", &registryv1.InviteServerRequest{Name: "two", Environment: "prodd"}},
 		{"ChangeServer", "UNKNOWN_SERVER", &registryv1.ChangeServerRequest{Server: "ones"}},
-		{"ChangeServer", "NO_SERVER", &registryv1.ChangeServerRequest{}},
-		{"ChangeServer", "BAD_LABEL", &registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}}},
+		{"ChangeServer", "EMPTY_SELECTOR", &registryv1.ChangeServerRequest{}},
+		{
+			"ChangeServer", "BAD_LABEL",
+			&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}},
+		},
 		{"ForgetServer", "NOT_DEAD", &registryv1.ForgetServerRequest{Server: "one"}},
 		{"GetServer", "UNKNOWN_SERVER", &registryv1.GetServerRequest{Server: "ones"}},
 		{"ListServers", "BAD_PAGE", &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1001}}},
 		{"ListServers", "UNKNOWN_ENVIRONMENT", &registryv1.ListServersRequest{Environment: "prodd"}},
 		{"ListInstances", "UNKNOWN_AGENT", &registryv1.ListInstancesRequest{Agent: "wep"}},
 		{"ListInstances", "UNKNOWN_SERVER", &registryv1.ListInstancesRequest{Server: "ones"}},
-		{"GetIntent", "BAD_WAIT", &registryv1.GetIntentRequest{IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute)}},
+		{
+			"GetIntent", "BAD_WAIT",
+			&registryv1.GetIntentRequest{
+				IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute),
+			},
+		},
 	} {
 		t.Run(c.method+" "+c.code, func(t *testing.T) {
 			if have := s.code(c.method, c.ask); have != c.code {
@@ -222,7 +369,7 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	}
 	for n := 1; n < len(seen); n++ {
 		if seen[n-1] >= seen[n] {
-			t.Fatalf("row %d is not behind the one before it", n)
+			t.Fatalf("row %d does not sort after the one before it", n)
 		}
 	}
 	if len(seen) != 25 {
@@ -245,11 +392,13 @@ func TestInstancesAreListedWithTheirServers(t *testing.T) {
 	}
 }
 
-func TestWhatIsAsItShouldBeWritesNothing(t *testing.T) {
+func TestARequestThatChangesNothingWritesNothing(t *testing.T) {
 	s := furnished(t)
 	before := s.r.follower.Position()
-	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON}})
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
+		&registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
+	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
+		&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON}})
 	if after := s.r.follower.Position(); after != before {
 		t.Errorf("the ledger went from %d to %d", before, after)
 	}
@@ -259,7 +408,8 @@ func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 	s := furnished(t)
 	store := t.TempDir()
 	run := func() []byte {
-		r, err := New(Config{Conn: s.bus.Dial(t, ledger.Registry), Signer: signer{}, Store: store, BeatInterval: time.Hour})
+		r, err := New(
+			Config{Conn: s.bus.Dial(t, ledger.Registry), Signer: signer{}, Store: store, BeatInterval: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +431,7 @@ func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 	}
 }
 
-func TestAboutSaysWhoAnswers(t *testing.T) {
+func TestAboutNamesTheService(t *testing.T) {
 	s := start(t)
 	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
 	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), s.ops, ledger.Registry, about, &apiv1.AboutRequest{})
@@ -290,13 +440,19 @@ func TestAboutSaysWhoAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecordedAboutAGroupIsReplaced(t *testing.T) {
+func TestAChangeReplacesAGroupsRecord(t *testing.T) {
 	s := furnished(t)
-	app := &applicationv1.Application{Name: "sdc", Description: "of data centres", Metadata: map[string]string{"level": "info"}}
+	app := &applicationv1.Application{
+		Name:        "sdc",
+		Description: "of data centres",
+		Metadata:    map[string]string{"level": "info"},
+	}
 	env := &environmentv1.Environment{Name: "prod", Channel: "release", Metadata: map[string]string{"level": "warn"}}
-	for range 2 { // the second time it is as it should be
-		gotApp := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication", &registryv1.ChangeApplicationRequest{Application: app}).Application
-		gotEnv := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{Environment: env}).Environment
+	for range 2 { // the second request changes nothing
+		gotApp := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication",
+			&registryv1.ChangeApplicationRequest{Application: app}).Application
+		gotEnv := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment",
+			&registryv1.ChangeEnvironmentRequest{Environment: env}).Environment
 		if gotApp.CreatedAt == nil || gotApp.Description != app.Description || gotApp.Metadata["level"] != "info" {
 			t.Errorf("the application is %v", gotApp)
 		}

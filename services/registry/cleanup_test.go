@@ -16,40 +16,45 @@ import (
 
 const via = "ssh root@gone"
 
-// cleanUp asks to record how a try ended, seconds after some time.
+// cleanUp records how an attempt ended, some seconds after a fixed time.
 func cleanUp(server string, seconds int64, refusal *apiv1.Refusal) *registryv1.RecordCleanUpRequest {
 	return &registryv1.RecordCleanUpRequest{Server: server, Via: via, Outcome: &reportv1.CleanUpOutcome{
-		ServerId: server, At: &timestamppb.Timestamp{Seconds: 1_700_000_000 + seconds}, Removed: 7, Left: 2, Refusal: refusal,
+		ServerId: server, At: &timestamppb.Timestamp{Seconds: 1_700_000_000 + seconds}, Removed: 7, Left: 2,
+		Refusal: refusal,
 	}}
 }
 
-func TestACleanUpIsRecordedWithWhoDidIt(t *testing.T) {
+func TestACleanUpIsRecordedWithItsActor(t *testing.T) {
 	s := start(t)
 	id, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
 	s.accepted(topology.VerbDecommission, decommission("gone", true))
 
 	unreachable := &apiv1.Refusal{Code: "SSH_FAILED", Message: "no\nroute " + strings.Repeat("x", 2000)}
 	x := must[*registryv1.RecordCleanUpResponse](s, "RecordCleanUp", cleanUp(id, 1, unreachable)).Server
-	if c := x.CleanUp; c.GetCode() != "SSH_FAILED" || c.GetVia() != via || c.GetActor() == "" || !strings.HasPrefix(c.GetReason(), "no route x") || len(c.GetReason()) > maxReason {
+	if c := x.CleanUp; c.GetCode() != "SSH_FAILED" || c.GetVia() != via || c.GetActor() == "" ||
+		!strings.HasPrefix(c.GetReason(), "no route x") ||
+		len(c.GetReason()) > maxReason {
 		t.Errorf("after a failure: %v", c)
 	}
 	if got := s.leaked(); x.UninstalledAt != nil || len(got) != 1 {
 		t.Errorf("after a failure %v are leaked, and %v", got, x.UninstalledAt)
 	}
 
-	for range 2 { // an answer may be lost, and asked for again
+	for range 2 { // a lost answer is requested again
 		x = must[*registryv1.RecordCleanUpResponse](s, "RecordCleanUp", cleanUp(id, 2, nil)).Server
 	}
 	if c := x.CleanUp; c.GetCode() != "" || x.UninstalledAt == nil || x.LeftPaths != 2 || len(s.leaked()) != 0 {
-		t.Errorf("clean, and it says %v; leaked %v", x, s.leaked())
+		t.Errorf("clean, with the duties %v; leaked %v", x, s.leaked())
 	}
 	facts := s.facts(ledger.Server, id)
 	if got := names(facts); strings.Join(got[len(got)-3:], " ") != "dead clean-up-failed uninstalled" {
 		t.Errorf("facts %v", got)
 	}
 	last := facts[len(facts)-1]
-	if b, ok := last.Body.(*serverv1.Uninstalled); !ok || b.Removed != 7 || b.Left != 2 || b.Via != via || last.Actor != x.CleanUp.Actor || last.Actor == ledger.Registry {
-		t.Errorf("the fact of %s says %v", last.Actor, last.Body)
+	if b, ok := last.Body.(*serverv1.Uninstalled); !ok || b.Removed != 7 || b.Left != 2 || b.Via != via ||
+		last.Actor != x.CleanUp.Actor ||
+		last.Actor == ledger.Registry {
+		t.Errorf("the fact of %s holds %v", last.Actor, last.Body)
 	}
 }
 
@@ -65,7 +70,7 @@ func TestADeadServerShowsItsTombstone(t *testing.T) {
 	}
 }
 
-func TestACleanUpThatCannotBeTrueIsRefused(t *testing.T) {
+func TestAnImpossibleCleanUpIsRefused(t *testing.T) {
 	s := start(t)
 	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
@@ -74,15 +79,25 @@ func TestACleanUpThatCannotBeTrueIsRefused(t *testing.T) {
 		code   string
 		change func(*registryv1.RecordCleanUpRequest)
 	}{
-		"of one that lives":    {"NOT_DEAD", func(q *registryv1.RecordCleanUpRequest) { q.Server, q.Outcome.ServerId = alive, alive }},
-		"of another":           {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.ServerId = alive }},
-		"of nobody":            {"UNKNOWN_SERVER", func(q *registryv1.RecordCleanUpRequest) { q.Server = "nobody" }},
+		"of one that lives": {
+			"NOT_DEAD",
+			func(q *registryv1.RecordCleanUpRequest) { q.Server, q.Outcome.ServerId = alive, alive },
+		},
+		"of another": {
+			"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.ServerId = alive },
+		},
+		"of an unknown server": {"UNKNOWN_SERVER", func(q *registryv1.RecordCleanUpRequest) { q.Server = "unknown" }},
 		"without an end":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome = nil }},
 		"without a time":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.At = nil }},
 		"without a way":        {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = "" }},
-		"with a way too long":  {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = strings.Repeat("x", maxVia+1) }},
-		"that was a dry run":   {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.DryRun = true }},
-		"refused with no code": {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.Refusal = &apiv1.Refusal{Message: "no"} }},
+		"with a way too long": {
+			"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = strings.Repeat("x", maxVia+1) },
+		},
+		"that was a dry run": {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.DryRun = true }},
+		"refused with no code": {
+			"BAD_CLEAN_UP",
+			func(q *registryv1.RecordCleanUpRequest) { q.Outcome.Refusal = &apiv1.Refusal{Message: "no"} },
+		},
 	} {
 		q := cleanUp(gone, 1, nil)
 		c.change(q)

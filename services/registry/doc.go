@@ -1,21 +1,33 @@
-// Package registry is the service that answers what is wanted and what is there. It
-// decides intents, hears reports and beats, admits servers, and alone writes the nouns
+// Package registry is the service that decides what is wanted on which server and records what is
+// there. It decides intents, receives reports and beats, admits servers, and alone writes the nouns
 // application, environment, agent, server, instance and intent.
 //
-// Everything that it knows is a fold over the ledger (internal/view). Each handler
-// looks at that view, decides in a pure core, and records facts that are guarded by the
-// sequences that the decision was made on. Replicas share the work without talking to
-// each other: of two that decide the same, one wins and the other looks again.
+// Its view is a fold over the ledger (internal/view). Each handler reads the view, decides in a pure
+// package below internal, and records facts that are guarded by the sequences that the decision was
+// made on (pkg/decide). Replicas share the work without talking to each other: of two that decide
+// the same, one wins and the other decides again.
+//
+// The parts, each a type with the dependencies that it uses:
+//
+//	intents, intentAPI     published intents; plan, list, withdraw
+//	reports, rechecks      what servers report
+//	presenceWatch          beats and silence
+//	epochChecks            servers that are ahead of the ledger
+//	duties                 instances that are gone, servers that are dead
+//	defaultsWork           intents that follow from the defaults of environments
+//	admission              invitations and enrolment
+//	serverAPI, restoreAPI  requests about servers, and about a restored backup
+//	declared               applications, environments and agents
 //
 // Guarantees:
 //
-//  1. An intent with a readable subject is in the ledger exactly once, as accepted or
-//     refused, whatever was killed and however many registries run.
-//  2. A write is answered once the view of the replica that answers holds it, and nothing
-//     is refused on a view that is behind the ledger. A list may be, by milliseconds.
-//  3. Only differences become facts: a report, a beat or a request that says what is
-//     already recorded writes nothing. The exception is a sysinfo report that was asked
-//     for, which is recorded as the answer.
+//  1. An intent with a readable subject is in the ledger exactly once, as accepted or refused,
+//     whatever was killed and however many registries run.
+//  2. A write is answered once the view of the answering replica holds it, and nothing is refused
+//     on a view that lags behind the ledger. A list may lag, by milliseconds.
+//  3. Only differences become facts: a report, a beat or a request that repeats what is recorded
+//     writes nothing. The exception is the first sysinfo report that answers a refresh. What changes
+//     too often waits, and a server that fills the ledger is quarantined (internal/intake).
 //  4. A secret is shown once and only its hash is kept.
 //  5. Every wait has a deadline, and every table in memory is bounded by the fleet.
 package registry

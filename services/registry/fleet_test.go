@@ -8,11 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -20,7 +22,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/server"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
+	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
 )
 
 func (s *site) get(server string) *serverv1.Server {
@@ -38,15 +41,16 @@ func (s *site) untilLife(server string, want serverv1.Life) {
 	bustest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Life == want })
 }
 
-func (s *site) untilQuarantined(stream string, n int) {
+func (s *site) untilDeadLetters(stream string, n int) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the message is in quarantine", func() bool {
-		msgs, err := s.ops.DirectGetFrom(context.Background(), topology.Quarantine, topology.QuarantineSubject(stream), 1, 10)
+	bustest.Eventually(s.t, "the message is a dead letter", func() bool {
+		letters := topology.DeadLettersOf(stream)
+		msgs, err := s.ops.DirectGetFrom(context.Background(), topology.DeadLetter, letters, 1, 10)
 		return err == nil && len(msgs) == n
 	})
 }
 
-// instance gives the only instance of an agent, or nil.
+// instance returns the only instance of an agent, or nil.
 func (s *site) instance(agent string) *instancev1.Instance {
 	s.t.Helper()
 	r := must[*registryv1.ListInstancesResponse](s, "ListInstances", &registryv1.ListInstancesRequest{Agent: agent})
@@ -56,7 +60,8 @@ func (s *site) instance(agent string) *instancev1.Instance {
 	return r.Instances[0].Instance
 }
 
-// untilState gives the instance in that state: asked again, another registry may answer, which is behind.
+// untilState waits for an instance in a state and returns that reading: another registry, whose view
+// lags, may answer a second request.
 func (s *site) untilState(agent string, want instancev1.State) (i *instancev1.Instance) {
 	s.t.Helper()
 	bustest.Eventually(s.t, agent+" is "+want.String(), func() bool {
@@ -77,7 +82,8 @@ func removal(i *instancev1.Instance) []ledger.Draft { return task(taskv1.Verb_VE
 func task(verb taskv1.Verb, i *instancev1.Instance) []ledger.Draft {
 	id := ident.New()
 	queued := &taskv1.Queued{
-		Verb: verb, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, Attempt: 1, To: i.Wanted,
+		Verb: verb, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, Attempt: 1,
+		To: i.Wanted,
 	}
 	facts := []ledger.Draft{
 		fact(ledger.Task, id, queued), fact(ledger.Task, id, &taskv1.Assigned{}),
@@ -107,7 +113,7 @@ func installed(t *testing.T, agents ...string) (*site, string) {
 	return s, id
 }
 
-func TestAServerThatDiesEndsInOneUnitWithItsLastInstances(t *testing.T) {
+func TestAServerDiesInOneBatchWithItsLastInstances(t *testing.T) {
 	s, id := installed(t, "web", "db")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.untilLife(id, serverv1.Life_LIFE_DYING)
@@ -133,11 +139,12 @@ func TestAServerThatDiesEndsInOneUnitWithItsLastInstances(t *testing.T) {
 	ends = append(ends, dead.Sequence)
 	slices.Sort(ends)
 	if dead.Name() != "dead" || ends[2] != dead.Sequence || ends[0] != dead.Sequence-2 {
-		t.Errorf("the ends are at %v and the server's %s at %d; want one unit that ends with dead", ends, dead.Name(), dead.Sequence)
+		t.Errorf("the ends are at %v and the server's %s at %d; want one batch that ends with dead", ends, dead.Name(),
+			dead.Sequence)
 	}
 }
 
-func TestADyingServerNamesWhatIsLeft(t *testing.T) {
+func TestADyingServerNamesWhatItWaitsFor(t *testing.T) {
 	s, id := installed(t, "web", "db")
 	if d := s.get(id).Duties; len(d) != 0 {
 		t.Errorf("alive it has the duties %v", d)
@@ -153,7 +160,8 @@ func TestADyingServerNamesWhatIsLeft(t *testing.T) {
 		return agents
 	}
 	bustest.Eventually(t, "one agent is left", func() bool { return slices.Equal(left(s.get(id)), []string{"db"}) })
-	dying := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Life: serverv1.Life_LIFE_DYING}).Servers
+	dying := must[*registryv1.ListServersResponse](s, "ListServers",
+		&registryv1.ListServersRequest{Life: serverv1.Life_LIFE_DYING}).Servers
 	if len(dying) != 1 || !slices.Equal(left(dying[0]), []string{"db"}) {
 		t.Errorf("the list shows %v", dying)
 	}
@@ -164,7 +172,8 @@ func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
 	id := s.server("one")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.untilLife(id, serverv1.Life_LIFE_DEAD)
-	if diff := cmp.Diff([]string{"invited", "enrolled", "dying", "dead"}, names(s.facts(ledger.Server, id))); diff != "" {
+	have := names(s.facts(ledger.Server, id))
+	if diff := cmp.Diff([]string{"invited", "enrolled", "dying", "dead"}, have); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -178,8 +187,8 @@ func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
 		t.Errorf("the last fact is %v and the server %s", facts[len(facts)-1].Body, s.get(id).Life)
 	}
 	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: id, Leak: true})
-	if _, err := ask[*registryv1.GetServerResponse](s, "GetServer", &registryv1.GetServerRequest{Server: id}); codeOf(err) != "UNKNOWN_SERVER" {
-		t.Errorf("a forgotten server is found: %v", err)
+	if got := s.code("GetServer", &registryv1.GetServerRequest{Server: id}); got != "UNKNOWN_SERVER" {
+		t.Errorf("a forgotten server is found: %v", got)
 	}
 }
 
@@ -188,7 +197,7 @@ func TestARemovalThatEndedWhileNoRegistryRanIsRecordedLater(t *testing.T) {
 	s.accepted(topology.VerbRemove, remove("web", on("one")))
 	i := s.instance("web")
 	s.stop()
-	s.appendUnheard(removal(i)...)
+	s.appendAsync(removal(i)...)
 
 	s.registry()
 
@@ -212,24 +221,39 @@ func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.beat(id, "first")
-	bustest.Eventually(t, "it was online and is not any more", func() bool {
+	bustest.Eventually(t, "it was online and is offline now", func() bool {
 		return slices.Equal(names(s.facts(ledger.Server, id)), []string{"invited", "enrolled", "online", "offline"})
 	})
 	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
 	s.beat(id, "second")
 	bustest.Eventually(t, "the new boot is known", func() bool { return s.get(id).BootId == "second" })
 	have := names(s.facts(ledger.Server, id))
-	if diff := cmp.Diff([]string{"invited", "enrolled", "online", "offline", "online"}, have[:min(5, len(have))]); diff != "" {
+	want := []string{"invited", "enrolled", "online", "offline", "online"}
+	if diff := cmp.Diff(want, have[:min(len(want), len(have))]); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// hears says whether a registry heard a beat of a server.
-func (r *Registry) hears(id string) bool {
-	r.heardMu.Lock()
-	defer r.heardMu.Unlock()
-	_, heard := r.heard[id]
-	return heard
+// pass lets time pass in which registries run: a mere jump of the clock would mean that they stood still.
+func (s *site) pass(d time.Duration, registries ...*Registry) {
+	for end := s.skew.Load() + int64(d); s.skew.Load() < end; {
+		for _, r := range registries {
+			r.presence.mu.Lock()
+		}
+		s.skew.Add(min(int64(s.beats), end-s.skew.Load()))
+		for _, r := range registries {
+			r.presence.hearing.Look(r.cfg.Now())
+			r.presence.mu.Unlock()
+		}
+	}
+}
+
+// hasBeat reports whether a registry received a beat of a server.
+func (r *Registry) hasBeat(id string) bool {
+	r.presence.mu.Lock()
+	defer r.presence.mu.Unlock()
+	_, ok := r.presence.last[id]
+	return ok
 }
 
 func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
@@ -237,14 +261,15 @@ func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
 	s := startBeating(t, every)
 	id := s.server("one")
 	other, _ := s.registry()
-	bustest.Eventually(t, "both hear it", func() bool {
-		s.beat(id, "boot") // who does not know the server yet passes over its beat
-		return s.r.hears(id) && other.hears(id)
+	bustest.Eventually(t, "both receive its beats", func() bool {
+		s.beat(id, "boot") // a replica that does not know the server yet ignores its beat
+		return s.r.hasBeat(id) && other.hasBeat(id)
 	})
 	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
-	s.skew.Add(int64(2 * server.Silence(every)))
+	s.pass(2*presence.Silence(every), s.r, other)
 	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
-	if diff := cmp.Diff([]string{"invited", "enrolled", "online", "offline"}, names(s.facts(ledger.Server, id))); diff != "" {
+	have := names(s.facts(ledger.Server, id))
+	if diff := cmp.Diff([]string{"invited", "enrolled", "online", "offline"}, have); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -255,7 +280,9 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 	found := func(sequence uint64, health instancev1.Health) {
 		s.report(topology.ReportAgents, &reportv1.Report{
 			ServerId: id, Sequence: sequence,
-			Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{{Agent: "web", Image: image, Health: health}}}},
+			Body: &reportv1.Report_Agents{
+				Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{{Agent: "web", Image: image, Health: health}}},
+			},
 		})
 	}
 	found(1, instancev1.Health_HEALTH_GOOD)
@@ -266,37 +293,54 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 		facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
 		return len(facts) == 4 && s.instance("web").State == instancev1.State_STATE_CONVERGED
 	})
-	// It was installed; the first said nothing new, the third the same as the second.
+	// It was installed; the first report changed nothing, the third was equal to the second.
 	want := []string{"wanted", "observed", "observed", "observed"}
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(id, "web")))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// What was listed is known to hold until the last beat of a server that had nothing left to say.
-func TestAnObservationIsConfirmedByABeatWithNothingLeftToReport(t *testing.T) {
+// An observation is confirmed by a beat whose sum is the one of what is recorded, as of the look behind it.
+func TestAnObservationIsConfirmedByABeatWithTheSameSum(t *testing.T) {
 	s, id := installed(t, "web")
-	beat := func(outbox uint32) time.Time {
-		data, err := proto.Marshal(&reportv1.Beat{ServerId: id, BootId: "boot", OutboxLength: outbox})
+	var right instance.Sum
+	right.AddRecord(s.instance("web"))
+	beat := func(sum instance.Sum, age uint64) *timestamppb.Timestamp {
+		data, err := proto.Marshal(&reportv1.Beat{
+			ServerId: id, BootId: "boot", AgentsSum: uint64(sum), AgentsAgeMs: age,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.r.hear(bus.Message{Subject: topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: id}), Data: data})
-		return s.instance("web").GetConfirmedAt().AsTime()
+		s.r.presence.receive(
+			bus.Message{Subject: topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: id}), Data: data})
+		return s.instance("web").GetConfirmedAt()
 	}
-	if c := s.instance("web").ConfirmedAt; c != nil {
-		t.Errorf("confirmed at %v, and it was never heard", c)
+	for what, c := range map[string]*timestamppb.Timestamp{
+		"without a beat": s.instance("web").ConfirmedAt, "without a look": beat(right, 0),
+		"by another sum": beat(right+1, 1),
+	} {
+		if c != nil {
+			t.Errorf("confirmed at %v %s", c.AsTime(), what)
+		}
 	}
-	first := beat(0)
-	if waiting := beat(3); !waiting.Equal(first) {
-		t.Errorf("with reports that wait it is confirmed at %v, want %v", waiting, first)
+	now := time.Now()
+	old := beat(right, 60_001).AsTime()
+	if age := now.Sub(old); age < 59*time.Second || age > 61*time.Second {
+		t.Errorf("confirmed %v ago by a look of a minute ago", age)
 	}
-	if next := beat(0); !next.After(first) {
-		t.Errorf("confirmed at %v, want later than %v", next, first)
+	if again := beat(right, 120_001).AsTime(); !again.Equal(old) {
+		t.Errorf("an older look confirms at %v; want still %v", again, old)
+	}
+	if next := beat(right, 1).AsTime(); !next.After(old) {
+		t.Errorf("confirmed at %v; want later than %v", next, old)
+	}
+	if c := s.get(id).InventoryConfirmedAt; c == nil {
+		t.Error("the server shows no time")
 	}
 }
 
-func TestASysinfoIsRecordedWhenItDiffersOrWasAskedFor(t *testing.T) {
+func TestASysinfoIsRecordedWhenItDiffersOrWasRequested(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	same := s.get(id).Sysinfo
@@ -307,8 +351,14 @@ func TestASysinfoIsRecordedWhenItDiffersOrWasAskedFor(t *testing.T) {
 		})
 	}
 	task := ident.New()
+	s.append(
+		fact(ledger.Task, task, &taskv1.Queued{Verb: taskv1.Verb_VERB_REFRESH, ServerId: id, Generation: 1}),
+		fact(ledger.Task, task, &taskv1.Assigned{}),
+	)
 	send(1, same, "")
 	send(2, same, task)
+	bustest.Eventually(t, "the answer is recorded", func() bool { return len(s.facts(ledger.Server, id)) == 3 })
+	s.skew.Store(int64(intake.SysinfoEvery))
 	send(3, &serverv1.Sysinfo{Platform: same.Platform, MemoryBytes: 1}, "")
 	bustest.Eventually(t, "the last report is handled", func() bool { return s.get(id).Sysinfo.MemoryBytes == 1 })
 	facts := s.facts(ledger.Server, id)
@@ -320,30 +370,35 @@ func TestASysinfoIsRecordedWhenItDiffersOrWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestAForgedReportGoesToQuarantineAndChangesNothing(t *testing.T) {
+func TestAForgedReportIsDeadLetteredAndChangesNothing(t *testing.T) {
 	s, id := installed(t, "web")
 	other := s.server("two")
 	s.reportOn(topology.ServerAddress{Cell: "main", Server: other}, topology.ReportAgents, &reportv1.Report{
 		ServerId: id, Sequence: 9, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{}},
 	})
-	s.untilQuarantined(topology.Reports, 1)
+	s.untilDeadLetters(topology.Reports, 1)
 	if have := s.instance("web").State; have != instancev1.State_STATE_CONVERGED {
 		t.Errorf("the forged report made it %s", have)
 	}
 }
 
-func TestALateReportOfADeadServerIsPassedOver(t *testing.T) {
+func TestALateReportOfADeadServerIsIgnored(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.report(topology.ReportSysinfo, &reportv1.Report{
-		ServerId: id, Sequence: 1, Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}}},
+		ServerId: id, Sequence: 1, Body: &reportv1.Report_Sysinfo{
+			Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}},
+		},
 	})
 	alive := s.server("two")
 	s.report(topology.ReportSysinfo, &reportv1.Report{
-		ServerId: alive, Sequence: 1, Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}}},
+		ServerId: alive, Sequence: 1, Body: &reportv1.Report_Sysinfo{
+			Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}},
+		},
 	})
-	bustest.Eventually(t, "the other server's report is handled", func() bool { return s.get(alive).Sysinfo.MemoryBytes == 7 })
+	bustest.Eventually(t, "the other server's report is handled",
+		func() bool { return s.get(alive).Sysinfo.MemoryBytes == 7 })
 	if have := names(s.facts(ledger.Server, id)); have[len(have)-1] != "dead" {
 		t.Errorf("facts of the dead server: %v", have)
 	}

@@ -31,7 +31,7 @@ func agentsOf(id string, sequence uint64, found ...*reportv1.Found) *reportv1.Re
 	}
 }
 
-// lists gives what was recorded as found on a server, one list after the other.
+// lists returns the recorded lists of unmanaged agents of a server, in order.
 func (s *site) lists(id string) (out []*serverv1.AgentsFound) {
 	for _, f := range s.facts(ledger.Server, id) {
 		if b, ok := f.Body.(*serverv1.AgentsFound); ok {
@@ -42,13 +42,19 @@ func (s *site) lists(id string) (out []*serverv1.AgentsFound) {
 }
 
 func (s *site) foundServers() int {
-	return len(must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Found: true}).Servers)
+	return len(
+		must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Found: true}).Servers)
 }
 
-func TestWhatIsFoundIsOneFactWhenItComesAndOneWhenItGoes(t *testing.T) {
+func TestAnUnmanagedAgentIsOneFactWhenItAppearsAndOneWhenItIsGone(t *testing.T) {
 	s, id := installed(t, "web")
 	s.server("other")
-	mine := &reportv1.Found{Agent: "web", InstanceId: s.instance("web").Id, Image: s.instance("web").Wanted, Health: instancev1.Health_HEALTH_GOOD}
+	mine := &reportv1.Found{
+		Agent:      "web",
+		InstanceId: s.instance("web").Id,
+		Image:      s.instance("web").Wanted,
+		Health:     instancev1.Health_HEALTH_GOOD,
+	}
 	s.report(topology.ReportAgents, agentsOf(id, 1, mine))
 	for n := range uint32(5) {
 		s.report(topology.ReportAgents, agentsOf(id, uint64(n)+2, mine, stray("web", 100+n)))
@@ -67,7 +73,7 @@ func TestWhatIsFoundIsOneFactWhenItComesAndOneWhenItGoes(t *testing.T) {
 	}
 }
 
-// handle has a registry handle a report that nobody else hears.
+// handle passes a report to one registry only.
 func (s *site) handle(r *Registry, stored uint64, report *reportv1.Report) error {
 	s.t.Helper()
 	data, err := proto.Marshal(report)
@@ -76,23 +82,25 @@ func (s *site) handle(r *Registry, stored uint64, report *reportv1.Report) error
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: report.ServerId}, topology.ReportAgents)
-	return r.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 2})
+	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: report.ServerId},
+		topology.ReportAgents)
+	return r.reports.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 2})
 }
 
-func TestAnInstanceThatNobodyKnowsIsFound(t *testing.T) {
+func TestAnUnknownInstanceIsListedAsUnmanaged(t *testing.T) {
 	s, id := installed(t, "web")
 	other := &reportv1.Found{Agent: "cron", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
 	s.report(topology.ReportAgents, agentsOf(id, 1, other))
 	bustest.Eventually(t, "it is found", func() bool {
 		f := s.get(id).Found
-		return len(f) == 1 && f[0].Agent == "cron" && f[0].Trace == serverv1.Trace_TRACE_INSTANCE && f[0].Path == other.InstanceId
+		return len(f) == 1 && f[0].Agent == "cron" && f[0].Trace == serverv1.Trace_TRACE_INSTANCE &&
+			f[0].Path == other.InstanceId
 	})
 }
 
-// A report of before a removal may be handled after the instance is gone; what the server
-// said since then stands.
-func TestAnInstanceThatIsGoneSinceTheReportIsNotFound(t *testing.T) {
+// A report from before a removal may be handled after the instance is gone; the server's later report
+// stays effective.
+func TestAnInstanceThatIsGoneSinceTheReportIsNotUnmanaged(t *testing.T) {
 	s, id := installed(t, "web")
 	gone := &reportv1.Found{Agent: "web", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
 	slow, _ := s.registry()
@@ -105,16 +113,28 @@ func TestAnInstanceThatIsGoneSinceTheReportIsNotFound(t *testing.T) {
 	}
 }
 
-// A replica whose view is behind must not take for a stranger what was installed since.
-func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotFound(t *testing.T) {
+// A replica whose view lags must not list an instance that was installed since as unmanaged.
+func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotUnmanaged(t *testing.T) {
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
-	have := []*reportv1.Found{{Agent: "web", InstanceId: s.instance("web").Id, Image: s.instance("web").Wanted, Health: instancev1.Health_HEALTH_GOOD}}
+	have := []*reportv1.Found{
+		{
+			Agent:      "web",
+			InstanceId: s.instance("web").Id,
+			Image:      s.instance("web").Wanted,
+			Health:     instancev1.Health_HEALTH_GOOD,
+		},
+	}
 	for n := range uint64(20) {
 		agent := fmt.Sprintf("agent-%d", n)
-		wanted := fact(ledger.Instance, ledger.Key(id, agent), &instancev1.Wanted{InstanceId: ident.From(agent), Generation: 1})
-		report := agentsOf(id, 5+n, append(have, &reportv1.Found{Agent: agent, InstanceId: ident.From(agent), Health: instancev1.Health_HEALTH_GOOD})...)
-		report.GetAgents().DocumentGeneration = s.appendUnheard(wanted)
+		wanted := fact(ledger.Instance, ledger.Key(id, agent),
+			&instancev1.Wanted{InstanceId: ident.From(agent), Generation: 1})
+		report := agentsOf(
+			id,
+			5+n,
+			append(have,
+				&reportv1.Found{Agent: agent, InstanceId: ident.From(agent), Health: instancev1.Health_HEALTH_GOOD})...)
+		report.GetAgents().DocumentGeneration = s.appendAsync(wanted)
 		if err := s.handle(slow, n+1, report); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +144,7 @@ func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotFound(t *testing.T) {
 	}
 }
 
-// A list is said once: what it shows of an instance that this replica does not know yet counts.
+// A server sends a list once, so an instance in it counts although this replica does not know it yet.
 func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *testing.T) {
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
@@ -136,9 +156,10 @@ func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *tes
 			InstanceId: ident.From(agent), Generation: 1, Image: image,
 		})
 		report := agentsOf(id, 5+n, &reportv1.Found{
-			Agent: agent, InstanceId: ident.From(agent), Image: image, Generation: 1, Health: instancev1.Health_HEALTH_GOOD,
+			Agent: agent, InstanceId: ident.From(agent), Image: image, Generation: 1,
+			Health: instancev1.Health_HEALTH_GOOD,
 		})
-		report.GetAgents().DocumentGeneration = s.appendUnheard(wanted)
+		report.GetAgents().DocumentGeneration = s.appendAsync(wanted)
 		if err := s.handle(slow, n+1, report); err != nil {
 			t.Fatal(err)
 		}
@@ -148,16 +169,16 @@ func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *tes
 	}
 }
 
-func TestALyingServerDelaysNobody(t *testing.T) {
+func TestAServerThatReportsNonsenseDelaysNoOther(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	report := agentsOf(id, 1, stray("cron", 1))
 	report.GetAgents().DocumentGeneration = 1 << 60
 	s.report(topology.ReportAgents, report)
-	bustest.Eventually(t, "it is recorded all the same", func() bool { return len(s.lists(id)) == 1 })
+	bustest.Eventually(t, "it is recorded nevertheless", func() bool { return len(s.lists(id)) == 1 })
 }
 
-func TestADeadServerHasNothingFound(t *testing.T) {
+func TestADeadServerHasNoUnmanagedAgents(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.report(topology.ReportAgents, agentsOf(id, 1, stray("cron", 1)))

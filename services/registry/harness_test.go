@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -31,18 +32,21 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// signer stands in for the keys of an account: what it signs is readable.
+// secretKey is the key of secrets of every site.
+var secretKey = secret.NewKeyText()
+
+// signer stands in for the keys of an account; its signatures are readable.
 type signer struct{ fails *atomic.Bool }
 
-func (signer) Server(key, id, cell string) (string, error) {
+func (signer) Server(key, id, cell string, _ time.Time) (string, error) {
 	if key == "" || key == "not-a-key" {
 		return "", fault.New(fault.Invalid, "public key %q is not a user's key", key)
 	}
 	return "jwt of " + key + " for " + id + " in " + cell, nil
 }
 
-func (signer) Guest(id, _ string, _ time.Time) (string, []byte, error) {
-	return "guest jwt of " + id, []byte("SUGUEST"), nil
+func (signer) Guest(id, _ string, _ time.Time) (trust.Guest, error) {
+	return trust.Guest{PublicKey: "UGUEST", JWT: "guest jwt of " + id, Seed: []byte("SUGUEST")}, nil
 }
 
 func (signer) TombstoneKey() string { return "tombstone key" }
@@ -51,10 +55,15 @@ func (s signer) Tombstone(id, cell string, at time.Time) (*serverv1.Tombstone, e
 	if s.fails.Load() {
 		return nil, fault.New(fault.Unavailable, "the tombstone key cannot be read")
 	}
-	return &serverv1.Tombstone{ServerId: id, Cell: cell, SignedAt: timestamppb.New(at), Signature: []byte("signed")}, nil
+	return &serverv1.Tombstone{
+		ServerId:  id,
+		Cell:      cell,
+		SignedAt:  timestamppb.New(at),
+		Signature: []byte("signed"),
+	}, nil
 }
 
-// site is a bus with a registry on it, and everybody who talks to it.
+// site is a bus with a registry, and the clients that talk to it.
 type site struct {
 	t        *testing.T
 	bus      *bustest.Bus
@@ -63,6 +72,8 @@ type site struct {
 	core     *bus.Writer   // writes the facts of the other services
 	stop     func()        // stops the first registry
 	beats    time.Duration // how often servers are expected to beat
+	budget   uint64        // of each server; 0 means the default
+	ca       []byte        // the CAs of the bus; none means those of the operating system
 	unsigned atomic.Bool   // the tombstone key cannot be read
 	skew     atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
 }
@@ -72,7 +83,7 @@ func start(t *testing.T) *site {
 	return startBeating(t, 100*time.Millisecond)
 }
 
-// startBeating is start with servers that are expected to beat so often.
+// startBeating starts a site whose servers are expected to beat at an interval.
 func startBeating(t *testing.T, every time.Duration) *site {
 	t.Helper()
 	b := bustest.Start(t)
@@ -85,13 +96,22 @@ func startBeating(t *testing.T, every time.Duration) *site {
 // registry runs one more registry on the site's bus.
 func (s *site) registry() (*Registry, func()) {
 	s.t.Helper()
+	key, err := secret.ParseKey(secretKey)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{&s.unsigned}, JoinURL: "nats://bus:4222",
-		BeatInterval: s.beats, ImageKeys: []string{"image key"}, Log: zerolog.Nop(),
+		CA:           func() ([]byte, error) { return s.ca, nil },
+		BeatInterval: s.beats, ServerBudget: s.budget, ImageKeys: []string{"image key"}, Log: zerolog.Nop(),
+		Secrets: key, Lobby: true,
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
 	})
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if s.beats < time.Minute {
+		r.presence.returns = 0 // no bus is lost in these tests, and absence counts soon
 	}
 	stop := bustest.Go(s.t, r.Run)
 	select {
@@ -100,8 +120,9 @@ func (s *site) registry() (*Registry, func()) {
 		s.t.Fatal("the registry is not ready after 20 s")
 	}
 	bustest.Eventually(s.t, "the registry answers", func() bool {
-		// What it answers last, and refuses: methods come one after the other.
-		_, err := ask[*registryv1.DeleteEnvironmentResponse](s, "DeleteEnvironment", &registryv1.DeleteEnvironmentRequest{Name: "nobody-has-this-name"})
+		// The methods are registered in order; a late one that answers means that all do.
+		_, err := ask[*registryv1.DeleteAgentResponse](s, "DeleteAgent",
+			&registryv1.DeleteAgentRequest{Name: "unknown-name"})
 		return fault.RefusalOf(err) != nil && fault.RefusalOf(err).GetCode() != "NO_ANSWER"
 	})
 	return r, stop
@@ -129,14 +150,14 @@ func (s *site) append(drafts ...ledger.Draft) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	last := s.appendUnheard(drafts...)
+	last := s.appendAsync(drafts...)
 	if err := s.r.follower.Wait(ctx, last); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// appendUnheard records facts of other services and does not wait until the registry knows them.
-func (s *site) appendUnheard(drafts ...ledger.Draft) uint64 {
+// appendAsync records facts of other services and does not wait until the registry folds them.
+func (s *site) appendAsync(drafts ...ledger.Draft) uint64 {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -166,19 +187,23 @@ func (s *site) channel(name string, byDefault bool) {
 	s.append(fact(ledger.Channel, name, &channelv1.Created{Default: byDefault}))
 }
 
-// image makes an active image for linux/amd64 and puts it into a channel.
+// image creates an active image for linux/amd64 and adds it to a channel.
 func (s *site) image(agent, version, channel string, change ...func(*imagev1.Manifest)) string {
 	s.t.Helper()
 	m := &imagev1.Manifest{
-		Id: ident.From("image", agent, version, channel), Agent: agent, Version: version, Kind: agentv1.Kind_KIND_DAEMON,
+		Id: ident.From("image", agent, version,
+			channel), Agent: agent, Version: version, Kind: agentv1.Kind_KIND_DAEMON,
 		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}, Blob: &imagev1.Blob{Digest: []byte(agent + version)},
 	}
 	for _, c := range change {
 		c(m)
 	}
 	s.append(
-		fact(ledger.Image, m.Id, &imagev1.Created{Manifest: m}), fact(ledger.Image, m.Id, &imagev1.Filled{}),
-		fact(ledger.Image, m.Id, &imagev1.Activated{}), fact(ledger.Channel, channel, &channelv1.ImageAdded{ImageId: m.Id}))
+		fact(ledger.Image, m.Id, &imagev1.Created{Manifest: m}),
+		fact(ledger.Image, m.Id, &imagev1.Filled{}),
+		fact(ledger.Image, m.Id, &imagev1.Activated{}),
+		fact(ledger.Channel, channel, &channelv1.ImageAdded{ImageId: m.Id}),
+	)
 	return m.Id
 }
 
@@ -198,7 +223,7 @@ func (s *site) enrol(token trust.Token, key string) (*registryv1.EnrolResponse, 
 	})
 }
 
-// server invites and enrols a server, and gives its id.
+// server invites and enrols a server, and returns its id.
 func (s *site) server(name string) string {
 	s.t.Helper()
 	token := s.invite(name)
@@ -208,7 +233,7 @@ func (s *site) server(name string) string {
 	return token.ServerID
 }
 
-// publish publishes an intent and gives its id.
+// publish publishes an intent and returns its id.
 func (s *site) publish(verb string, i *intentv1.Intent) string {
 	s.t.Helper()
 	data, err := protojson.Marshal(i)
@@ -216,7 +241,9 @@ func (s *site) publish(verb string, i *intentv1.Intent) string {
 		s.t.Fatal(err)
 	}
 	id := ident.New()
-	s.publishRaw(bus.Durable{Subject: topology.IntentSubject(verb, "alice", id), ID: id, Type: "application/json", Data: data})
+	s.publishRaw(bus.Durable{
+		Subject: topology.IntentSubject(verb, "alice", id), Once: true, Type: "application/json", Data: data,
+	})
 	return id
 }
 
@@ -227,10 +254,11 @@ func (s *site) publishRaw(d bus.Durable) {
 	}
 }
 
-// outcome waits for what became of an intent.
+// outcome waits for the outcome of an intent.
 func (s *site) outcome(id string) *intentv1.Record {
 	s.t.Helper()
-	r := must[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)})
+	r := must[*registryv1.GetIntentResponse](s, "GetIntent",
+		&registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)})
 	return r.Intent
 }
 
@@ -252,7 +280,9 @@ func install(agent string, on *intentv1.Selector) *intentv1.Intent {
 
 func upgrade(agent, version string, on *intentv1.Selector) *intentv1.Intent {
 	choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
-	return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, On: on, Image: choice}}}
+	return &intentv1.Intent{
+		Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, On: on, Image: choice}},
+	}
 }
 
 func remove(agent string, on *intentv1.Selector) *intentv1.Intent {
@@ -260,7 +290,9 @@ func remove(agent string, on *intentv1.Selector) *intentv1.Intent {
 }
 
 func decommission(server string, lost bool) *intentv1.Intent {
-	return &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: server, Lost: lost}}}
+	return &intentv1.Intent{
+		Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: server, Lost: lost}},
+	}
 }
 
 // report publishes a report of a server of the cell main.
@@ -285,7 +317,7 @@ func (s *site) beat(server, boot string) {
 	}
 }
 
-// beating beats until the test ends, more often than it is asked for.
+// beating beats until the test ends, more often than the interval.
 func (s *site) beating(server, boot string) {
 	bustest.Go(s.t, func(ctx context.Context) error {
 		for {
@@ -309,7 +341,7 @@ func (s *site) oneBeat(server, boot string) error {
 	return s.ops.Publish(topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: server}), data)
 }
 
-// facts gives the ledger's facts about a key.
+// facts returns the ledger's facts about a key.
 func (s *site) facts(noun ledger.Noun, key string) []ledger.Fact {
 	s.t.Helper()
 	msgs, err := s.ops.DirectGetFrom(context.Background(), topology.Ledger, ledger.KeySubject(noun, key), 1, 1000)
@@ -335,7 +367,7 @@ func names(facts []ledger.Fact) []string {
 	return out
 }
 
-// codeOf gives the code of the refusal that an error carries.
+// codeOf returns the code of the refusal that an error carries.
 func codeOf(err error) string {
 	if err == nil {
 		return "none"
@@ -346,13 +378,13 @@ func codeOf(err error) string {
 	return errors.Unwrap(err).Error()
 }
 
-// code asks a method and gives the code of its refusal.
+// code calls a method and returns the code of its refusal.
 func (s *site) code(method string, q proto.Message) string {
 	s.t.Helper()
 	d := methods.ByName(protoreflect.Name(method))
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, err := bus.Call[*emptypb.Empty](ctx, s.ops, ledger.Registry, d, q) // an answer would be read as an empty one
+	_, err := bus.Call[*emptypb.Empty](ctx, s.ops, ledger.Registry, d, q) // an answer would decode as an empty one
 	return codeOf(err)
 }
 

@@ -16,8 +16,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// says publishes a beat.
-func (s *site) says(b *reportv1.Beat) {
+// sendBeat publishes a beat.
+func (s *site) sendBeat(b *reportv1.Beat) {
 	s.t.Helper()
 	data, err := proto.Marshal(b)
 	if err == nil {
@@ -28,10 +28,10 @@ func (s *site) says(b *reportv1.Beat) {
 	}
 }
 
-// saying publishes a beat until something is so.
-func (s *site) saying(what string, b *reportv1.Beat, so func() bool) {
+// beatUntil publishes a beat until a condition holds.
+func (s *site) beatUntil(what string, b *reportv1.Beat, so func() bool) {
 	s.t.Helper()
-	bustest.Eventually(s.t, what, func() bool { s.says(b); return so() })
+	bustest.Eventually(s.t, what, func() bool { s.sendBeat(b); return so() })
 }
 
 func (s *site) counted(id, fact string) (n int) {
@@ -43,81 +43,89 @@ func (s *site) counted(id, fact string) (n int) {
 	return n
 }
 
-func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilSomebodyAccepts(t *testing.T) {
+func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilItsLossIsAccepted(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	ahead := &reportv1.Beat{ServerId: id, BootId: "boot", DocumentEpoch: 3, DocumentGeneration: 5000, DocumentMark: 7}
-	s.saying("it is ahead", ahead, func() bool { return s.get(id).Ahead != nil })
+	s.beatUntil("it is ahead", ahead, func() bool { return s.get(id).Ahead != nil })
 	for range 20 {
-		s.says(ahead)
+		s.sendBeat(ahead)
 	}
 	status := must[*registryv1.GetRestoreStatusResponse](s, "GetRestoreStatus", &registryv1.GetRestoreStatusRequest{})
 	if len(status.Losses) != 1 || status.Losses[0].Server.Ahead.Place.Generation != 5000 {
 		t.Fatalf("lost: %v", status.Losses)
 	}
 	stale := &registryv1.AcceptedLoss{ServerId: id, Place: &serverv1.DocumentPlace{Epoch: 3, Generation: 4999, Mark: 7}}
-	if code := s.code("AcceptRestore", &registryv1.AcceptRestoreRequest{Losses: []*registryv1.AcceptedLoss{stale}}); code != "STALE_LOSS" {
-		t.Errorf("a loss that nobody saw is refused with %q", code)
+	q := &registryv1.AcceptRestoreRequest{Losses: []*registryv1.AcceptedLoss{stale}}
+	if code := s.code("AcceptRestore", q); code != "STALE_LOSS" {
+		t.Errorf("a stale loss is refused with %q", code)
 	}
 	seen := &registryv1.AcceptedLoss{ServerId: id, Place: status.Losses[0].Server.Ahead.Place}
-	r := must[*registryv1.AcceptRestoreResponse](s, "AcceptRestore", &registryv1.AcceptRestoreRequest{Losses: []*registryv1.AcceptedLoss{seen}})
+	r := must[*registryv1.AcceptRestoreResponse](s, "AcceptRestore",
+		&registryv1.AcceptRestoreRequest{Losses: []*registryv1.AcceptedLoss{seen}})
 	if got := r.Servers[0]; got.Epoch != 4 || got.Ahead != nil {
 		t.Errorf("accepted, it is %v", got)
 	}
 	for range 20 {
-		s.says(ahead) // it did not read its document yet
+		s.sendBeat(ahead) // the server has not read its document yet
 	}
 	time.Sleep(2 * sweepEvery / 10)
 	if n := s.counted(id, "ahead"); n != 1 {
-		t.Errorf("%d facts say that it is ahead", n)
+		t.Errorf("%d facts record that it is ahead", n)
 	}
-	if code := s.code("AcceptRestore", &registryv1.AcceptRestoreRequest{Losses: []*registryv1.AcceptedLoss{seen}}); code != "NOT_AHEAD" {
+	q = &registryv1.AcceptRestoreRequest{Losses: []*registryv1.AcceptedLoss{seen}}
+	if code := s.code("AcceptRestore", q); code != "NOT_AHEAD" {
 		t.Errorf("one that is not ahead is refused with %q", code)
 	}
 	last := s.facts(ledger.Server, id)
-	if i := slices.IndexFunc(last, func(f ledger.Fact) bool { return f.Name() == "epoch-raised" }); i < 0 || last[i].Actor != "alice" {
-		t.Errorf("nobody is named who raised the epoch: %v", names(last))
+	if i := slices.IndexFunc(last, func(f ledger.Fact) bool { return f.Name() == "epoch-raised" }); i < 0 ||
+		last[i].Actor != "alice" {
+		t.Errorf("the epoch was raised without an actor: %v", names(last))
 	}
 }
 
 // The ledger has grown past what a server applied before it returned: the fact at that place decides.
-func TestTheFactAtItsPlaceSaysWhetherAServerIsAhead(t *testing.T) {
+func TestTheFactAtItsSequenceDecidesWhetherAServerIsAhead(t *testing.T) {
 	s := start(t)
 	one, two := s.server("one"), s.server("two")
 	enrolled := s.facts(ledger.Server, one)[1]
 	place := &reportv1.Beat{
-		ServerId: one, BootId: "boot", DocumentEpoch: 1, DocumentGeneration: enrolled.Sequence, DocumentMark: ledger.Mark(enrolled),
+		ServerId: one, BootId: "boot", DocumentEpoch: 1, DocumentGeneration: enrolled.Sequence,
+		DocumentMark: ledger.Mark(
+			enrolled,
+		),
 		Code: "PLACE_UNPROVEN", State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED,
 	}
-	s.saying("its place is confirmed", place, func() bool { return s.get(one).Confirmed != nil })
+	s.beatUntil("its place is confirmed", place, func() bool { return s.get(one).Confirmed != nil })
 	other := &reportv1.Beat{
 		ServerId: two, BootId: "boot", DocumentEpoch: 1, DocumentGeneration: enrolled.Sequence, DocumentMark: 1,
 		Code: "PLACE_UNPROVEN", State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED,
 	}
-	s.saying("it is ahead", other, func() bool { return s.get(two).Ahead != nil })
+	s.beatUntil("it is ahead", other, func() bool { return s.get(two).Ahead != nil })
 	if s.get(one).Ahead != nil || s.counted(one, "place-confirmed") != 1 {
 		t.Errorf("the facts about a server in step are %v", names(s.facts(ledger.Server, one)))
 	}
 }
 
-func TestWhatAServerSuffersIsOneFact(t *testing.T) {
+func TestAChangeOfConditionIsOneFact(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	suspended := &reportv1.Beat{
-		ServerId: id, BootId: "boot", Code: "BAD_TOMBSTONE", Reason: "forged", State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED,
+		ServerId: id, BootId: "boot", Code: "BAD_TOMBSTONE", Reason: "forged",
+		State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED,
 	}
-	s.saying("it is suspended", suspended, func() bool { return s.get(id).Condition.GetCode() == "BAD_TOMBSTONE" })
-	for _, code := range []string{"A", "B", "C", "A", "B", "C"} { // a server that changes its mind at each beat
+	s.beatUntil("it is suspended", suspended, func() bool { return s.get(id).Condition.GetCode() == "BAD_TOMBSTONE" })
+	for _, code := range []string{"A", "B", "C", "A", "B", "C"} { // a server whose condition changes with each beat
 		suspended.Code = code
-		s.says(suspended)
+		s.sendBeat(suspended)
 		time.Sleep(20 * time.Millisecond)
 	}
 	if n := s.counted(id, "condition-changed"); n != 1 {
 		t.Errorf("%d facts", n)
 	}
-	s.skew.Add(int64(2 * time.Minute))
 	well := &reportv1.Beat{ServerId: id, BootId: "boot", State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING}
-	s.saying("it is well again", well, func() bool {
+	s.beatUntil("it is well again", well, func() bool {
+		s.skew.Add(int64(2 * time.Minute)) // each time, because the first change may be to the last code above
 		return s.get(id).Condition.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_RUNNING
 	})
 }
@@ -127,38 +135,40 @@ func TestTwoMachinesWithOneIdentityAreOneFact(t *testing.T) {
 	id := s.server("one")
 	first := &reportv1.Beat{ServerId: id, BootId: "boot", SessionId: "first", Hostname: "here"}
 	second := &reportv1.Beat{ServerId: id, BootId: "other boot", SessionId: "second", Hostname: "there"}
-	s.saying("it is two", first, func() bool { s.says(second); return s.get(id).Duplicate != nil })
+	s.beatUntil("it is two", first, func() bool { s.sendBeat(second); return s.get(id).Duplicate != nil })
 	for range 100 {
-		s.says(first)
-		s.says(second)
+		s.sendBeat(first)
+		s.sendBeat(second)
 	}
-	if got := s.get(id).Duplicate.Sightings; len(got) != 2 || got[0].Hostname != "here" || got[1].BootId != "other boot" {
+	if got := s.get(id).Duplicate.Sightings; len(got) != 2 || got[0].Hostname != "here" ||
+		got[1].BootId != "other boot" {
 		t.Errorf("seen are %v", got)
 	}
 	if n, m := s.counted(id, "duplicated"), s.counted(id, "online"); n != 1 || m > 2 {
-		t.Errorf("%d facts say that there are two, and %d that it is online", n, m)
+		t.Errorf("%d facts record two executors, and %d that it is online", n, m)
 	}
 }
 
-func TestWhoBeatsAndIsNotUnderManagementIsListed(t *testing.T) {
+func TestServersThatBeatAndAreNotManagedAreListed(t *testing.T) {
 	s := start(t)
 	stranger := ident.New()
 	dead := s.server("dead")
 	s.append(fact(ledger.Server, dead, &serverv1.Dead{Lost: true}))
 	list := func() map[string]string {
 		out := map[string]string{}
-		for _, u := range must[*registryv1.ListUnknownServersResponse](s, "ListUnknownServers", &registryv1.ListUnknownServersRequest{}).Servers {
+		for _, u := range must[*registryv1.ListUnknownServersResponse](s, "ListUnknownServers",
+			&registryv1.ListUnknownServersRequest{}).Servers {
 			out[u.ServerId] = u.Code + " " + u.Hostname + " " + u.Name
 		}
 		return out
 	}
-	s.saying("both are listed", &reportv1.Beat{ServerId: stranger, Hostname: "lost-1"}, func() bool {
-		s.says(&reportv1.Beat{ServerId: dead})
+	s.beatUntil("both are listed", &reportv1.Beat{ServerId: stranger, Hostname: "lost-1"}, func() bool {
+		s.sendBeat(&reportv1.Beat{ServerId: dead})
 		return len(list()) == 2
 	})
 	if got := list(); got[stranger] != "UNKNOWN_SERVER lost-1 " || got[dead] != "STILL_RUNS  dead" {
 		t.Errorf("listed: %v", got)
 	}
 	s.skew.Add(int64(2 * unknownKept))
-	bustest.Eventually(t, "who is silent is forgotten", func() bool { return len(list()) == 0 })
+	bustest.Eventually(t, "a silent sender is dropped", func() bool { return len(list()) == 0 })
 }

@@ -21,7 +21,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-func TestAnIntentIsAcceptedTogetherWithWhatItChanges(t *testing.T) {
+func TestAnIntentIsAcceptedInOneBatchWithItsChanges(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -34,23 +34,26 @@ func TestAnIntentIsAcceptedTogetherWithWhatItChanges(t *testing.T) {
 		t.Errorf("changed %d servers, named %v; want 2", r.Changed, r.ServerIds)
 	}
 	answer := s.facts(ledger.Intent, r.Id)
-	want := append(s.facts(ledger.Instance, ledger.Key(one, "web")), s.facts(ledger.Instance, ledger.Key(two, "web"))...)
+	want := append(
+		s.facts(ledger.Instance, ledger.Key(one, "web")),
+		s.facts(ledger.Instance, ledger.Key(two, "web"))...)
 	if diff := cmp.Diff([]string{"wanted", "wanted"}, names(want)); diff != "" {
 		t.Fatal(diff)
 	}
 	for _, f := range want {
 		if f.Sequence < answer[0].Sequence-2 || f.Cause != ledger.CausedByIntent(r.Id) || f.Actor != "alice" {
-			t.Errorf("fact at %d by %s because of %s; want it in one unit with the answer at %d", f.Sequence, f.Actor, f.Cause, answer[0].Sequence)
+			t.Errorf("fact at %d by %s because of %s; want it in one batch with the answer at %d", f.Sequence, f.Actor,
+				f.Cause, answer[0].Sequence)
 		}
 	}
 }
 
-// counts is what an answer counts.
+// counts is the counts in an answer.
 type counts struct{ Changed, Already, PassedOver uint32 }
 
 func countsOf(r *intentv1.Record) counts { return counts{r.Changed, r.Already, r.PassedOver} }
 
-func TestAnIntentCountsWhatItChangesAndWhatItNeedNot(t *testing.T) {
+func TestAnIntentCountsChangedAndUnchangedServers(t *testing.T) {
 	s, _ := installed(t, "web")
 	s.server("two")
 	s.image("web", "2.0.0", "release")
@@ -74,7 +77,7 @@ func TestAnIntentCountsWhatItChangesAndWhatItNeedNot(t *testing.T) {
 	}
 }
 
-func TestADryRunAnswersAndChangesNothing(t *testing.T) {
+func TestADryRunWritesItsAnswerAlone(t *testing.T) {
 	s, one := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	i := upgrade("web", "2.0.0", on("one"))
@@ -88,13 +91,15 @@ func TestADryRunAnswersAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAskingAgainAfterAFailureTriesAgain(t *testing.T) {
+func TestARepeatedIntentRetriesAfterAFailure(t *testing.T) {
 	s, one := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
 	i := s.instance("web")
 	drafts := task(taskv1.Verb_VERB_UPGRADE, i)
-	s.append(append(drafts[:3], fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "NOT_READY"}}))...)
+	s.append(
+		append(drafts[:3],
+			fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "NOT_READY"}}))...)
 
 	r := s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
 
@@ -113,8 +118,9 @@ func TestTwoRegistriesNeverDecideAnIntentTwice(t *testing.T) {
 		s.server(fmt.Sprintf("server-%d", n))
 	}
 	var ids []string
-	for range 40 { // all want the same servers, so that their guards meet
-		ids = append(ids, s.publish("install", install("web", &intentv1.Selector{All: true})), s.publish("remove", remove("web", &intentv1.Selector{All: true})))
+	for range 40 { // all change the same servers, so that their guards conflict
+		ids = append(ids, s.publish("install", install("web", &intentv1.Selector{All: true})),
+			s.publish("remove", remove("web", &intentv1.Selector{All: true})))
 	}
 	for _, id := range ids {
 		s.outcome(id)
@@ -127,16 +133,21 @@ func TestTwoRegistriesNeverDecideAnIntentTwice(t *testing.T) {
 	}
 }
 
-// fleet records n enrolled servers of linux/amd64 without the door.
+// fleet records n enrolled servers of linux/amd64 without enrolling them.
 func (s *site) fleet(n int) {
 	s.t.Helper()
 	for done := 0; done < n; {
 		var drafts []ledger.Draft
 		for ; done < n && len(drafts) < 900; done++ {
 			id := ident.New()
-			drafts = append(drafts,
+			drafts = append(
+				drafts,
 				fact(ledger.Server, id, &serverv1.Invited{Name: fmt.Sprintf("server-%d", done), Cell: "main"}),
-				fact(ledger.Server, id, &serverv1.Enrolled{PublicKey: "key", Sysinfo: &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}}}))
+				fact(ledger.Server, id, &serverv1.Enrolled{
+					PublicKey: "key",
+					Sysinfo:   &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}},
+				}),
+			)
 		}
 		s.append(drafts...)
 	}
@@ -156,16 +167,16 @@ func TestALargeIntentIsRecordedInPartsWithItsAnswerLast(t *testing.T) {
 		t.Errorf("changed %d and named %d; want %d and 1000", r.Changed, len(r.ServerIds), n)
 	}
 	have := 0
-	s.r.follower.Read(func() { have = s.r.view.InstancesOn("web") })
+	s.r.follower.Read(func() { have = s.r.records.view.InstancesOn("web") })
 	if have != n {
 		t.Errorf("%d instances when the answer is there; want %d", have, n)
 	}
 	if again := s.accepted("install", install("web", &intentv1.Selector{All: true})); again.Already != n {
-		t.Errorf("asked again: %+v; want %d already", countsOf(again), n)
+		t.Errorf("repeated: %+v; want %d already", countsOf(again), n)
 	}
 }
 
-func TestALargeIntentIsCompletedWhileItsInstancesChangeUnderIt(t *testing.T) {
+func TestALargeIntentIsCompletedWhileItsInstancesChange(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -176,7 +187,7 @@ func TestALargeIntentIsCompletedWhileItsInstancesChangeUnderIt(t *testing.T) {
 	s.image("web", "2.0.0", "release")
 	var some []*instancev1.Instance
 	s.r.follower.Read(func() {
-		for i := range s.r.view.InstancesOfAgent("web") {
+		for i := range s.r.records.view.InstancesOfAgent("web") {
 			if len(some) < 200 {
 				some = append(some, proto.CloneOf(i))
 			}
@@ -187,7 +198,7 @@ func TestALargeIntentIsCompletedWhileItsInstancesChangeUnderIt(t *testing.T) {
 		defer close(busy)
 		for _, i := range some {
 			seen := &instancev1.Observed{InstanceId: i.Id, Health: instancev1.Health_HEALTH_BAD, Reason: "starting"}
-			s.appendUnheard(fact(ledger.Instance, ledger.Key(i.ServerId, "web"), seen))
+			s.appendAsync(fact(ledger.Instance, ledger.Key(i.ServerId, "web"), seen))
 		}
 	}()
 	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
@@ -203,29 +214,33 @@ func TestALargeIntentIsCompletedWhileItsInstancesChangeUnderIt(t *testing.T) {
 func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
 	s, _ := installed(t, "web")
 	r := s.accepted("remove", remove("web", on("one")))
-	have, err := s.r.pastIntent(context.Background(), r.Id)
+	have, err := s.r.lookup.past(context.Background(), r.Id)
 	if err != nil || have.State != intentv1.State_STATE_ACCEPTED || have.Changed != 1 {
 		t.Errorf("have %v, %v", have, err)
 	}
-	if _, err := ask[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()}); codeOf(err) != "UNKNOWN_INTENT" {
-		t.Errorf("one that never was: %v", err)
+	if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()}); got != "UNKNOWN_INTENT" {
+		t.Errorf("an unknown intent: %v", got)
 	}
 }
 
 func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 	s, one := installed(t, "web")
 	id := ident.New()
-	m := bus.Message{Subject: topology.IntentSubject("remove", "alice", id), Delivered: 1, Header: map[string][]string{"Content-Type": {"application/json"}},
-		Data: []byte(`{"remove":{"agent":"web","on":{"servers":["one"]}}}`)}
+	m := bus.Message{
+		Subject:   topology.IntentSubject("remove", "alice", id),
+		Delivered: 1,
+		Header:    map[string][]string{"Content-Type": {"application/json"}},
+		Data:      []byte(`{"remove":{"agent":"web","on":{"servers":["one"]}}}`),
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for range 3 {
-		if err := s.r.handleIntent(ctx, m); err != nil {
+		if err := s.r.intents.handle(ctx, m); err != nil {
 			t.Fatal(err)
 		}
 		m.Delivered++
 	}
-	bustest.Eventually(t, "it is decided", func() bool { return s.r.recentIntent(id) != nil })
+	bustest.Eventually(t, "it is decided", func() bool { return s.r.lookup.recent(id) != nil })
 	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
 	if diff := cmp.Diff([]string{"wanted", "observed", "unwanted"}, have); diff != "" {
 		t.Error(diff)
@@ -233,7 +248,7 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 }
 
 // A damaged agent is repaired by a task for the version that it has.
-func TestAskingAgainForWhatIsWantedTriesAgainWhereItIsNotGood(t *testing.T) {
+func TestARepeatedIntentRetriesInstancesThatAreNotGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		health instancev1.Health
 		there  bool

@@ -1,19 +1,21 @@
 package registry
 
 import (
-	"fmt"
+	"cmp"
 	"iter"
+	"slices"
+	"strings"
 
-	"google.golang.org/protobuf/proto"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
 const (
 	usualPage = 100
 	largePage = 1000
-	// pageBytes bounds an answer well below the bus's largest message.
-	pageBytes = 512 << 10
 )
 
 func pageLimit(p *apiv1.Page) (int, error) {
@@ -21,24 +23,44 @@ func pageLimit(p *apiv1.Page) (int, error) {
 	case n == 0:
 		return usualPage, nil
 	case n > largePage:
-		return 0, invalid("BAD_PAGE", fmt.Sprintf("a page of %d rows; %d are the most", n, largePage))
+		return 0, invalid(code.BadPage, "a page of %d rows; %d are the most", n, largePage)
 	default:
 		return int(n), nil
 	}
 }
 
-// page takes the rows of one page, copied, and gives where the next one starts. It must
-// run inside Read; rows are in the order of their keys.
-func page[T proto.Message](rows iter.Seq2[string, T], limit int) (out []T, next string) {
-	last, size := "", 0
-	for key, row := range rows {
-		if len(out) == limit || size > pageBytes {
-			return out, last
-		}
-		out, last = append(out, proto.CloneOf(row)), key
-		size += proto.Size(row)
+// The limits of a count.
+const (
+	mostFields  = 4
+	usualGroups = 100
+	mostGroups  = 1000
+)
+
+// countBy checks by which fields rows are counted, and returns their names and the number of groups to return.
+func countBy(fields []string, top uint32, p *apiv1.Page, ofInstances bool) (by []string, groups int, err error) {
+	if len(fields) > mostFields {
+		return nil, 0, invalid(code.BadFilter, "counts by %d fields; %d are the most", len(fields), mostFields).
+			Try("--count-by with fewer fields")
 	}
-	return out, ""
+	if top > mostGroups {
+		return nil, 0, invalid(code.BadPage, "%d groups; %d are the most", top, mostGroups).Try("a smaller --top")
+	}
+	if p != nil {
+		return nil, 0, invalid(code.BadPage, "a count has no pages").Try("the filter without its page")
+	}
+	for _, field := range fields {
+		name, ok := view.FieldName(field, ofInstances)
+		if !ok {
+			known := slices.Collect(view.FieldNames(ofInstances))
+			return nil, 0, invalid(code.BadFilter, "no field %q to count by (known: %s, label.NAME)", field,
+				strings.Join(known, ", ")).Near(nearest.Name(field, slices.Values(known))).Try("--count-by FIELD,FIELD")
+		}
+		if slices.Contains(by, name) {
+			return nil, 0, invalid(code.BadFilter, "counts by %s twice", name).Try("--count-by with each field once")
+		}
+		by = append(by, name)
+	}
+	return by, int(cmp.Or(top, usualGroups)), nil
 }
 
 // only leaves out the rows that do not match.

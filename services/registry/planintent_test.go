@@ -22,7 +22,7 @@ func (s *site) plan(q *registryv1.PlanIntentRequest) *registryv1.PlanIntentRespo
 }
 
 // The image is computed for each server, by its platform and its environment's channel.
-func TestAPlanSaysForEachServerFromWhereToWhereAndWritesNothing(t *testing.T) {
+func TestAPlanShowsFromAndToForEachServerAndWritesNothing(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -30,7 +30,10 @@ func TestAPlanSaysForEachServerFromWhereToWhereAndWritesNothing(t *testing.T) {
 	s.image("web", "1.0.0", "release")
 	newest := s.image("web", "1.1.0", "release")
 	dev := s.image("web", "2.0.0-rc.1", "dev")
-	s.append(fact(ledger.Environment, "lab", &environmentv1.Created{Environment: &environmentv1.Environment{Channel: "dev"}}))
+	s.append(
+		fact(ledger.Environment, "lab",
+			&environmentv1.Created{Environment: &environmentv1.Environment{Channel: "dev"}}),
+	)
 	one, two := s.server("one"), s.server("two")
 	s.append(fact(ledger.Server, two, &serverv1.Changed{Environment: "lab"}))
 	all := &intentv1.Selector{All: true}
@@ -54,20 +57,23 @@ func TestAPlanSaysForEachServerFromWhereToWhereAndWritesNothing(t *testing.T) {
 	s.image("web", "1.2.0", "release")
 	s.accepted("install", r.Plans[0].Intent)
 	s.r.follower.Read(func() {
-		if i, _ := s.r.view.Instance(one, "web"); i.GetWanted().GetId() != newest {
+		if i, _ := s.r.records.view.Instance(one, "web"); i.GetWanted().GetId() != newest {
 			t.Errorf("wanted at %v; want what the plan showed", i.GetWanted())
 		}
 	})
 }
 
-func TestAPlanComesInPartsWithTheSameTotals(t *testing.T) {
+func TestEveryPageOfAPlanHasTheSameTotals(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
 	s.image("web", "1.0.0", "release")
 	const n = 1200
 	s.fleet(n)
-	q := &registryv1.PlanIntentRequest{Intent: install("web", &intentv1.Selector{All: true}), Page: &apiv1.Page{Limit: 500}}
+	q := &registryv1.PlanIntentRequest{
+		Intent: install("web", &intentv1.Selector{All: true}),
+		Page:   &apiv1.Page{Limit: 500},
+	}
 	seen, parts := map[string]bool{}, 0
 	for {
 		r := s.plan(q)
@@ -87,7 +93,7 @@ func TestAPlanComesInPartsWithTheSameTotals(t *testing.T) {
 	}
 }
 
-func TestAPlanThatIsStaleIsRefusedInTheLedger(t *testing.T) {
+func TestAStalePlanIsRefusedInTheLedger(t *testing.T) {
 	s, one := installed(t, "web")
 	two := s.image("web", "2.0.0", "release")
 	p := s.plan(&registryv1.PlanIntentRequest{Intent: upgrade("web", "2.0.0", &intentv1.Selector{All: true})}).Plans[0]
@@ -101,13 +107,15 @@ func TestAPlanThatIsStaleIsRefusedInTheLedger(t *testing.T) {
 	}
 }
 
-func TestAPlanForEveryAgentGoesOnBesideOneThatIsRefused(t *testing.T) {
+func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
 	s, _ := installed(t, "db", "web")
 	s.image("web", "2.0.0", "release")
 	s.append(fact(ledger.Image, s.instance("db").Wanted.Id, &imagev1.Disabled{Reason: "leaks"}))
 	q := &registryv1.PlanIntentRequest{
 		EveryAgent: true,
-		Intent:     &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}}},
+		Intent: &intentv1.Intent{
+			Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}},
+		},
 	}
 	r := s.plan(q)
 	if len(r.Plans) != 2 || r.Plans[0].Refusal.GetCode() != "NOT_ACTIVE" || r.Plans[1].Changed != 1 {
@@ -119,7 +127,7 @@ func TestAPlanForEveryAgentGoesOnBesideOneThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnUndoIsAskedAsAnIntent(t *testing.T) {
+func TestAnUndoIsAnIntent(t *testing.T) {
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
@@ -128,7 +136,8 @@ func TestAnUndoIsAskedAsAnIntent(t *testing.T) {
 	if len(p.Targets) != 1 || p.Targets[0].To.GetVersion() != "1.0.0" || p.Plans[0].Agent != "web" {
 		t.Fatalf("%v; want one target that goes back to 1.0.0", p)
 	}
-	if back := s.accepted(topology.VerbUndo, p.Plans[0].Intent); back.Changed != 1 || s.instance("web").Wanted.Version != "1.0.0" {
+	if back := s.accepted(topology.VerbUndo, p.Plans[0].Intent); back.Changed != 1 ||
+		s.instance("web").Wanted.Version != "1.0.0" {
 		t.Errorf("%v, wanted at %v", back, s.instance("web").Wanted)
 	}
 }
@@ -150,7 +159,7 @@ func TestAnImageThatIsActivatedAndPromotedChangesNoServer(t *testing.T) {
 // last returns the sequence of the last fact in the ledger.
 func (s *site) last() uint64 {
 	s.t.Helper()
-	end, err := s.r.Conn.Stream(s.t.Context(), topology.Ledger)
+	end, err := s.r.cfg.Conn.Stream(s.t.Context(), topology.Ledger)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -161,15 +170,21 @@ func TestListsTakeASelector(t *testing.T) {
 	s, _ := installed(t, "web")
 	s.server("two")
 	arm := &intentv1.Condition{Field: "arch", Operator: intentv1.Operator_OPERATOR_NOT_IN, Values: []string{"arm64"}}
-	where := &intentv1.Selector{Where: []*intentv1.Condition{arm}, Not: []*intentv1.Selector{{Servers: []string{"one"}}}}
+	where := &intentv1.Selector{
+		Where: []*intentv1.Condition{arm},
+		Not:   []*intentv1.Selector{{Servers: []string{"one"}}},
+	}
 	r := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{On: where})
 	if len(r.Servers) != 1 || r.Servers[0].Name != "two" {
 		t.Errorf("%v; want two", r.Servers)
 	}
-	if r := must[*registryv1.ListInstancesResponse](s, "ListInstances", &registryv1.ListInstancesRequest{On: where}); len(r.Instances) != 0 {
+	if r := must[*registryv1.ListInstancesResponse](s, "ListInstances",
+		&registryv1.ListInstancesRequest{On: where}); len(
+		r.Instances,
+	) != 0 {
 		t.Errorf("%v; want none on two", r.Instances)
 	}
-	if _, err := ask[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{On: on("thre")}); codeOf(err) != "UNKNOWN_SERVER" {
-		t.Errorf("a name that no server has: %v", err)
+	if got := s.code("ListServers", &registryv1.ListServersRequest{On: on("thre")}); got != "UNKNOWN_SERVER" {
+		t.Errorf("a name that no server has: %v", got)
 	}
 }

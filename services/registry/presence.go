@@ -2,113 +2,217 @@ package registry
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/bounds"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/server"
+	"github.com/garrison-fleet/garrison/services/registry/internal/confirm"
+	"github.com/garrison-fleet/garrison/services/registry/internal/epoch"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
+	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
 )
 
-// sweepEvery is how often silence is looked for.
-const sweepEvery = time.Second
+const (
+	// sweepEvery is how often silent servers are looked for.
+	sweepEvery = time.Second
+	// beatsASecond bounds how many beats of one server are read in a second.
+	beatsASecond = 100
+)
 
-// watchPresence turns beats and silence into facts. Every replica hears all beats and
-// may write; the guards let one of them win.
-func (r *Registry) watchPresence(ctx context.Context) error {
-	r.listening = r.Now()
-	stop, err := r.Conn.Subscribe("garrison.beat.*.*", r.hear)
+// presenceWatch turns beats and silence into facts. Every replica receives all beats and may write;
+// the guards let one of them win.
+type presenceWatch struct {
+	records   *records
+	conn      *bus.Conn
+	interval  time.Duration // how often servers beat
+	returns   time.Duration // within which every server is connected again that can be
+	changes   *serverChanges
+	epochs    *epochChecks
+	unknown   *unknownServers
+	reports   *reports
+	log       zerolog.Logger
+	refused   *logs.Pacer   // beats that are not read
+	pace      *pace.Pace    // of the beats of one server that are read
+	wake      wakeup.Signal // when a presence may have changed
+	listening time.Time     // since when this process receives beats; set before it does
+
+	confirmed *confirm.Book // when servers last confirmed what is recorded of their instances
+
+	mu      sync.Mutex               // taken inside Read, never around it
+	last    map[string]presence.Beat // of each managed server, by id
+	hearing presence.Hearing         // set before beats are received
+	hold    presence.Hold
+}
+
+// run watches presence until ctx is done.
+func (p *presenceWatch) run(ctx context.Context) error {
+	p.listening = p.records.now()
+	p.hearing = presence.NewHearing(p.listening, p.interval, p.returns)
+	p.interrupted()
+	beats, err := p.conn.Another() // so that no flood of beats delays an answer or a fact
 	if err != nil {
 		return err
 	}
-	defer stop()
-	tick := time.NewTicker(min(sweepEvery, r.BeatInterval))
+	defer beats.Close()
+	received, err := beats.Follow(topology.BeatSubjects, p.receive)
+	if err != nil {
+		return err
+	}
+	defer received.Stop()
+	beats.OnBack(p.interrupted) // the bus may be lost and back between two ticks, or during a sweep
+	go p.listenUp(ctx, received)
+	go p.look(ctx, func() bool { return p.conn.Connected() && beats.Connected() })
+	tick := time.NewTicker(min(sweepEvery, p.interval))
 	defer tick.Stop()
-	// Until everybody had time to come back and to beat, silence means nothing; the same
-	// after this process was cut off from the bus.
-	var grace atomic.Pointer[time.Time]
-	spare := func() { until := r.spareUntil(); grace.Store(&until) }
-	spare()
-	r.Conn.OnBack(spare) // it may be away and back between two looks, or while a sweep waits for it
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.stir:
+		case <-p.wake.C():
 		case <-tick.C:
 		}
-		if !r.Conn.Connected() {
-			spare()
+		if p.conn.Connected() && beats.Connected() {
+			p.sweep(ctx)
+		}
+	}
+}
+
+// look notes that this process runs and is connected, apart from the sweeps, which wait for the ledger.
+func (p *presenceWatch) look(ctx context.Context, connected func() bool) {
+	tick := time.NewTicker(max(p.interval/4, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !connected() {
+			p.interrupted()
 			continue
 		}
-		r.sweep(ctx, *grace.Load())
+		p.mu.Lock()
+		p.hearing.Look(p.records.now())
+		p.mu.Unlock()
 	}
 }
 
-// spareUntil says until when nobody is called offline from now on. The longer the bus was
-// away, the longer a server waits before it tries again. How long it was away this process
-// may not know, but the last fact was stored before that; without one there is no server.
-func (r *Registry) spareUntil() time.Time {
-	now, away := r.Now(), time.Duration(0)
-	if last := r.follower.Stored(); !last.IsZero() {
-		away = max(0, now.Sub(last))
-	}
-	return now.Add(server.Silence(r.BeatInterval) + min(topology.ServerBackoff, away))
+// interrupted notes that beats may have been lost until now.
+func (p *presenceWatch) interrupted() {
+	now := p.records.now()
+	p.mu.Lock()
+	p.hearing.Interrupted(now)
+	p.mu.Unlock()
 }
 
-// hear notes a beat. One of a server that is not under management is kept apart, in a table with a bound of its own, so
-// what is noted stays bounded by the fleet.
-func (r *Registry) hear(m bus.Message) {
-	from, err := topology.ParseServerSubject("beat", m.Subject)
+// listenUp notes again and again until when all beats were looked at: on a busy machine they wait at the bus or here,
+// and a server whose beats wait is not silent.
+func (p *presenceWatch) listenUp(ctx context.Context, beats *bus.Subscription) {
+	tick := time.NewTicker(max(min(sweepEvery, p.interval)/2, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asked := p.records.now()
+		if beats.CatchUp(ctx) != nil {
+			continue // the bus is away, or as slow as that
+		}
+		p.mu.Lock()
+		p.hearing.Heard(asked)
+		p.mu.Unlock()
+	}
+}
+
+// receive keeps a beat. One of a server that is not under management, or shut out, is kept apart, in a table with
+// a bound of its own, so that the beats stay bounded by the fleet.
+func (p *presenceWatch) receive(m bus.Message) {
+	from, err := topology.ParseBeatSubject(m.Subject)
 	if err != nil {
 		return
 	}
-	beat := &reportv1.Beat{}
-	if err := bus.Unmarshal(m, beat); err != nil || beat.ServerId != from.Server {
-		r.Log.Debug().Str(logs.Subject, m.Subject).Msg("beat that cannot be believed")
+	if _, ok := p.pace.Take(from.Server); !ok {
+		return // no server beats that often; what the last ones said counts
+	}
+	body, err := readBeat(m, from)
+	if err != nil {
+		p.refused.Warn(p.log, from.Server).Err(err).Str(logs.Server, from.Server).Msg("beat ignored")
 		return
 	}
-	heard := heardOf(beat, r.Now())
-	r.heardMu.Lock()
-	heard.Sessions = r.heard[from.Server].Sessions.Hear(server.SightingOf(beat), heard.At, server.Lately(r.BeatInterval))
-	_, settled := r.settled[from.Server]
-	r.heardMu.Unlock()
-	var managed, news bool
-	end := r.follower.Position()
-	r.follower.Read(func() {
-		s, _ := r.view.Server(from.Server)
-		managed = server.Managed(s) && s.Cell == from.Cell
-		doubtful := !settled && server.DoubtOf(s, heard, end) != server.NoDoubt
-		news = managed && (doubtful || r.factFor(s, heard, r.watch(heard.At, heard.At)) != nil)
-	})
+	beat := beatOf(body, p.records.now())
+	timeout := presence.SessionTimeout(p.interval)
+	p.mu.Lock()
+	beat.Sessions = p.last[from.Server].Sessions.Add(presence.SightingOf(body), beat.At, timeout)
+	p.mu.Unlock()
+	managed, changes := p.assess(from, beat)
 	if !managed {
-		r.noteUnknown(from, beat, heard.At)
+		p.unknown.add(from, body, beat.At)
 		return
 	}
-	r.heardMu.Lock()
-	if heard.SettledAt = heard.At; beat.OutboxLength > 0 {
-		heard.SettledAt = r.heard[from.Server].SettledAt
+	p.mu.Lock()
+	before := p.last[from.Server]
+	if beat.SettledAt = beat.At; body.OutboxLength > 0 {
+		beat.SettledAt = before.SettledAt
 	}
-	r.heard[from.Server] = heard
-	r.heardMu.Unlock()
-	if news {
-		ring(r.stir)
+	if before.At.Before(p.hearing.Began()) {
+		p.hearing.Returned(beat.At)
+	}
+	p.last[from.Server] = beat
+	p.mu.Unlock()
+	p.confirm(from.Server, body, beat.At)
+	if changes {
+		p.wake.Wake()
 	}
 }
 
-// heardOf returns what a beat says.
-func heardOf(b *reportv1.Beat, now time.Time) server.Heard {
-	return server.Heard{
-		At: now, BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason,
+// readBeat decodes a beat and cuts it to what may be decided on. It looks at the size first.
+func readBeat(m bus.Message, from topology.ServerAddress) (*reportv1.Beat, error) {
+	if len(m.Data) > bounds.BeatBytes {
+		return nil, fault.New(fault.Invalid, "a beat of %d bytes; %d are the most", len(m.Data), bounds.BeatBytes)
+	}
+	body := &reportv1.Beat{}
+	if err := bus.Unmarshal(m, body); err != nil {
+		return nil, err
+	}
+	if body.ServerId != from.Server {
+		return nil, fault.New(fault.Invalid, "a beat of another server, %.80q", body.ServerId)
+	}
+	return body, bounds.Beat(body)
+}
+
+// assess reports whether a beat is of a managed server, and whether it may lead to a fact.
+func (p *presenceWatch) assess(from topology.ServerAddress, beat presence.Beat) (managed, changes bool) {
+	end := p.records.follower.Position()
+	checked := p.epochs.checkedRecently(from.Server)
+	t := presence.Timing{Now: beat.At, Heard: beat.At, Interval: p.interval, Grace: beat.At}
+	p.records.follower.Read(func() {
+		s, _ := p.records.view.Server(from.Server)
+		managed = server.Believed(s) && s.Cell == from.Cell
+		doubtful := !checked && epoch.DoubtOf(s, beat, end) != epoch.NoDoubt
+		changes = managed && (doubtful || p.factFor(s, beat, t) != nil)
+	})
+	return managed, changes
+}
+
+// beatOf returns the content of a beat.
+func beatOf(b *reportv1.Beat, now time.Time) presence.Beat {
+	return presence.Beat{
+		At: now, BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
 		Place: &serverv1.DocumentPlace{
 			Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark,
 		},
@@ -116,85 +220,76 @@ func heardOf(b *reportv1.Beat, now time.Time) server.Heard {
 }
 
 // factFor returns the first fact that a server's beats, or their absence, lead to now, or nil.
-func (r *Registry) factFor(s *serverv1.Server, heard server.Heard, w server.Watch) proto.Message {
-	if body := server.Judge(s, heard, w); body != nil {
+// A server that is not believed can only be quarantined, or called offline.
+func (p *presenceWatch) factFor(s *serverv1.Server, last presence.Beat, t presence.Timing) proto.Message {
+	if over := intake.Quarantine(s, p.records.budget, t.Now); over != nil {
+		return over
+	}
+	body := presence.Decide(s, last, t)
+	if _, online := body.(*serverv1.Online); !server.Believed(s) && online {
+		return nil
+	}
+	if body != nil || !server.Believed(s) {
 		return body
 	}
-	if body := server.Duplicate(s, heard, w.Now, r.listening, server.Lately(w.Beat)); body != nil {
+	timeout := presence.SessionTimeout(t.Interval)
+	if body := presence.DecideDuplicate(s, last, t.Now, p.listening, timeout); body != nil {
 		return body
 	}
-	if body := server.Condition(s, heard, w.Now); body != nil {
+	if body := presence.DecideCondition(s, last, t.Now); body != nil {
 		return body
 	}
-	return nil
+	return presence.DecideReinstalled(s, last, p.records.view.InstancesOf(s.Id))
 }
 
-// confirmed returns until when what a server listed is known to have been true; nil when this
-// process never heard it say that nothing waits to be reported.
-func (r *Registry) confirmed(id string) *timestamppb.Timestamp {
-	r.heardMu.Lock()
-	defer r.heardMu.Unlock()
-	if at := r.heard[id].SettledAt; !at.IsZero() {
-		return timestamppb.New(at)
-	}
-	return nil
+// hearingSince returns since when this process receives beats without a break; zero before it does.
+func (p *presenceWatch) hearingSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hearing.Began()
 }
 
-func (r *Registry) watch(now, grace time.Time) server.Watch {
-	return server.Watch{Now: now, Beat: r.BeatInterval, Grace: grace}
-}
-
-// change is a change of what is known of a server that is to be recorded.
-type change struct {
-	draft ledger.Draft
-	name  string
+// settledAt returns when the last beat of a server with an empty outbox came; zero without such a beat.
+func (p *presenceWatch) settledAt(id string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[id].SettledAt
 }
 
 // sweep records every change that is due now.
-func (r *Registry) sweep(ctx context.Context, grace time.Time) {
-	var changes []change
-	doubts := map[string]server.Heard{}
-	w, end := r.watch(r.Now(), grace), r.follower.Position()
-	r.heardMu.Lock()
-	r.follower.Read(func() {
-		for s := range r.view.AllServers() {
-			heard := r.heard[s.Id]
-			if body := r.factFor(s, heard, w); body != nil {
-				changes = append(changes, r.draftChange(s, body))
-			} else if server.DoubtOf(s, heard, end) != server.NoDoubt {
-				doubts[s.Id] = heard
+func (p *presenceWatch) sweep(ctx context.Context) {
+	now, end := p.records.now(), p.records.follower.Position()
+	var due []serverChange
+	var managed []string
+	doubts := map[string]presence.Beat{}
+	p.records.follower.Read(func() { // before mu, as answers do it
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.hearing.Look(now) // before anything is decided: this process may have stood still until now
+		p.holdBack(now)
+		t := presence.Timing{
+			Now: now, Heard: p.hearing.Until(), Interval: p.interval, Grace: p.hearing.Grace(), Held: p.hold.Holds(now),
+		}
+		for s := range p.records.view.AllServers() {
+			if server.Managed(s) {
+				managed = append(managed, s.Id)
+			}
+			last := p.last[s.Id]
+			if body := p.factFor(s, last, t); body != nil {
+				due = append(due, p.changes.draft(s, body))
+			} else if p.records.believed(s) && epoch.DoubtOf(s, last, end) != epoch.NoDoubt {
+				doubts[s.Id] = last
 			}
 		}
-		for id := range r.heard {
-			if s, ok := r.view.Server(id); !ok || !server.Managed(s) {
-				delete(r.heard, id)
+		for id := range p.last {
+			if s, ok := p.records.view.Server(id); !ok || !server.Managed(s) {
+				delete(p.last, id)
 			}
 		}
-		r.forgetReports()
+		p.reports.prune()
 	})
-	r.heardMu.Unlock()
-	r.forgetUnknown(w.Now)
-	r.sideBySide(len(changes), func(n int) { r.recordChange(ctx, changes[n]) })
-	r.settleDoubts(ctx, doubts)
-}
-
-func (r *Registry) draftChange(s *serverv1.Server, body proto.Message) change {
-	f := r.noticed(ledger.Server, s.Id, body, ledger.CausedByClock)
-	return change{draft: r.guarded(f), name: s.Name}
-}
-
-// recordChange records one change. A Conflict means that another replica did, or that
-// the server changed; the next sweep sees which.
-func (r *Registry) recordChange(ctx context.Context, c change) {
-	last, err := r.writer.Append(ctx, c.draft)
-	if err == nil {
-		err = r.follower.Wait(ctx, last)
-	}
-	switch {
-	case err == nil:
-		r.Log.Info().Str(logs.Server, c.draft.Key).Str("name", c.name).Str("change", c.draft.Name()).Msg("server changed")
-	case ctx.Err() == nil && !fault.Is(err, fault.Conflict):
-		r.Log.Warn().Err(err).Str(logs.Server, c.draft.Key).Str("change", c.draft.Name()).
-			Msg("change of a server not recorded")
-	}
+	p.expect(managed)
+	p.unknown.prune(now)
+	inParallel(len(due), func(n int) { p.changes.record(ctx, due[n]) })
+	p.epochs.settle(ctx, doubts)
 }

@@ -35,7 +35,7 @@ func refresh(on *intentv1.Selector) *intentv1.Intent {
 	return &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on}}}
 }
 
-// world makes servers, agents and images about which something can be refused.
+// world creates servers, agents and images for the refusals.
 func world(t *testing.T) (s *site, one, disabled, arm, oneshot string) {
 	s = start(t)
 	s.channel("release", true)
@@ -47,7 +47,8 @@ func world(t *testing.T) (s *site, one, disabled, arm, oneshot string) {
 	s.image("web", "1.0.0", "release")
 	s.image("cn-agent", "1.25.4", "release")
 	s.image("cn-agent", "1.25.9", "dev")
-	arm = s.image("base", "1.0.1", "dev", func(m *imagev1.Manifest) { m.Platform = &serverv1.Platform{Os: "linux", Arch: "arm64"} })
+	arm = s.image("base", "1.0.1", "dev",
+		func(m *imagev1.Manifest) { m.Platform = &serverv1.Platform{Os: "linux", Arch: "arm64"} })
 	oneshot = s.image("base", "1.0.2", "dev", func(m *imagev1.Manifest) { m.Kind = agentv1.Kind_KIND_ONESHOT })
 	disabled = s.image("base", "1.0.3", "dev")
 	s.append(fact(ledger.Image, disabled, &imagev1.Disabled{Reason: "leaks"}))
@@ -58,7 +59,7 @@ func world(t *testing.T) (s *site, one, disabled, arm, oneshot string) {
 	return s, one, disabled, arm, oneshot
 }
 
-func TestEveryRefusalSaysWhyInTheLedger(t *testing.T) {
+func TestEveryRefusalHasItsReasonInTheLedger(t *testing.T) {
 	s, one, disabled, arm, oneshot := world(t)
 	s.beating(one, "boot")
 	s.untilPresence(one, serverv1.Presence_PRESENCE_ONLINE)
@@ -104,10 +105,11 @@ func TestEveryRefusalSaysWhyInTheLedger(t *testing.T) {
 	}
 }
 
-func TestNoMatchSaysWhatWasSearchedAndWhereElseItIs(t *testing.T) {
+func TestNoMatchNamesWhatWasSearchedAndTheOtherChannel(t *testing.T) {
 	s, _, _, _, _ := world(t)
 	r := s.outcome(s.publish("install", installVersion("cn-agent", "1.25.9", on("two"))))
-	want := `no image of agent "cn-agent" version 1.25.9 for linux/amd64 in channel release (1 images searched, newest 1.25.4; 1.25.9 is in channel dev)`
+	want := `no image of agent "cn-agent" version 1.25.9 for linux/amd64 in channel release ` +
+		`(1 image searched, newest 1.25.4; 1.25.9 is in channel dev)`
 	if have := r.Refusal.GetMessage(); len(have) < len(want) || have[:len(want)] != want {
 		t.Errorf("have %s\nwant %s", have, want)
 	}
@@ -116,14 +118,15 @@ func TestNoMatchSaysWhatWasSearchedAndWhereElseItIs(t *testing.T) {
 	}
 }
 
-func TestAPoisonedIntentInTheMiddleDelaysNobody(t *testing.T) {
+func TestAPoisonedIntentDelaysNoOther(t *testing.T) {
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
 	s.image("web", "1.0.0", "release")
 	s.server("one")
 	garbage := ident.New()
-	s.publishRaw(bus.Durable{Subject: topology.IntentSubject("install", "alice", garbage), Data: []byte{0xff, 0xff, 0xff}})
+	s.publishRaw(
+		bus.Durable{Subject: topology.IntentSubject("install", "alice", garbage), Data: []byte{0xff, 0xff, 0xff}})
 	s.publishRaw(bus.Durable{Subject: topology.IntentSubject("install", "alice", "not-an-id"), Data: []byte("?")})
 
 	s.accepted(topology.VerbInstall, install("web", on("one")))
@@ -131,5 +134,5 @@ func TestAPoisonedIntentInTheMiddleDelaysNobody(t *testing.T) {
 	if r := s.outcome(garbage); r.Refusal.GetCode() != "MALFORMED" || r.Intent != nil {
 		t.Errorf("the intent that cannot be read became %v", r)
 	}
-	s.untilQuarantined(topology.Intents, 1)
+	s.untilDeadLetters(topology.Intents, 1)
 }

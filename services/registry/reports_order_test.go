@@ -8,8 +8,8 @@ import (
 )
 
 // A server whose journal was lost counts from the beginning again.
-func TestTheReportsOfAnotherJournalAreInTheOrderOfTheStream(t *testing.T) {
-	r := &Registry{reports: map[series]place{}}
+func TestReportsOfDifferentJournalsAreOrderedByTheStream(t *testing.T) {
+	r := &reports{last: map[series]position{}}
 	for n, c := range []struct {
 		journal          string
 		sequence, stored uint64
@@ -25,7 +25,8 @@ func TestTheReportsOfAnotherJournalAreInTheOrderOfTheStream(t *testing.T) {
 	} {
 		report := &reportv1.Report{ServerId: "s", JournalId: c.journal, Sequence: c.sequence}
 		if got := r.newest(report, topology.ReportAgents, c.stored); got != c.newest {
-			t.Errorf("%d: %s/%d stored at %d is the newest: %v, want %v", n, c.journal, c.sequence, c.stored, got, c.newest)
+			t.Errorf("%d: %s/%d stored at %d is the newest: %v, want %v", n, c.journal, c.sequence, c.stored, got,
+				c.newest)
 		}
 	}
 }

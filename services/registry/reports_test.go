@@ -15,14 +15,14 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 )
 
-// Which of two reports is the later one: the server numbers them, and the bus does. A
+// Which of two reports is the later one: the server and the bus both number them. A
 // report that was put back has both numbers below; either alone may be set back, with
 // the disk of a server or with the stream.
 func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		number, stored uint64
-		heard          bool
+		counts         bool
 	}{
 		{"the next one", 11, 101, true},
 		{"the same, delivered again", 10, 100, true},
@@ -35,16 +35,28 @@ func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 			i := s.instance("web")
 			say := func(number, stored uint64, reason string) {
 				t.Helper()
-				found := &reportv1.Found{Agent: "web", Image: i.Wanted, Health: instancev1.Health_HEALTH_BAD, Reason: reason}
-				r := &reportv1.Report{ServerId: id, BootId: reason, Sequence: number, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}}}
+				found := &reportv1.Found{
+					Agent:  "web",
+					Image:  i.Wanted,
+					Health: instancev1.Health_HEALTH_BAD,
+					Reason: reason,
+				}
+				r := &reportv1.Report{
+					ServerId: id,
+					BootId:   reason,
+					Sequence: number,
+					Body:     &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}},
+				}
 				data, err := proto.Marshal(r)
 				if err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 				defer cancel()
-				subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id}, topology.ReportAgents)
-				if err := s.r.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 1}); err != nil {
+				subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id},
+					topology.ReportAgents)
+				if err := s.r.reports.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored,
+					Delivered: 1}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -52,8 +64,8 @@ func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 			say(c.number, c.stored, "after")
 			facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
 			last, _ := facts[len(facts)-1].Body.(*instancev1.Observed)
-			if heard := last.GetReason() == "after"; heard != c.heard {
-				t.Errorf("heard: %v, want %v", heard, c.heard)
+			if counts := last.GetReason() == "after"; counts != c.counts {
+				t.Errorf("the later report counts: %v, want %v", counts, c.counts)
 			}
 		})
 	}
@@ -61,17 +73,22 @@ func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 
 // Two registries share the reports, so two of one server may be handled in any order,
 // and the later one may say nothing new: the earlier must not have the last word.
-func TestTheLastReportIsWhatIsBelievedWhoeverIsSlow(t *testing.T) {
+func TestTheLastReportDecidesHoweverSlowAReplicaIs(t *testing.T) {
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
 	image := s.instance("web").Wanted
 	address := topology.ServerAddress{Cell: "main", Server: id}
 	report := func(number uint64, health instancev1.Health) *reportv1.Report {
 		found := &reportv1.Found{Agent: "web", Image: image, Health: health}
-		return &reportv1.Report{ServerId: id, BootId: "boot", Sequence: number, Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}}}
+		return &reportv1.Report{
+			ServerId: id,
+			BootId:   "boot",
+			Sequence: number,
+			Body:     &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}},
+		}
 	}
 	early := report(5, instancev1.Health_HEALTH_BAD)
-	s.report(topology.ReportAgents, report(6, instancev1.Health_HEALTH_GOOD)) // says what is known
+	s.report(topology.ReportAgents, report(6, instancev1.Health_HEALTH_GOOD)) // equal to what is recorded
 	data, err := proto.Marshal(early)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +96,8 @@ func TestTheLastReportIsWhatIsBelievedWhoeverIsSlow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 
-	err = slow.handleAgents(ctx, bus.Message{Subject: topology.ReportSubject(address, topology.ReportAgents), Data: data, Delivered: 2})
+	err = slow.reports.handleAgents(ctx,
+		bus.Message{Subject: topology.ReportSubject(address, topology.ReportAgents), Data: data, Delivered: 2})
 
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +109,8 @@ func TestTheLastReportIsWhatIsBelievedWhoeverIsSlow(t *testing.T) {
 	}
 }
 
-// A report that was recorded and then overruled by an earlier one, which was slow, counts
-// again: it must not be taken for a repeat of itself.
+// A report that was recorded and then overruled by an earlier, delayed one counts again: it must not
+// be taken for a repeat of itself.
 func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
@@ -106,9 +124,9 @@ func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
 	}
 	s.report(topology.ReportAgents, report(6, "late"))
 	bustest.Eventually(t, "the late one is recorded", func() bool { return s.instance("web").Reason == "late" })
-	slow.reportsMu.Lock()
-	clear(slow.reports) // it was the other one that handled it
-	slow.reportsMu.Unlock()
+	slow.reports.mu.Lock()
+	clear(slow.reports.last) // the other replica handled it
+	slow.reports.mu.Unlock()
 	data, err := proto.Marshal(report(5, "early"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +135,7 @@ func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
 	defer cancel()
 	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id}, topology.ReportAgents)
 
-	err = slow.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Delivered: 2})
+	err = slow.reports.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Delivered: 2})
 
 	if err != nil {
 		t.Fatal(err)

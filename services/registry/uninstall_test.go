@@ -20,22 +20,25 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// owned invites a server of an ownership, and gives what it is told when it enrols.
+// owned invites a server of an ownership, and returns the answer to its enrolment.
 func (s *site) owned(name string, o serverv1.Ownership) (id string, told *registryv1.EnrolResponse) {
 	s.t.Helper()
-	token := s.tokenOf(must[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: name, Ownership: o}))
-	told, err := s.enrol(token, "key of "+name)
+	token := s.tokenOf(
+		must[*registryv1.InviteServerResponse](s, "InviteServer",
+			&registryv1.InviteServerRequest{Name: name, Ownership: o}),
+	)
+	answer, err := s.enrol(token, "key of "+name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	again, err := s.enrol(token, "key of "+name)
-	if err != nil || !proto.Equal(told, again) {
-		s.t.Errorf("%s joins again and is told %v, %v; was told %v", name, again, err, told)
+	if err != nil || !proto.Equal(answer, again) {
+		s.t.Errorf("%s joins again: %v, %v; want %v as before", name, again, err, answer)
 	}
-	return token.ServerID, told
+	return token.ServerID, answer
 }
 
-func TestOwnershipIsSaidOnceHoweverAServerComes(t *testing.T) {
+func TestOwnershipIsRecordedOnceWithTheInvitation(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct {
 		name        string
@@ -45,15 +48,18 @@ func TestOwnershipIsSaidOnceHoweverAServerComes(t *testing.T) {
 		{"by-hand", serverv1.Ownership_OWNERSHIP_MANUAL, serverv1.Ownership_OWNERSHIP_MANUAL},
 		{"by-machine", serverv1.Ownership_OWNERSHIP_PROVISIONED, serverv1.Ownership_OWNERSHIP_PROVISIONED},
 	} {
-		id, told := s.owned(c.name, c.asked)
-		if told.Ownership != c.want || told.TombstoneKey != "tombstone key" || !slices.Equal(told.ImageKeys, []string{"image key"}) {
-			t.Errorf("%s is told %v", c.name, told)
+		id, answer := s.owned(c.name, c.asked)
+		if answer.Ownership != c.want || answer.TombstoneKey != "tombstone key" ||
+			!slices.Equal(answer.ImageKeys, []string{"image key"}) {
+			t.Errorf("%s: the answer is %v", c.name, answer)
 		}
 		other := serverv1.Ownership_OWNERSHIP_MANUAL + serverv1.Ownership_OWNERSHIP_PROVISIONED - c.want
-		if _, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: c.name, Ownership: other}); codeOf(err) != "EXISTS" {
-			t.Errorf("%s is invited again as %v: %v", c.name, other, err)
+		q := &registryv1.InviteServerRequest{Name: c.name, Ownership: other}
+		if got := s.code("InviteServer", q); got != "EXISTS" {
+			t.Errorf("%s is invited again as %v: %v", c.name, other, got)
 		}
-		must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: id, SetLabels: map[string]string{"ownership": "other"}})
+		must[*registryv1.ChangeServerResponse](s, "ChangeServer",
+			&registryv1.ChangeServerRequest{Server: id, SetLabels: map[string]string{"ownership": "other"}})
 		// Also a fact that no registry would write changes nothing.
 		s.append(fact(ledger.Server, id, &serverv1.Invited{Name: c.name, Cell: "main", Ownership: other}))
 		if got := s.get(id).Ownership; got != c.want {
@@ -62,13 +68,16 @@ func TestOwnershipIsSaidOnceHoweverAServerComes(t *testing.T) {
 	}
 }
 
-// A request has no field for it, so there is nothing to authorise: this fails when one is added.
-func TestNoRequestButTheInvitationNamesAnOwnership(t *testing.T) {
+// All three are requests of admins. No other request has a field for it, so nothing needs authorisation: this fails
+// when one is added.
+func TestOnlyAnInvitationNamesAnOwnership(t *testing.T) {
 	for i := range methods.Len() {
 		input := methods.Get(i).Input()
 		for n := range input.Fields().Len() {
 			f := input.Fields().Get(n)
-			if f.Enum() != nil && f.Enum().FullName() == serverv1.Ownership(0).Descriptor().FullName() && input.Name() != "InviteServerRequest" {
+			if f.Enum() != nil && f.Enum().FullName() == serverv1.Ownership(0).Descriptor().FullName() &&
+				input.Name() != "InviteServerRequest" && input.Name() != "CreateTokenRequest" &&
+				input.Name() != "AcceptLobbyRequest" {
 				t.Errorf("%s can be asked with an ownership", input.FullName())
 			}
 		}
@@ -92,14 +101,15 @@ func TestADeathCarriesItsProofInTheSameFact(t *testing.T) {
 			}
 		}
 		dead, ok := facts[len(facts)-1].Body.(*serverv1.Dead)
-		if p := dead.GetTombstone(); !ok || p.GetServerId() != id || p.GetCell() != "main" || string(p.GetSignature()) != "signed" {
+		if p := dead.GetTombstone(); !ok || p.GetServerId() != id || p.GetCell() != "main" ||
+			string(p.GetSignature()) != "signed" {
 			t.Errorf("%s ends with %v", id, facts[len(facts)-1].Body)
 		}
 	}
 }
 
-// sayReceipt reports as a server that something was removed; without an agent, itself.
-func (s *site) sayReceipt(server, agent string, sequence uint64) {
+// reportReceipt reports as a server that it removed an agent; without an agent, itself.
+func (s *site) reportReceipt(server, agent string, sequence uint64) {
 	s.t.Helper()
 	data, err := proto.Marshal(&reportv1.Report{
 		ServerId: server, BootId: "boot", Sequence: sequence,
@@ -118,13 +128,14 @@ func (s *site) sayReceipt(server, agent string, sequence uint64) {
 
 func (s *site) leaked() (names []string) {
 	s.t.Helper()
-	for _, x := range must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Leaked: true}).Servers {
+	for _, x := range must[*registryv1.ListServersResponse](s, "ListServers",
+		&registryv1.ListServersRequest{Leaked: true}).Servers {
 		names = append(names, x.Name)
 	}
 	return names
 }
 
-func TestADeadServerIsLeakedUntilItSaysThatItRemovesItself(t *testing.T) {
+func TestADeadServerIsLeakedUntilItsReceiptArrives(t *testing.T) {
 	s := start(t)
 	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
@@ -137,13 +148,13 @@ func TestADeadServerIsLeakedUntilItSaysThatItRemovesItself(t *testing.T) {
 	if got := s.leaked(); len(got) != 1 || got[0] != "gone" {
 		t.Fatalf("leaked: %v; want the dead one that a person made", got)
 	}
-	s.sayReceipt(alive, "", 1) // not believed: it is alive
-	s.sayReceipt(gone, "web", 1)
-	s.sayReceipt(gone, "", 2)
-	s.sayReceipt(gone, "", 3)
+	s.reportReceipt(alive, "", 1) // ignored: the server is alive
+	s.reportReceipt(gone, "web", 1)
+	s.reportReceipt(gone, "", 2)
+	s.reportReceipt(gone, "", 3)
 	bustest.Eventually(t, "nothing is leaked", func() bool { return len(s.leaked()) == 0 })
 	if x := s.get(gone); x.UninstalledAt == nil || x.LeftPaths != 1 {
-		t.Errorf("it says %v", x)
+		t.Errorf("the error is %v", x)
 	}
 	if got := names(s.facts(ledger.Server, gone)); got[len(got)-1] != "uninstalled" || got[len(got)-2] != "dead" {
 		t.Errorf("facts %v", got)
@@ -154,17 +165,17 @@ func TestADeadServerIsLeakedUntilItSaysThatItRemovesItself(t *testing.T) {
 }
 
 func TestARegistryWithoutKeysRecordsNoDeath(t *testing.T) {
-	r := &Registry{}
+	var none tombstones
 	death := []ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Dead{})}
-	if err := r.signDeaths(death, func(string) string { return "main" }); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("it says %v", err)
+	if err := none.sign(death, func(string) string { return "main" }); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("the error is %v", err)
 	}
-	if err := r.signDeaths([]ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Online{})}, nil); err != nil {
+	if err := none.sign([]ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Online{})}, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// A server that is leaked is forgotten by a caller that says so, and is told why it is leaked.
+// A leaked server is forgotten only on a request that accepts the leak; the answer names the leaks.
 func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
 	s := start(t)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
@@ -175,7 +186,7 @@ func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
 	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
 		t.Errorf("code %q, want LEAKED", code)
 	}
-	s.sayReceipt(gone, "", 2)
+	s.reportReceipt(gone, "", 2)
 	bustest.Eventually(t, "its receipt is recorded", func() bool { return s.get(gone).UninstalledAt != nil })
 	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
 		t.Errorf("with an unmanaged agent at its death: code %q, want LEAKED", code)
@@ -187,8 +198,8 @@ func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
 	}
 }
 
-// While the end of a server cannot be signed, the server says so; once it is written, that goes.
-func TestADeathThatCannotBeSignedSaysWhy(t *testing.T) {
+// While the end of a server cannot be signed, the server shows the reason; once the end is written, it does not.
+func TestADeathThatCannotBeSignedShowsTheReason(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.unsigned.Store(true)

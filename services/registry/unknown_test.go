@@ -15,7 +15,7 @@ import (
 
 // A program of a newer version may choose an image in a way that this registry does not
 // know. To it the choice looks empty, which means the newest.
-func TestAnIntentThatIsNotUnderstoodWhollyIsRefusedByName(t *testing.T) {
+func TestAnIntentWithUnknownPartsIsRefusedNamingThem(t *testing.T) {
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	newer := upgrade("web", "1.0.0", on("one"))
@@ -30,7 +30,10 @@ func TestAnIntentThatIsNotUnderstoodWhollyIsRefusedByName(t *testing.T) {
 	}{
 		{name: "an arm of a choice", verb: "upgrade", intent: newer, want: "upgrade.image: unknown field 9"},
 		{name: "an arm of the intent", verb: "upgrade", arm: arm, want: "unknown field 90"},
-		{name: "a word of JSON", verb: "upgrade", json: `{"upgrade":{"agent":"web","on":{"all":true},"slowly":true}}`, want: "slowly"},
+		{
+			name: "a word of JSON", verb: "upgrade",
+			json: `{"upgrade":{"agent":"web","on":{"all":true},"slowly":true}}`, want: "slowly",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			id, data, header := ident.New(), c.arm, map[string][]string{}
@@ -40,8 +43,13 @@ func TestAnIntentThatIsNotUnderstoodWhollyIsRefusedByName(t *testing.T) {
 			if c.json != "" {
 				data, header = []byte(c.json), map[string][]string{"Content-Type": {"application/json"}}
 			}
-			m := bus.Message{Subject: topology.IntentSubject(c.verb, "alice", id), Delivered: 1, Data: data, Header: header}
-			if err := s.r.handleIntent(t.Context(), m); err != nil {
+			m := bus.Message{
+				Subject:   topology.IntentSubject(c.verb, "alice", id),
+				Delivered: 1,
+				Data:      data,
+				Header:    header,
+			}
+			if err := s.r.intents.handle(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 			r := s.outcome(id).GetRefusal()

@@ -18,24 +18,43 @@ import (
 
 func main() {
 	var c registry.Config
-	var signer string
+	var signer, secrets string
 	process.Main(process.Spec{
 		Name: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns,
 		View: func() fold.View { return view.New() },
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&signer, "signer", "", "`DIRECTORY` of the keys that admit servers; without it none can be invited or enrolled")
-			config.Checked(fs, &c.JoinURL, "join-url", "nats://127.0.0.1:4222", "`URL` where invited servers find the bus", config.BusURL)
-			fs.Var(&c.ImageKeys, "image-key", "public `KEY` of which a server that enrols takes images only when one signed them; may be repeated")
-			config.Checked(fs, &c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat", config.Lasting(time.Millisecond))
+			fs.StringVar(&signer, "signer", "",
+				"`DIRECTORY` of the keys that admit servers; without it none can be invited or enrolled")
+			fs.StringVar(&secrets, "secrets", "",
+				"`FILE` with the key that seals the secrets of metadata; without it none can be set")
+			config.Checked(fs, &c.JoinURL, "join-url", "nats://127.0.0.1:4222",
+				"`URL` where invited servers find the bus", config.BusURL)
+			fs.BoolVar(&c.Lobby, "lobby", false, "let machines without a token ask to join; the bus must let them in, "+
+				"see default_sentinel of nats-server")
+			fs.Var(&c.ImageKeys, "image-key",
+				"public `KEY` of which a server that enrols takes images only when one signed them; may be repeated")
+			config.Checked(fs, &c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat",
+				config.Lasting(time.Millisecond))
+			config.Checked(fs, &c.ServerBudget, "server-budget", registry.DefaultServerBudget,
+				"how many `BYTES` the facts may have that one server causes in a day; beyond, it is quarantined",
+				config.From[uint64](registry.LeastServerBudget))
+			config.Checked(fs, &c.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
+				"how long the credentials of a server are valid; it renews them after half of that",
+				config.Lasting(time.Minute))
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			c.Conn, c.Store, c.AcceptLedger, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
+			c.Conn, c.CA, c.Debug, c.Log = e.Conn, e.CA, e.Debug, e.Log
+			c.Store, c.AcceptLedger = e.Store, e.AcceptLedger
 			if signer != "" {
 				s, err := trust.OpenSigner(signer)
 				if err != nil {
 					return err
 				}
 				c.Signer = s
+			}
+			var err error
+			if c.Secrets, err = trust.ReadSecretKey(secrets); err != nil {
+				return err
 			}
 			r, err := registry.New(c)
 			if err != nil {

@@ -1,27 +1,27 @@
-// Package duty says what the registry itself must record once the agents of a server
-// are removed: instances that are gone, and servers that are dead.
+// Package duty decides which facts the registry itself must record once the agents of a server are
+// removed: instances that are gone, and servers that are dead.
 //
-// It is level triggered: Units looks at what is, not at what happened, so nothing is
-// lost when a fact was heard by nobody. Two registries may do the same duty at once;
-// the guards let one of them win.
+// It is level-triggered: Units reads the present state, not events, so nothing is lost when a
+// registry misses a fact. Two registries may do the same duty at once; the guards let one win.
 //
 // Guarantees:
 //
-//  1. A server becomes dead in one unit with the end of its last instances.
+//  1. A server becomes dead in one batch with the end of its last instances.
 //  2. No instance of a server that is dying is gone before the server is dead.
 //  3. An instance that was still wanted when its server began to die is unwanted.
 //  4. An instance whose intent was withdrawn before it began is wanted as before, or gone.
+//  5. An instance that is wanted on a server that is being reinstalled is unwanted.
 package duty
 
 import (
 	"iter"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 )
 
 // Change is one fact that is due: about an instance, or, when that is nil, about the server.
@@ -33,12 +33,12 @@ type Change struct {
 // Unit is changes that are recorded together or not at all.
 type Unit []Change
 
-// Due says whether Units has anything for the server. It is cheap enough to ask after every fact.
+// Due reports whether Units returns anything for the server. It is cheap enough to call after every fact.
 func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 		for i := range instances {
-			if instance.Removed(i) || i.Withdrawn {
+			if instance.Removed(i) || i.Withdrawn || i.Proven != nil || i.Wanted != nil && s.Reinstall != nil {
 				return true
 			}
 		}
@@ -59,11 +59,14 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	return false
 }
 
-// Units gives what must be recorded about a server and its instances now.
+// Units returns what must be recorded about a server and its instances now.
 func Units(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
-		return append(gone(instances), back(instances)...)
+		if s.Reinstall != nil {
+			return slices.Concat(gone(instances), late(instances, s.Reinstall.IntentId), adopted(instances))
+		}
+		return slices.Concat(gone(instances), revert(instances), adopted(instances))
 	case serverv1.Life_LIFE_DYING:
 		return dying(s, instances)
 	case serverv1.Life_LIFE_DEAD:
@@ -72,7 +75,7 @@ func Units(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit 
 	return nil
 }
 
-// gone ends each instance whose removal is proven, each in a unit of its own.
+// gone ends each instance whose removal succeeded, each in a unit of its own.
 func gone(instances iter.Seq[*instancev1.Instance]) []Unit {
 	var out []Unit
 	for i := range instances {
@@ -83,26 +86,45 @@ func gone(instances iter.Seq[*instancev1.Instance]) []Unit {
 	return out
 }
 
-// dying unwants what an intent wanted at the very moment when the server began to die;
-// once all is removed, everything ends in one unit.
+// adopted records each process that a task proved to be taken over.
+func adopted(instances iter.Seq[*instancev1.Instance]) []Unit {
+	var out []Unit
+	for i := range instances {
+		if i.Proven != nil {
+			out = append(out, Unit{{i, &instancev1.Adopted{InstanceId: i.Id, Image: i.Wanted, Adoption: i.Proven}}})
+		}
+	}
+	return out
+}
+
+// dying unwants the instances that an intent wanted while the server began to die. Once all are
+// removed, everything ends in one unit.
 func dying(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit {
-	var late []Unit
 	var last Unit
 	ready := true
 	for i := range instances {
-		if i.Wanted != nil || i.Withdrawn {
-			late = append(late, Unit{{i, &instancev1.Unwanted{InstanceId: i.Id, Generation: i.Generation + 1, IntentId: s.IntentId}}})
-		}
 		ready = ready && instance.Removed(i)
 		last = append(last, end(i, false))
 	}
 	if !ready {
-		return late
+		return late(instances, s.IntentId)
 	}
 	return []Unit{append(last, Change{nil, &serverv1.Dead{IntentId: s.IntentId}})}
 }
 
-// stray ends what an intent wanted at the very moment when the server died: nothing of it ever reached the machine.
+// late unwants each instance that an intent wanted while another one began to empty the server, in a unit of its own.
+func late(instances iter.Seq[*instancev1.Instance], intent string) []Unit {
+	var out []Unit
+	for i := range instances {
+		if i.Wanted != nil || i.Withdrawn {
+			out = append(out,
+				Unit{{i, &instancev1.Unwanted{InstanceId: i.Id, Generation: i.Generation + 1, IntentId: intent}}})
+		}
+	}
+	return out
+}
+
+// stray ends the instances that an intent wanted while the server died. They never reached the machine.
 func stray(instances iter.Seq[*instancev1.Instance]) []Unit {
 	var out []Unit
 	for i := range instances {

@@ -15,9 +15,14 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-func TestDutiesFollowFromWhatIs(t *testing.T) {
+func TestDutiesFollowFromThePresentState(t *testing.T) {
 	const alive, dying, dead = serverv1.Life_LIFE_ALIVE, serverv1.Life_LIFE_DYING, serverv1.Life_LIFE_DEAD
-	wanted := &instancev1.Instance{Id: "w", Agent: "w", Wanted: &imagev1.Ref{Id: "i"}, TaskState: taskv1.State_STATE_SUCCEEDED}
+	wanted := &instancev1.Instance{
+		Id:        "w",
+		Agent:     "w",
+		Wanted:    &imagev1.Ref{Id: "i"},
+		TaskState: taskv1.State_STATE_SUCCEEDED,
+	}
 	leaving := &instancev1.Instance{Id: "l", Agent: "l", TaskState: taskv1.State_STATE_RUNNING}
 	removed := &instancev1.Instance{Id: "r", Agent: "r", TaskState: taskv1.State_STATE_SUCCEEDED}
 	for _, c := range []struct {
@@ -32,7 +37,10 @@ func TestDutiesFollowFromWhatIs(t *testing.T) {
 		{"dying, one still leaving", dying, []*instancev1.Instance{leaving, removed}, nil},
 		{"dying, all removed", dying, []*instancev1.Instance{removed, removed}, []string{"r Gone r Gone - Dead "}},
 		{"dying, nothing there", dying, nil, []string{"- Dead "}},
-		{"dying, one wanted at the last moment", dying, []*instancev1.Instance{removed, wanted}, []string{"w Unwanted "}},
+		{
+			"dying, one wanted at the last moment", dying, []*instancev1.Instance{removed, wanted},
+			[]string{"w Unwanted "},
+		},
 		{"dead, one wanted at the last moment", dead, []*instancev1.Instance{wanted}, []string{"w Gone "}},
 		{"dead", dead, nil, nil},
 	} {
@@ -63,7 +71,7 @@ func line(u Unit) (out string) {
 	return out
 }
 
-func TestADeathSaysWhatItWaitsFor(t *testing.T) {
+func TestADeathNamesWhatItWaitsFor(t *testing.T) {
 	const dying, dead, manual = serverv1.Life_LIFE_DYING, serverv1.Life_LIFE_DEAD, serverv1.Ownership_OWNERSHIP_MANUAL
 	const online, offline = serverv1.Presence_PRESENCE_ONLINE, serverv1.Presence_PRESENCE_OFFLINE
 	leaving := &instancev1.Instance{Agent: "l", TaskState: taskv1.State_STATE_FAILED, TaskId: "t", Reason: "busy"}
@@ -75,17 +83,75 @@ func TestADeathSaysWhatItWaitsFor(t *testing.T) {
 	}{
 		{"alive", &serverv1.Server{Life: serverv1.Life_LIFE_ALIVE, Presence: offline}, nil},
 		{"dying", &serverv1.Server{Life: dying, Presence: online}, []string{"AGENT l t busy"}},
-		{"dying and away", &serverv1.Server{Life: dying, Presence: offline, Reason: "no beat arrives"}, []string{"PRESENCE   no beat arrives", "AGENT l t busy"}},
-		{"dead, nothing heard of its executor", &serverv1.Server{Life: dead, Ownership: manual}, []string{"RECEIPT   "}},
-		{"dead, with the machine", &serverv1.Server{Life: dead, Ownership: serverv1.Ownership_OWNERSHIP_PROVISIONED}, nil},
-		{"dead and uninstalled", &serverv1.Server{Life: dead, Ownership: manual, UninstalledAt: timestamppb.Now()}, nil},
+		{
+			"dying and away", &serverv1.Server{Life: dying, Presence: offline, Reason: "no beat arrives"},
+			[]string{"PRESENCE   no beat arrives", "AGENT l t busy"},
+		},
+		{
+			"dead, without a receipt", &serverv1.Server{Life: dead, Ownership: manual},
+			[]string{"RECEIPT   "},
+		},
+		{
+			"dead, with the machine",
+			&serverv1.Server{Life: dead, Ownership: serverv1.Ownership_OWNERSHIP_PROVISIONED}, nil,
+		},
+		{
+			"dead and uninstalled",
+			&serverv1.Server{Life: dead, Ownership: manual, UninstalledAt: timestamppb.Now()}, nil,
+		},
 	} {
 		var have []string
 		for _, d := range Left(c.server, slices.Values([]*instancev1.Instance{leaving, removed}), nil) {
-			have = append(have, fmt.Sprint(strings.TrimPrefix(d.Kind.String(), "DUTY_KIND_"), " ", d.Agent, " ", d.TaskId, " ", d.Reason))
+			have = append(
+				have,
+				fmt.Sprint(strings.TrimPrefix(d.Kind.String(), "DUTY_KIND_"), " ", d.Agent, " ", d.TaskId, " ",
+					d.Reason),
+			)
 		}
 		if diff := cmp.Diff(c.want, have); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
+	}
+}
+
+func TestAServerThatIsReinstalledWaitsForItsAgentsAndThenForItsExecutor(t *testing.T) {
+	wanted := &instancev1.Instance{Id: "w", Agent: "w", Wanted: &imagev1.Ref{Id: "i"}}
+	leaving := &instancev1.Instance{Id: "l", Agent: "l", TaskState: taskv1.State_STATE_RUNNING, TaskId: "t"}
+	removed := &instancev1.Instance{Id: "r", Agent: "r", TaskState: taskv1.State_STATE_SUCCEEDED}
+	for name, c := range map[string]struct {
+		presence    serverv1.Presence
+		instances   []*instancev1.Instance
+		units, left []string
+	}{
+		"one leaves": {
+			serverv1.Presence_PRESENCE_ONLINE, []*instancev1.Instance{leaving, removed},
+			[]string{"r Gone "}, []string{"AGENT l"},
+		},
+		"one was wanted at the last moment": {
+			serverv1.Presence_PRESENCE_ONLINE, []*instancev1.Instance{wanted}, []string{"w Unwanted "},
+			[]string{"AGENT w"},
+		},
+		"all are gone":             {serverv1.Presence_PRESENCE_ONLINE, nil, nil, []string{"EMPTY "}},
+		"all are gone, and it too": {serverv1.Presence_PRESENCE_OFFLINE, nil, nil, []string{"PRESENCE ", "EMPTY "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &serverv1.Server{
+				Id: "s", Life: serverv1.Life_LIFE_ALIVE, Presence: c.presence,
+				Reinstall: &serverv1.Reinstall{IntentId: "intent"},
+			}
+			var units, left []string
+			for _, u := range Units(s, slices.Values(c.instances)) {
+				units = append(units, line(u))
+			}
+			for _, d := range Left(s, slices.Values(c.instances), nil) {
+				left = append(left, strings.TrimPrefix(d.Kind.String(), "DUTY_KIND_")+" "+d.Agent)
+			}
+			if diff := cmp.Diff(c.units, units) + cmp.Diff(c.left, left); diff != "" {
+				t.Error(diff)
+			}
+			if due := Due(s, slices.Values(c.instances)); due != (len(c.units) > 0) {
+				t.Errorf("due %v with units %v", due, c.units)
+			}
+		})
 	}
 }

@@ -9,9 +9,9 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 )
 
-// back makes each instance whose intent was withdrawn before it began wanted as before: as its last change that began
-// wanted it. One that never had such a change is gone, because nothing of it ever came to the server.
-func back(instances iter.Seq[*instancev1.Instance]) []Unit {
+// revert makes each instance whose intent was withdrawn before it began wanted as its last change that
+// began wanted it. An instance without such a change is gone, because it never reached the server.
+func revert(instances iter.Seq[*instancev1.Instance]) []Unit {
 	var out []Unit
 	for i := range instances {
 		if i.Withdrawn {
@@ -33,6 +33,6 @@ func before(i *instancev1.Instance) proto.Message {
 	}
 	return &instancev1.Wanted{
 		InstanceId: i.Id, Generation: generation, Image: last.Wanted, Configuration: last.Configuration,
-		IntentId: cmp.Or(last.IntentId, i.IntentId), WithdrawnIntentId: i.IntentId, // none asked for what was adopted
+		IntentId: cmp.Or(last.IntentId, i.IntentId), WithdrawnIntentId: i.IntentId, // an adopted instance has no intent
 	}
 }

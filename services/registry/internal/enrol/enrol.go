@@ -1,11 +1,12 @@
-// Package enrol decides whether who asks to be a server is the one that was invited.
+// Package enrol decides whether a request to enrol comes from the server that was invited.
 //
 // Guarantees:
 //
-//  1. A token admits one key. Asking again with that key is answered as before, so that
-//     a lost answer costs nothing; with another key it is refused.
-//  2. The secret is compared by its hash, in constant time. A wrong secret and an
-//     unknown server are refused in the same words.
+//  1. A token admits one key. A repeated request with that key has the same answer, so that a
+//     lost answer does no harm; a request with another key is refused.
+//  2. A key whose credentials are void is never signed again.
+//  3. The secret is compared by its hash, in constant time. A wrong secret and an unknown
+//     server have the same refusal.
 package enrol
 
 import (
@@ -16,35 +17,61 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 )
 
-// Decision is what becomes of a request.
+// Decision is the outcome of a request.
 type Decision struct {
 	Refusal *apiv1.Refusal     // why not, or nil
-	Fact    *serverv1.Enrolled // what is to be recorded; nil when it already is
+	Fact    *serverv1.Enrolled // the fact to record; nil when it is recorded already
 }
 
-// Decide decides a request that came from a cell. s is nil for a server that nobody knows.
+// Decide decides a request from a cell. s is nil for an unknown server.
 func Decide(s *serverv1.Server, cell string, q *registryv1.EnrolRequest, at time.Time) Decision {
 	hash := sha256.Sum256([]byte(q.GetSecret()))
 	if s == nil || s.Cell != cell || subtle.ConstantTimeCompare(hash[:], s.TokenSha256) != 1 {
-		return refuse("UNKNOWN_TOKEN", "no invitation has this token")
+		return refuse(code.UnknownToken, "no invitation has this token")
 	}
-	if q.GetPublicKey() == "" || q.GetSysinfo().GetPlatform().GetOs() == "" || q.GetSysinfo().GetPlatform().GetArch() == "" {
-		return refuse("MALFORMED", "a request to enrol needs a public key and a sysinfo with its platform")
+	if q.GetPublicKey() == "" || q.GetSysinfo().GetPlatform().GetOs() == "" ||
+		q.GetSysinfo().GetPlatform().GetArch() == "" {
+		return refuse(code.Malformed, "a request to enrol needs a public key and a sysinfo with its platform")
 	}
-	if s.Life != serverv1.Life_LIFE_INVITED {
-		if s.PublicKey == q.PublicKey {
+	if !server.HasToken(s) {
+		if s.PublicKey == q.PublicKey && server.Believed(s) {
 			return Decision{}
 		}
-		return refuse("USED_TOKEN", "the token was used by another key")
+		return refuse(code.UsedToken, "the token was already used with another key")
+	}
+	if s.Standing == serverv1.Standing_STANDING_QUARANTINED {
+		return Decision{Refusal: ShutOut(s)}
+	}
+	if s.PublicKey == q.PublicKey {
+		return Decision{Refusal: usedKey("the server had this key before; a void key is not signed again")}
 	}
 	if expires := s.TokenExpiresAt.AsTime(); !at.Before(expires) {
-		return refuse("EXPIRED_TOKEN", "the token expired at "+expires.Format(time.RFC3339))
+		return refuse(code.ExpiredToken, "the token expired at "+expires.Format(time.RFC3339))
 	}
 	return Decision{Fact: &serverv1.Enrolled{PublicKey: q.PublicKey, Sysinfo: q.Sysinfo}}
 }
 
+// OthersKey refuses the key of another server. The bus refuses a key while one of its owners is shut out: with a
+// common key, one server could have the other cut off.
+func OthersKey() *apiv1.Refusal { return usedKey("another server has this key") }
+
+func usedKey(message string) *apiv1.Refusal {
+	return &apiv1.Refusal{
+		Code: code.UsedKey, Message: message, Try: "executor join with the same token, which makes another key",
+	}
+}
+
 func refuse(code, message string) Decision {
-	return Decision{Refusal: &apiv1.Refusal{Code: code, Message: message, Try: "a new token: garrison server enroll NAME"}}
+	return Decision{
+		Refusal: &apiv1.Refusal{
+			Code: code, Message: message,
+			Try: "a new token: garrison server enroll NAME; for a server that is under management, first " +
+				"garrison server revoke NAME",
+		},
+	}
 }

@@ -13,16 +13,19 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
-// Reader is what a choice looks at.
+// Reader is the view that a choice reads.
 type Reader interface {
 	Image(id string) (*imagev1.Image, bool)
 	Channel(name string) (*channelv1.Channel, bool)
 	Channels() iter.Seq[*channelv1.Channel]
 }
 
-// Want is what must be chosen: an image of an agent for one platform.
+// Want is the request for a choice: an image of an agent for one platform.
 type Want struct {
 	Agent    *agentv1.Agent
 	Choice   *intentv1.ImageChoice
@@ -30,7 +33,7 @@ type Want struct {
 	Platform *serverv1.Platform
 }
 
-// Choose gives the image that is meant, or why there is none.
+// Choose returns the image for a request, or a refusal.
 func Choose(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	var found *imagev1.Image
 	var refusal *apiv1.Refusal
@@ -48,17 +51,18 @@ func Choose(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 func byID(r Reader, w Want, id string) (*imagev1.Image, *apiv1.Refusal) {
 	found, ok := r.Image(id)
 	if !ok {
-		return nil, refuse("NO_MATCH", fmt.Sprintf("no image %s of agent %q", id, w.Agent.Name), list(w.Agent.Name))
+		return nil, refuse(code.NoMatch, fmt.Sprintf("no image %s of agent %q", id, w.Agent.Name), list(w.Agent.Name))
 	}
 	if m := found.Manifest; m.Agent != w.Agent.Name {
-		return nil, refuse("NO_MATCH", fmt.Sprintf("image %s is of agent %q, not of %q", id, m.Agent, w.Agent.Name), list(w.Agent.Name))
+		return nil, refuse(code.NoMatch, fmt.Sprintf("image %s is of agent %q, not of %q", id, m.Agent, w.Agent.Name),
+			list(w.Agent.Name))
 	}
 	return found, nil
 }
 
-// inChannel finds the image of the highest version in the channel, or of the version that is
-// named. Those that may be installed are preferred, so that a disabled one is passed over.
-// Of builds that no version tells apart, the one that was added last is chosen.
+// inChannel returns the image of the highest version in the channel, or of the named version. It
+// prefers images that may be installed, so that a disabled one is passed over. Of builds with equal
+// versions it returns the one that was added last.
 func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	channel, refusal := channelOf(r, w)
 	if refusal != nil {
@@ -82,22 +86,14 @@ func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	return best, nil
 }
 
-// Older reports whether version a comes before version b. What is no semantic version
-// comes before every one that is.
-func Older(a, b string) bool {
-	y, err := semver.NewVersion(b)
-	if err != nil {
-		return false
-	}
-	x, err := semver.NewVersion(a)
-	return err != nil || x.LessThan(y)
-}
+// Older reports whether version a comes before version b.
+func Older(a, b string) bool { return version.Compare(a, b) < 0 }
 
-// Named reports whether a choice spells out an image or a version. Any other choice leaves
-// it to the registry.
+// Named reports whether a choice names an image or a version. Any other choice leaves it to the
+// registry.
 func Named(c *intentv1.ImageChoice) bool { return c.GetImageId() != "" || c.GetVersion() != "" }
 
-// rank orders images that match otherwise: one of the right platform first, and of those one that is active.
+// rank orders images that match otherwise: those of the right platform first, and of those the active ones.
 func (w Want) rank(i *imagev1.Image) int {
 	rank := 1
 	if samePlatform(i.Manifest.Platform, w.Platform) {
@@ -119,7 +115,7 @@ func (w Want) versionFits(have string) bool {
 		return false
 	}
 	b, err := semver.NewVersion(have)
-	// Build metadata tells two builds apart, though it has no precedence.
+	// Build metadata distinguishes two builds, though it has no precedence.
 	return err == nil && a.Equal(b) && a.Metadata() == b.Metadata()
 }
 
@@ -139,22 +135,24 @@ func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
 			return c, nil
 		}
 	}
-	return nil, refuse("NO_MATCH", "no channel was named and there is no default channel", "garrison channel list")
+	return nil, refuse(code.NoMatch, "no channel is named, and no channel is the default", "garrison channel list")
 }
 
-// check says why an image that was found must not be used, or nil.
+// check returns why an image must not be used, or nil.
 func check(w Want, found *imagev1.Image) *apiv1.Refusal {
 	m := found.Manifest
 	name := fmt.Sprintf("image %s (%s %s for %s)", m.Id, m.Agent, m.Version, platform(m.Platform))
 	switch {
 	case !samePlatform(m.Platform, w.Platform):
-		return refuse("WRONG_PLATFORM", name+" does not run on "+platform(w.Platform), list(m.Agent))
+		return refuse(code.WrongPlatform, name+" does not run on "+platform(w.Platform), list(m.Agent))
 	case m.Kind != w.Agent.Kind:
-		return refuse("WRONG_KIND", fmt.Sprintf("%s is of kind %s, but agent %q is of kind %s", name, m.Kind, w.Agent.Name, w.Agent.Kind), "garrison agent show "+m.Agent)
+		return refuse(code.WrongKind,
+			fmt.Sprintf("%s is of kind %s, but agent %q is of kind %s", name, m.Kind, w.Agent.Name, w.Agent.Kind),
+			"garrison agent show "+m.Agent)
 	case found.State == imagev1.State_STATE_DISABLED:
-		return refuse("NOT_ACTIVE", name+" is disabled: "+found.Reason, list(m.Agent))
+		return refuse(code.NotActive, name+" is disabled: "+found.Reason, list(m.Agent))
 	case found.State != imagev1.State_STATE_ACTIVE:
-		return refuse("NOT_ACTIVE", name+" is not activated", "garrison image activate "+m.Id)
+		return refuse(code.NotActive, name+" is not activated", "garrison image activate "+m.Id)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// shelf is images, and channels that hold them.
+// shelf is a set of images and of channels that hold them.
 type shelf struct {
 	images   []*imagev1.Image
 	channels []*channelv1.Channel
@@ -41,14 +41,21 @@ const daemon = agentv1.Kind_KIND_DAEMON
 func stock() shelf {
 	const active, disabled = imagev1.State_STATE_ACTIVE, imagev1.State_STATE_DISABLED
 	image := func(id, agent, version, arch string, state imagev1.State) *imagev1.Image {
-		m := &imagev1.Manifest{Id: id, Agent: agent, Version: version, Kind: daemon, Platform: &serverv1.Platform{Os: "linux", Arch: arch}}
+		m := &imagev1.Manifest{
+			Id:       id,
+			Agent:    agent,
+			Version:  version,
+			Kind:     daemon,
+			Platform: &serverv1.Platform{Os: "linux", Arch: arch},
+		}
 		return &imagev1.Image{Manifest: m, State: state}
 	}
 	return shelf{
 		images: []*imagev1.Image{
 			image("w1", "web", "1.0.0", "amd64", active), image("w2", "web", "2.0.0", "amd64", active),
 			image("w2arm", "web", "2.0.0", "arm64", active), image("w3", "web", "3.0.0", "amd64", disabled),
-			image("w4", "web", "4.0.0-rc.1+build7", "amd64", active), image("d1", "db", "1.0.0", "amd64", imagev1.State_STATE_UNACTIVATED),
+			image("w4", "web", "4.0.0-rc.1+build7", "amd64",
+				active), image("d1", "db", "1.0.0", "amd64", imagev1.State_STATE_UNACTIVATED),
 		},
 		channels: []*channelv1.Channel{
 			{Name: "dev", ImageIds: []string{"w4", "d1"}},
@@ -96,10 +103,15 @@ func TestAnImageIsChosenByVersionIDOrChannel(t *testing.T) {
 		{"one that was never activated", "db", "amd64", channel("dev"), "", "NOT_ACTIVE"},
 		{"a channel without the agent", "db", "amd64", nil, "", "NO_MATCH"},
 		{"an unknown channel", "web", "amd64", channel("relaese"), "", "UNKNOWN_CHANNEL"},
-		{"a platform that nobody knows", "web", "", nil, "", "WRONG_PLATFORM"},
+		{"an unknown platform", "web", "", nil, "", "WRONG_PLATFORM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want := Want{Agent: &agentv1.Agent{Name: c.agent, Kind: daemon}, Choice: c.choice, Channel: c.environment, Platform: &serverv1.Platform{Os: "linux", Arch: c.arch}}
+			want := Want{
+				Agent:    &agentv1.Agent{Name: c.agent, Kind: daemon},
+				Choice:   c.choice,
+				Channel:  c.environment,
+				Platform: &serverv1.Platform{Os: "linux", Arch: c.arch},
+			}
 			i, refusal := Choose(stock(), want)
 			have := refusal.GetCode()
 			if refusal == nil {

@@ -4,28 +4,28 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
-// Fits returns why an image cannot run on a server beside the agents that are there, or
-// nil. The server checks again with what only it knows, such as the room that is left.
+// Fits returns why an image cannot run on a server beside its other agents, or nil. The executor
+// checks again with what only it knows, such as the free disk space.
 func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev1.Instance) *apiv1.Refusal {
 	if have := s.GetSysinfo().GetExecutorVersion(); version.Before(have, m.ExecutorVersion) {
-		return refuse("EXECUTOR_TOO_OLD", fmt.Sprintf("%s needs an executor of version %s; server %q has %s",
+		return refuse(code.ExecutorTooOld, fmt.Sprintf("%s needs an executor of version %s; server %q has %s",
 			named(m), m.ExecutorVersion, s.Name, have), "garrison server list -o wide")
 	}
 	if need, most := m.GetBlob().GetUnpackedSizeBytes(), largestDisk(s); most > 0 && need > most {
-		return refuse("NO_SPACE", fmt.Sprintf("%s needs %d bytes; the largest disk of server %q has %d",
+		return refuse(code.NoSpace, fmt.Sprintf("%s needs %d bytes; the largest disk of server %q has %d",
 			named(m), need, s.Name, most), "garrison server show "+s.Id)
 	}
 	for _, o := range others {
 		if o.Agent != m.Agent && (slices.Contains(m.Conflicts, o.Agent) || conflicts(r, o, m.Agent)) {
-			return refuse("CONFLICTS", fmt.Sprintf("%s must not be on server %q together with agent %q",
+			return refuse(code.Conflicts, fmt.Sprintf("%s must not be on server %q together with agent %q",
 				named(m), s.Name, o.Agent), fmt.Sprintf("garrison remove %s --on %s", o.Agent, s.Id))
 		}
 	}
@@ -41,7 +41,7 @@ func largestDisk(s *serverv1.Server) (most uint64) {
 	return most
 }
 
-// conflicts reports whether the image of an instance must not be together with an agent.
+// conflicts reports whether the image of an instance conflicts with an agent.
 func conflicts(r Reader, o *instancev1.Instance, agent string) bool {
 	for _, ref := range []*imagev1.Ref{o.Wanted, o.Observed} {
 		if i, ok := r.Image(ref.GetId()); ok && slices.Contains(i.Manifest.Conflicts, agent) {

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
-	"github.com/Masterminds/semver/v3"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/nearest"
 )
 
-// noMatch says what was wanted, what was searched, and where the version is instead:
+// noMatch refuses a choice that found nothing. It names the request, what was searched, and where the
+// version is instead:
 //
 //	no image of agent "cn-agent" version 1.25.9 for linux/amd64 in channel release
 //	(7 images searched, newest 1.25.4; 1.25.9 is in channel dev)
@@ -24,7 +24,7 @@ func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 		what += " version " + v
 	}
 	versions := versionsIn(r, c, w.Agent.Name)
-	searched := fmt.Sprintf("%d images searched", len(versions))
+	searched := counted(len(versions), "image") + " searched"
 	if newest := highest(versions); newest != "" {
 		searched += ", newest " + newest
 	}
@@ -37,7 +37,8 @@ func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 		}
 		try += " --channel " + other
 	}
-	refusal := refuse("NO_MATCH", fmt.Sprintf("%s for %s in channel %s (%s)", what, platform(w.Platform), c.Name, searched), try)
+	refusal := refuse(code.NoMatch,
+		fmt.Sprintf("%s for %s in channel %s (%s)", what, platform(w.Platform), c.Name, searched), try)
 	if v := w.Choice.GetVersion(); v != "" {
 		refusal.Nearest = nearest.Name(v, slices.Values(versions))
 	}
@@ -54,21 +55,15 @@ func versionsIn(r Reader, c *channelv1.Channel, agent string) []string {
 	return out
 }
 
-// highest gives the highest version, in the order of semantic versions.
+// highest returns the version that comes last; "" of none.
 func highest(versions []string) string {
-	var best *semver.Version
-	for _, s := range versions {
-		if v, err := semver.NewVersion(s); err == nil && (best == nil || v.GreaterThan(best)) {
-			best = v
-		}
+	if len(versions) == 0 {
+		return ""
 	}
-	if best == nil {
-		return strings.Join(versions[:min(1, len(versions))], "")
-	}
-	return best.Original()
+	return slices.MaxFunc(versions, version.Compare)
 }
 
-// elsewhere gives the first channel, by name, that has what this one has not.
+// elsewhere returns the first other channel, by name, that has a matching image.
 func elsewhere(r Reader, w Want, but string) string {
 	var names []string
 	for c := range r.Channels() {
@@ -90,7 +85,17 @@ func noChannel(r Reader, name string) *apiv1.Refusal {
 	for c := range r.Channels() {
 		names[c.Name] = true
 	}
-	refusal := refuse("UNKNOWN_CHANNEL", fmt.Sprintf("no channel %q (%d channels searched)", name, len(names)), "garrison channel list")
+	refusal := refuse(code.UnknownChannel,
+		fmt.Sprintf("no channel %q (%s searched)", name, counted(len(names), "channel")),
+		"garrison channel list")
 	refusal.Nearest = nearest.Name(name, maps.Keys(names))
 	return refusal
+}
+
+// counted returns a number and a noun in the singular or the plural.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -19,7 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
-// Reader is what a decision looks at.
+// Reader is the view that a decision reads.
 type Reader interface {
 	selector.Reader
 	image.Reader
@@ -37,17 +39,24 @@ type Reader interface {
 
 // Ask is an intent as it arrived.
 type Ask struct {
-	ID, Actor, Verb string           // as the subject says, which the bus checked
+	ID, Actor, Verb string           // from the subject, which the bus checked
 	Intent          *intentv1.Intent // nil when the body could not be read
 	Unreadable      string           // why not
-	Unknown         string           // fields and enum values of it that are not known here
-	Undone          *intentv1.Record // of an undo: what it undoes; nil when that is not known
+	Unknown         string           // its fields and enum values that this registry does not know
+	Wrong           *apiv1.Refusal   // why its values are refused, whatever the fleet is; nil when they are not
+	Undone          *intentv1.Record // the intent that an undo names; nil when it is unknown
 	At              time.Time
 	Trace           string
-	Again           bool // it may have been begun before; see guarantee 3
+	Secrets         *secret.Key // opens secrets for the check against a schema; nil opens none
+	Again           bool        // it may have begun before; see guarantee 3
+
+	// Of an intent that follows from a default of an environment: the ids of the servers on which it is due, sorted,
+	// and the guard of the answer, which otherwise is that of the intent's own key.
+	Due   []string
+	Under ledger.Guard
 }
 
-// Decision is what becomes of an intent.
+// Decision is the outcome of an intent.
 type Decision struct {
 	Drafts  []ledger.Draft // in order; the last is the answer
 	Changed uint32         // how many servers change
@@ -56,7 +65,7 @@ type Decision struct {
 
 // Decide decides an intent.
 func Decide(r Reader, a Ask) Decision {
-	o, refusal := look(r, a)
+	o, refusal := assess(r, a)
 	if refusal != nil && a.Again && o.begun() {
 		refusal = nil // part of it is in the ledger, so it holds
 	}
@@ -66,8 +75,8 @@ func Decide(r Reader, a Ask) Decision {
 	return Decision{Drafts: o.accepted(), Changed: uint32(o.changed())}
 }
 
-// look works out what an intent does to each server, and why it would be refused.
-func look(r Reader, a Ask) (*outcome, *apiv1.Refusal) {
+// assess computes what an intent does to each server, and why it would be refused.
+func assess(r Reader, a Ask) (*outcome, *apiv1.Refusal) {
 	o := &outcome{ask: a, reader: r}
 	refusal := malformed(a)
 	if refusal == nil {
@@ -75,7 +84,7 @@ func look(r Reader, a Ask) (*outcome, *apiv1.Refusal) {
 	}
 	if refusal == nil {
 		o.sortTargets()
-		refusal = o.judge()
+		refusal = o.check()
 	}
 	if refusal != nil {
 		refusal.Component = ledger.Registry
@@ -83,22 +92,22 @@ func look(r Reader, a Ask) (*outcome, *apiv1.Refusal) {
 	return o, refusal
 }
 
-// judge refuses an intent for all that was found: it has nothing left to do, a server must
-// be left out of one that is strict, or it does something else than its plan showed.
-func (o *outcome) judge() *apiv1.Refusal {
+// check refuses an intent as a whole: it has nothing left to do, it is strict and a server must be
+// left out, or it does something else than its plan showed.
+func (o *outcome) check() *apiv1.Refusal {
 	refusal := o.nothingLeft()
-	if refusal == nil && o.ask.Intent.Strict && o.left() > 0 && !o.cutOff {
-		refusal = o.leftOutRefusal(codeLeftOut, "strict, and not all can be done")
+	if refusal == nil && o.ask.Intent.Strict && o.left() > 0 && !o.resumed {
+		refusal = o.leftOutRefusal(code.LeftOut, "strict, and not every server can be changed")
 	}
-	if g := o.ask.Intent.Guard; g != nil && !o.cutOff && (refusal != nil || !bytes.Equal(g.TargetsSha256, o.sum())) {
+	if g := o.ask.Intent.Guard; g != nil && !o.resumed && (refusal != nil || !bytes.Equal(g.TargetsSha256, o.sum())) {
 		return o.stale(g, refusal)
 	}
 	return refusal
 }
 
-// stale refuses an intent whose plan does not hold any more.
+// stale refuses an intent whose plan no longer holds.
 func (o *outcome) stale(g *intentv1.Guard, now *apiv1.Refusal) *apiv1.Refusal {
-	message := fmt.Sprintf("the plan does not hold any more: it changed %d servers, and now it would change %d",
+	message := fmt.Sprintf("the plan no longer holds: it changed %d servers, and now it would change %d",
 		g.Changed, o.changed())
 	if ids := o.changedIDs(3); len(ids) > 0 {
 		message += ", the first " + strings.Join(ids, ", ")
@@ -109,43 +118,59 @@ func (o *outcome) stale(g *intentv1.Guard, now *apiv1.Refusal) *apiv1.Refusal {
 	if now != nil {
 		message += "; now " + now.Code + ": " + now.Message
 	}
-	return &apiv1.Refusal{Code: codePlanStale, Message: message, Try: "the same command again, which plans anew"}
+	return &apiv1.Refusal{Code: code.PlanStale, Message: message, Try: "run the command again; it makes a new plan"}
 }
 
 func (o *outcome) decide() *apiv1.Refusal {
 	switch ask := o.ask.Intent.Ask.(type) {
 	case *intentv1.Intent_Install:
-		return o.install(ask.Install)
+		return install(o, ask.Install)
 	case *intentv1.Intent_Upgrade:
-		return o.upgrade(ask.Upgrade)
+		return upgrade(o, ask.Upgrade)
 	case *intentv1.Intent_Remove:
-		return o.remove(ask.Remove)
+		return remove(o, ask.Remove)
 	case *intentv1.Intent_Refresh:
-		return o.refresh(ask.Refresh)
+		return refresh(o, ask.Refresh)
 	case *intentv1.Intent_Decommission:
-		return o.decommission(ask.Decommission)
+		return decommission(o, ask.Decommission)
 	case *intentv1.Intent_Configure:
-		return o.configure(ask.Configure)
+		return configure(o, ask.Configure)
 	case *intentv1.Intent_Undo:
-		return o.undo(ask.Undo)
+		return undo(o, ask.Undo)
+	case *intentv1.Intent_Adopt:
+		return adopt(o, ask.Adopt)
+	case *intentv1.Intent_Release:
+		return release(o, ask.Release)
+	case *intentv1.Intent_Reinstall:
+		return reinstall(o, ask.Reinstall)
 	}
-	return &apiv1.Refusal{Code: "MALFORMED", Message: "the intent asks for nothing"}
+	return &apiv1.Refusal{Code: code.Malformed, Message: "the intent has no verb"}
 }
 
-// malformed refuses what cannot be read, or says something else than its subject.
+// malformed refuses an intent that cannot be read, or that contradicts its subject.
 func malformed(a Ask) *apiv1.Refusal {
 	if a.Unknown != "" {
-		return &apiv1.Refusal{Code: "UNKNOWN_FIELD", Message: "the intent holds " + a.Unknown, Try: "garrison versions"}
+		return &apiv1.Refusal{
+			Code: code.UnknownField, Message: "the intent holds " + a.Unknown, Try: "garrison versions",
+		}
 	}
 	if a.Intent == nil {
-		return &apiv1.Refusal{Code: "MALFORMED", Message: "the intent cannot be read: " + a.Unreadable}
+		return &apiv1.Refusal{Code: code.Malformed, Message: "the intent cannot be read: " + a.Unreadable}
 	}
 	verb := verbOf(a.Intent)
 	if verb == "" {
-		return &apiv1.Refusal{Code: "MALFORMED", Message: "the intent asks for nothing"}
+		return &apiv1.Refusal{Code: code.Malformed, Message: "the intent has no verb"}
 	}
 	if verb != a.Verb {
-		return &apiv1.Refusal{Code: "MALFORMED", Message: "the subject says " + a.Verb + " but the body says " + verb}
+		return &apiv1.Refusal{
+			Code: code.Malformed, Message: "the subject says " + a.Verb + " but the body says " + verb,
+		}
 	}
-	return nil
+	if a.Intent.Source != nil && a.Due == nil {
+		return &apiv1.Refusal{
+			Code:    code.Malformed,
+			Message: "the intent names a default as its source; only the registry derives such intents",
+		}
+	}
+	return a.Wrong
 }

@@ -10,18 +10,19 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
 
-// chosen is an image that was chosen for a server.
+// chosen is the image for a server.
 type chosen struct {
 	manifest *imagev1.Manifest
 	ref      *imagev1.Ref
 }
 
-// chooser returns what chooses the image for a server. Servers of one platform whose
-// environments use one channel share a choice, so that it is made once for a large fleet.
-// What a plan chose is not chosen anew.
+// chooser returns a function that chooses the image for a server. Servers of one platform whose
+// environments use one channel share a choice, so that a large fleet needs few. The images that a
+// plan chose stay chosen.
 func (o *outcome) chooser(
 	agent *agentv1.Agent, choice *intentv1.ImageChoice,
 ) func(*serverv1.Server) (chosen, *apiv1.Refusal) {
@@ -61,14 +62,15 @@ func (o *outcome) fits(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
 	return image.Fits(o.reader, m, s, slices.Collect(o.reader.InstancesOf(s.Id)))
 }
 
-// needs refuses a server that lacks what the agent depends on.
+// needs refuses a server that lacks a dependency of the agent.
 func (o *outcome) needs(agent *agentv1.Agent, s *serverv1.Server) *apiv1.Refusal {
 	for _, d := range agent.Dependencies {
 		if i, _ := o.reader.Instance(s.Id, d); i.GetWanted() == nil {
 			return &apiv1.Refusal{
-				Code:    "MISSING_DEPENDENCY",
-				Message: fmt.Sprintf("agent %q needs agent %q, which server %q (%s) lacks", agent.Name, d, s.Name, s.Id),
-				Try:     fmt.Sprintf("garrison install %s --on %s", d, s.Id),
+				Code: code.MissingDependency,
+				Message: fmt.Sprintf("agent %q needs agent %q, which server %q (%s) lacks", agent.Name, d, s.Name,
+					s.Id),
+				Try: fmt.Sprintf("garrison install %s --on %s", d, s.Id),
 			}
 		}
 	}

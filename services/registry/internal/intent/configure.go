@@ -2,34 +2,34 @@ package intent
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 )
 
-// configure merges the agent's metadata anew on every selected server that has it, after
-// it changed the instance's own values. The version that is there stays, unless the intent
-// says that the wanted one comes with it.
-func (o *outcome) configure(q *intentv1.Configure) *apiv1.Refusal {
+// configure changes the instance's own values on every selected server that has the agent, and
+// merges the metadata again. The placed version stays, unless the intent also brings the wanted one.
+func configure(o *outcome, q *intentv1.Configure) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
 		return refusal
 	}
-	if refusal := checkOwn(q); refusal != nil {
-		return refusal
+	own := changeOfOwn(q)
+	if err := own.Check(); err != nil {
+		return fault.RefusalOf(err)
 	}
-	merge := o.merger(agent)
+	merge := merger(o, agent)
 	lacks := lacksAgent(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
-			o.passOver(s, agent.Name, have, lacks) // it lacks the agent, or the agent is leaving
+			o.passOver(s, agent.Name, have, lacks) // the server lacks the agent, or the agent is being removed
 			return
 		}
 		kept := have.Wanted
@@ -40,62 +40,45 @@ func (o *outcome) configure(q *intentv1.Configure) *apiv1.Refusal {
 			o.leaveOut(s, agent.Name, have, notPlaced(have))
 			return
 		}
-		merged, why := merge(s, ownAfter(have, q))
+		before := have.GetConfiguration().GetOwn()
+		merged, why := merge(s, own.Apply(before))
+		if err := metadata.CheckKeptSecret(before, q.GetSet()); err != nil {
+			why = fault.RefusalOf(err)
+		}
+		if changed := revisionOf(have, q); changed != nil {
+			why = changed
+		}
+		if why == nil {
+			why = o.held(s, have)
+		}
 		if why != nil {
 			o.leaveOut(s, agent.Name, have, why)
 			return
 		}
-		o.bringOrKeep(have, want{s, agent.Name, kept, merged}, true)
+		next := want{server: s, agent: agent.Name, image: kept, configuration: merged}
+		bringOrKeep(o, have, next, true)
 	})
 }
 
-func checkOwn(q *intentv1.Configure) *apiv1.Refusal {
-	if err := metadata.Check(q.GetSet()); err != nil {
-		return fault.RefusalOf(err)
-	}
-	for _, name := range q.GetUnset() {
-		if err := metadata.CheckName(name); err != nil {
-			return fault.RefusalOf(err)
-		}
-		if _, both := q.GetSet()[name]; both {
-			return &apiv1.Refusal{Code: metadata.CodeBad, Message: fmt.Sprintf("value %q is to be set and to be taken away", name)}
-		}
-	}
-	return nil
+// changeOfOwn returns what an intent does to an instance's own values.
+func changeOfOwn(q *intentv1.Configure) metadata.Change {
+	return metadata.Change{Set: q.GetSet(), Unset: q.GetUnset(), Replace: q.GetReplace()}
 }
 
-// ownAfter gives the instance's own values as the intent wants them.
-func ownAfter(have *instancev1.Instance, q *intentv1.Configure) map[string]string {
-	own := metadata.Merge(have.GetConfiguration().GetOwn(), q.GetSet())
-	for _, name := range q.GetUnset() {
-		delete(own, name)
+// revisionOf refuses an intent that is based on another revision of the instance's own values.
+func revisionOf(have *instancev1.Instance, q *intentv1.Configure) *apiv1.Refusal {
+	last := have.GetOwnChange()
+	if q.IfRevision == nil || q.GetIfRevision() == last.GetRevision() {
+		return nil
 	}
-	return own
-}
-
-// merger merges the metadata of instances of an agent. Most instances have no values of
-// their own, so those of one environment share what was merged: a fleet is large.
-func (o *outcome) merger(agent *agentv1.Agent) func(*serverv1.Server, map[string]string) (*instancev1.Configuration, *apiv1.Refusal) {
-	application, _ := o.reader.Application(agent.Application)
-	shared := map[string]*instancev1.Configuration{} // by environment
-	return func(s *serverv1.Server, own map[string]string) (*instancev1.Configuration, *apiv1.Refusal) {
-		if c, ok := shared[s.Environment]; ok && len(own) == 0 {
-			return c, nil
-		}
-		environment, _ := o.reader.Environment(s.Environment)
-		all := metadata.Merge(application.GetMetadata(), agent.Metadata, environment.GetMetadata(), own)
-		if err := metadata.Check(all); err != nil {
-			return nil, fault.RefusalOf(err)
-		}
-		if len(all) == 0 {
-			shared[s.Environment] = nil
-			return nil, nil
-		}
-		c := &instancev1.Configuration{Own: own, Metadata: all, Digest: metadata.Digest(all)}
-		if len(own) == 0 {
-			c.Own = nil
-			shared[s.Environment] = c
-		}
-		return c, nil
+	who := "they were never set"
+	if last != nil {
+		who = fmt.Sprintf("%s changed them at %s", last.ChangedBy, last.ChangedAt.AsTime().UTC().Format(time.RFC3339))
+	}
+	return &apiv1.Refusal{
+		Code: code.RevisionChanged,
+		Message: fmt.Sprintf("the own values of %s have revision %d, not %d: %s", have.Agent, last.GetRevision(),
+			q.GetIfRevision(), who),
+		Try: "garrison instance show SERVER " + have.Agent + ", and then the change again",
 	}
 }

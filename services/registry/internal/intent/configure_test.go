@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
@@ -30,20 +31,30 @@ type values = map[string]string
 // server is in the environment.
 func layered(n int) *world {
 	w := fleet(n)
-	w.apply(ledger.Application, "app", &applicationv1.Created{Application: &applicationv1.Application{Metadata: values{"a": "app", "b": "app", "c": "app"}}})
-	w.apply(ledger.Environment, "prod", &environmentv1.Created{Environment: &environmentv1.Environment{Metadata: values{"c": "env", "d": "env"}}})
+	w.apply(ledger.Application, "app", &applicationv1.Created{
+		Application: &applicationv1.Application{Metadata: values{"a": "app", "b": "app", "c": "app"}},
+	})
+	w.apply(ledger.Environment, "prod",
+		&environmentv1.Created{Environment: &environmentv1.Environment{Metadata: values{"c": "env", "d": "env"}}})
 	w.agentValues(values{"b": "agent"})
 	w.apply(ledger.Server, ident.From("server", "0"), &serverv1.Changed{Environment: "prod"})
 	return w
 }
 
 func (w *world) agentValues(m values) {
-	w.apply(ledger.Agent, "web", &agentv1.Changed{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Application: "app", Metadata: m}})
+	w.apply(ledger.Agent, "web",
+		&agentv1.Changed{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_DAEMON, Application: "app", Metadata: m}})
 }
 
 // decide decides an intent as a new one, and folds what it changes.
 func (w *world) decide(verb string, i *intentv1.Intent) intent.Decision {
-	d := intent.Decide(w, intent.Ask{ID: ident.From("ask", fmt.Sprint(w.last)), Actor: "alice", Verb: verb, At: time.Unix(99, 0), Intent: i})
+	d := intent.Decide(w, intent.Ask{
+		ID:     ident.From("ask", fmt.Sprint(w.last)),
+		Actor:  "alice",
+		Verb:   verb,
+		At:     time.Unix(99, 0),
+		Intent: i,
+	})
 	for _, draft := range d.Drafts {
 		w.apply(draft.Noun, draft.Key, draft.Body)
 	}
@@ -57,7 +68,9 @@ func configure(set values, unset ...string) *intentv1.Intent {
 }
 
 func upgradeAll() *intentv1.Intent {
-	return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web", On: &intentv1.Selector{All: true}}}}
+	return &intentv1.Intent{
+		Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web", On: &intentv1.Selector{All: true}}},
+	}
 }
 
 func (w *world) on(n int) *instancev1.Instance {
@@ -70,20 +83,23 @@ func counted(d intent.Decision) [3]uint32 {
 	return [3]uint32{a.GetChanged(), a.GetAlready(), a.GetPassedOver()}
 }
 
-func TestAnInstallMergesWhatWinsOverWhat(t *testing.T) {
+func TestAnInstallMergesMetadataInOrderOfPrecedence(t *testing.T) {
 	w := layered(2)
 	w.decide("install", installAll().Intent)
-	for n, want := range []values{{"a": "app", "b": "agent", "c": "env", "d": "env"}, {"a": "app", "b": "agent", "c": "app"}} {
+	for n, want := range []values{
+		{"a": "app", "b": "agent", "c": "env", "d": "env"}, {"a": "app", "b": "agent", "c": "app"},
+	} {
 		c := w.on(n).GetConfiguration()
-		if diff := cmp.Diff(&instancev1.Configuration{Metadata: want, Digest: metadata.Digest(want)}, c, protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(&instancev1.Configuration{Metadata: want, Digest: metadata.Digest(want)}, c,
+			protocmp.Transform()); diff != "" {
 			t.Errorf("server %d: %s", n, diff)
 		}
 	}
 }
 
-// A change of a layer waits for an intent that names the instance; what an intent sets
-// stays the instance's own, whatever the layers become.
-func TestMetadataComesWithAnIntentAndNeverByItself(t *testing.T) {
+// A change of a layer waits for an intent that names the instance; the values that an intent sets
+// stay the instance's own, whatever the layers become.
+func TestMetadataChangesOnlyWithAnIntent(t *testing.T) {
 	w := layered(2)
 	w.decide("install", installAll().Intent)
 	w.agentValues(values{"b": "changed"})
@@ -98,11 +114,14 @@ func TestMetadataComesWithAnIntentAndNeverByItself(t *testing.T) {
 		generation uint64
 	}{
 		{"an install changes none that is there", "install", installAll().Intent, [3]uint32{0, 2, 0}, "b", "agent", 1},
-		{"a configure merges anew", "configure", configure(nil), [3]uint32{2, 0, 0}, "b", "changed", 2},
+		{"a configure merges again", "configure", configure(nil), [3]uint32{2, 0, 0}, "b", "changed", 2},
 		{"once", "configure", configure(nil), [3]uint32{0, 2, 0}, "b", "changed", 2},
 		{"own values win", "configure", configure(values{"c": "own"}), [3]uint32{2, 0, 0}, "c", "own", 3},
 		{"the same again", "configure", configure(values{"c": "own"}), [3]uint32{0, 2, 0}, "c", "own", 3},
-		{"own ones count where they change nothing", "configure", configure(values{"b": "changed"}), [3]uint32{2, 0, 0}, "b", "changed", 4},
+		{
+			"own ones count where they change nothing", "configure", configure(values{"b": "changed"}),
+			[3]uint32{2, 0, 0}, "b", "changed", 4,
+		},
 		{"an upgrade to the same image keeps them", "upgrade", upgradeAll(), [3]uint32{0, 2, 0}, "c", "own", 4},
 		{"they are taken away", "configure", configure(nil, "c"), [3]uint32{2, 0, 0}, "c", "env", 5},
 	} {
@@ -110,7 +129,8 @@ func TestMetadataComesWithAnIntentAndNeverByItself(t *testing.T) {
 			d := w.decide(c.verb, c.intent)
 			i := w.on(0)
 			if counted(d) != c.counts || i.Configuration.Metadata[c.key] != c.value || i.Generation != c.generation {
-				t.Errorf("refusal %v, counts %v, generation %d, %v; want %v, %d and %s=%s", d.Refusal, counted(d), i.Generation, i.Configuration, c.counts, c.generation, c.key, c.value)
+				t.Errorf("refusal %v, counts %v, generation %d, %v; want %v, %d and %s=%s", d.Refusal, counted(d),
+					i.Generation, i.Configuration, c.counts, c.generation, c.key, c.value)
 			}
 			if i.Wanted.GetVersion() != "1.0.0" {
 				t.Errorf("it is wanted at %v", i.Wanted)
@@ -128,7 +148,8 @@ func TestAnUpgradeBringsChangedMetadata(t *testing.T) {
 	w := layered(1)
 	w.decide("install", installAll().Intent)
 	w.agentValues(values{"b": "changed"})
-	if got := counted(w.decide("upgrade", upgradeAll())); got != [3]uint32{1, 0, 0} || w.on(0).Configuration.Metadata["b"] != "changed" {
+	if got := counted(w.decide("upgrade", upgradeAll())); got != [3]uint32{1, 0, 0} ||
+		w.on(0).Configuration.Metadata["b"] != "changed" {
 		t.Errorf("counts %v, %v", got, w.on(0).Configuration)
 	}
 }
@@ -138,7 +159,8 @@ func TestAnUpgradeBringsChangedMetadata(t *testing.T) {
 func (w *world) task(i *instancev1.Instance, end proto.Message) {
 	id := fmt.Sprintf("task-%d", w.last)
 	w.apply(ledger.Task, id, &taskv1.Queued{
-		ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, From: i.Observed, To: i.Wanted,
+		ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, From: i.Observed,
+		To: i.Wanted,
 	})
 	if _, cancelled := end.(*taskv1.Cancelled); !cancelled { // only what is queued is
 		w.apply(ledger.Task, id, &taskv1.Assigned{})
@@ -172,13 +194,14 @@ func TestServersWithoutTheAgentArePassedOver(t *testing.T) {
 		t.Errorf("refusal %v", d.Refusal)
 	}
 	w.decide("install", installAll().Intent)
-	w.apply(ledger.Instance, ledger.Key(w.on(1).ServerId, "web"), &instancev1.Unwanted{InstanceId: w.on(1).Id, Generation: 2})
+	w.apply(ledger.Instance, ledger.Key(w.on(1).ServerId, "web"),
+		&instancev1.Unwanted{InstanceId: w.on(1).Id, Generation: 2})
 	if got := counted(w.decide("configure", configure(values{"x": "y"}))); got != [3]uint32{1, 0, 1} {
 		t.Errorf("counts %v", got)
 	}
 }
 
-func TestAConfigureThatIsWrongIsRefused(t *testing.T) {
+func TestAWrongConfigureIsRefused(t *testing.T) {
 	w := layered(1)
 	w.decide("install", installAll().Intent)
 	large := values{}
@@ -192,7 +215,7 @@ func TestAConfigureThatIsWrongIsRefused(t *testing.T) {
 		"both":                  configure(values{"a": "x"}, "a"),
 		"too large when merged": configure(values{"z": strings.Repeat("x", metadata.MaxValue)}),
 	} {
-		if d := w.decide("configure", i); d.Refusal.GetCode() != metadata.CodeBad || len(d.Drafts) != 1 {
+		if d := w.decide("configure", i); d.Refusal.GetCode() != code.BadMetadata || len(d.Drafts) != 1 {
 			t.Errorf("%s: %v", name, d.Refusal)
 		}
 	}

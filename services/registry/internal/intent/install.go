@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -12,23 +15,30 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
-	"github.com/garrison-fleet/garrison/services/registry/internal/nearest"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
-// agent finds the agent that is meant.
+// agent returns the agent with a name, or refuses an unknown one.
 func (o *outcome) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
-	if a, ok := o.reader.Agent(name); ok {
-		return a, nil
+	a, ok := o.reader.Agent(name)
+	if !ok {
+		return nil, UnknownAgent(o.reader, name)
 	}
-	return nil, UnknownAgent(o.reader, name)
+	if a.Kind == agentv1.Kind_KIND_EXTERNAL {
+		return nil, &apiv1.Refusal{
+			Code: code.UnsupportedKind,
+			Message: fmt.Sprintf(
+				"agent %q is of kind external: Garrison tracks it, and does not install or change it", name),
+			Try: "garrison external list " + name,
+		}
+	}
+	return a, nil
 }
 
-// UnknownAgent refuses an agent that is not there.
+// UnknownAgent refuses an unknown agent.
 func UnknownAgent(r interface{ AgentNames() iter.Seq[string] }, name string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: "UNKNOWN_AGENT", Message: fmt.Sprintf("no agent %q", name),
+		Code: code.UnknownAgent, Message: fmt.Sprintf("no agent %q", name),
 		Nearest: nearest.Name(name, r.AgentNames()), Try: "garrison agent list, or garrison agent create " + name,
 	}
 }
@@ -37,7 +47,7 @@ func UnknownAgent(r interface{ AgentNames() iter.Seq[string] }, name string) *ap
 func (o *outcome) each(
 	agent string, on *intentv1.Selector, f func(*serverv1.Server, *instancev1.Instance),
 ) *apiv1.Refusal {
-	found, refusal := selector.Resolve(o.reader, on)
+	found, refusal := o.selected(on)
 	if refusal != nil {
 		return refusal
 	}
@@ -47,8 +57,8 @@ func (o *outcome) each(
 	}
 	for _, s := range found.Servers {
 		have, _ := o.reader.Instance(s.Id, agent)
-		if o.mine(have) {
-			o.made(s, have)
+		if o.changedBefore(have) {
+			o.addChanged(s, have)
 			continue
 		}
 		f(s, have)
@@ -56,13 +66,27 @@ func (o *outcome) each(
 	return nil
 }
 
+// selected returns the servers of a selector; of an intent that follows from a default those on which it is due.
+func (o *outcome) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusal) {
+	if o.ask.Due == nil {
+		return selector.Resolve(o.reader, on)
+	}
+	var found selector.Found
+	for _, id := range o.ask.Due {
+		if s, ok := o.reader.Server(id); ok && s.Life == serverv1.Life_LIFE_ALIVE {
+			found.Servers = append(found.Servers, s)
+		}
+	}
+	return found, nil
+}
+
 // install wants the agent on every selected server that does not have it.
-func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
+func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
 		return refusal
 	}
-	choose, merge := o.chooser(agent, q.Image), o.merger(agent)
+	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
 	other := alreadyInstalled(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		chosen, why := choose(s)
@@ -71,14 +95,14 @@ func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
 			return
 		}
 		merged, why := merge(s, have.GetConfiguration().GetOwn())
-		next := want{s, agent.Name, chosen.ref, merged}
+		next := want{server: s, agent: agent.Name, image: chosen.ref, configuration: merged}
 		switch {
 		case why != nil:
 			o.leaveOut(s, agent.Name, have, why)
 		case have.GetWanted() == nil:
-			o.arrive(agent, have, next, chosen.manifest)
+			arrive(o, agent, have, next, chosen.manifest)
 		case image.Same(have.Wanted, next.image):
-			o.keep(have, next, image.Named(q.Image))
+			keep(o, have, next, image.Named(q.Image))
 		default:
 			o.passOver(s, agent.Name, have, other)
 		}
@@ -86,8 +110,11 @@ func (o *outcome) install(q *intentv1.Install) *apiv1.Refusal {
 }
 
 // arrive brings an agent to a server without it, if the server has what it needs.
-func (o *outcome) arrive(agent *agentv1.Agent, have *instancev1.Instance, w want, m *imagev1.Manifest) {
+func arrive(o *outcome, agent *agentv1.Agent, have *instancev1.Instance, w want, m *imagev1.Manifest) {
 	why := o.needs(agent, w.server)
+	if why == nil && o.ask.Due != nil {
+		why = unmanaged(agent.Name, w.server)
+	}
 	if why == nil {
 		why = o.fits(m, w.server)
 	}
@@ -100,12 +127,12 @@ func (o *outcome) arrive(agent *agentv1.Agent, have *instancev1.Instance, w want
 
 // upgrade wants another image on every selected server that has the agent, and its
 // metadata as it is now.
-func (o *outcome) upgrade(q *intentv1.Upgrade) *apiv1.Refusal {
+func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
 		return refusal
 	}
-	choose, merge := o.chooser(agent, q.Image), o.merger(agent)
+	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
 	lacks := lacksAgent(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
@@ -122,13 +149,18 @@ func (o *outcome) upgrade(q *intentv1.Upgrade) *apiv1.Refusal {
 			o.leaveOut(s, agent.Name, have, why)
 			return
 		}
-		o.move(have, want{s, agent.Name, chosen.ref, merged}, chosen.manifest, image.Named(q.Image))
+		next := want{server: s, agent: agent.Name, image: chosen.ref, configuration: merged}
+		if why := o.held(s, have); why != nil && !image.Same(have.Wanted, next.image) {
+			o.leaveOut(s, agent.Name, have, why)
+			return
+		}
+		move(o, have, next, chosen.manifest, image.Named(q.Image))
 	})
 }
 
 // move brings an instance to a chosen image. Unless the image was named, it never goes to a
 // lower version, and not to one that failed there.
-func (o *outcome) move(have *instancev1.Instance, w want, m *imagev1.Manifest, named bool) {
+func move(o *outcome, have *instancev1.Instance, w want, m *imagev1.Manifest, named bool) {
 	placed := instance.Placed(have)
 	switch moves := !image.Same(placed, w.image); {
 	case moves && !named && image.Older(w.image.Version, placed.GetVersion()):
@@ -143,7 +175,7 @@ func (o *outcome) move(have *instancev1.Instance, w want, m *imagev1.Manifest, n
 			return
 		}
 	}
-	o.bringOrKeep(have, w, named)
+	bringOrKeep(o, have, w, named)
 }
 
 // want is what an intent wants of an agent on a server.
@@ -152,12 +184,13 @@ type want struct {
 	agent         string
 	image         *imagev1.Ref
 	configuration *instancev1.Configuration // nil means none
+	candidate     string                    // the process that becomes the agent; empty where it is installed
 }
 
 // bringOrKeep changes what is wanted of an instance unless it is the same.
-func (o *outcome) bringOrKeep(have *instancev1.Instance, w want, named bool) {
+func bringOrKeep(o *outcome, have *instancev1.Instance, w want, named bool) {
 	if image.Same(have.Wanted, w.image) && instance.SameConfiguration(have.Configuration, w.configuration) {
-		o.keep(have, w, named)
+		keep(o, have, w, named)
 		return
 	}
 	o.bring(have, w)
@@ -167,7 +200,7 @@ func (o *outcome) bringOrKeep(have *instancev1.Instance, w want, named bool) {
 // the agent is not as it is wanted, asking again means trying again: otherwise nothing but a
 // new version would, and a damaged agent could not be repaired. But an image that failed
 // there is only tried again when it is named.
-func (o *outcome) keep(have *instancev1.Instance, w want, named bool) {
+func keep(o *outcome, have *instancev1.Instance, w want, named bool) {
 	switch {
 	case have.State != instancev1.State_STATE_FAILED && have.State != instancev1.State_STATE_DRIFTED:
 		o.isAlready(w.server, w.agent, have, nil)

@@ -40,6 +40,7 @@ func fleet(n int) *world {
 	w.apply(ledger.Channel, "release", &channelv1.Created{Default: true})
 	m := &imagev1.Manifest{Id: "image", Agent: "web", Version: "1.0.0", Kind: agentv1.Kind_KIND_DAEMON, Platform: linux}
 	w.apply(ledger.Image, "image", &imagev1.Created{Manifest: m})
+	w.apply(ledger.Image, "image", &imagev1.Filled{})
 	w.apply(ledger.Image, "image", &imagev1.Activated{})
 	w.apply(ledger.Channel, "release", &channelv1.ImageAdded{ImageId: "image"})
 	for i := range n {
@@ -53,11 +54,13 @@ func fleet(n int) *world {
 func installAll() intent.Ask {
 	return intent.Ask{
 		ID: ident.From("intent"), Actor: "alice", Verb: "install", At: time.Unix(99, 0),
-		Intent: &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: "web", On: &intentv1.Selector{All: true}}}},
+		Intent: &intentv1.Intent{
+			Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: "web", On: &intentv1.Selector{All: true}}},
+		},
 	}
 }
 
-func TestDecidingAgainMakesTheSameFactsUnderTheSameIDs(t *testing.T) {
+func TestARepeatedDecisionMakesTheSameFactsUnderTheSameIDs(t *testing.T) {
 	w := fleet(3)
 	first, second := intent.Decide(w, installAll()), intent.Decide(w, installAll())
 	for n := range first.Drafts {
@@ -81,14 +84,14 @@ func TestEveryFactIsGuardedAndTheAnswerIsLast(t *testing.T) {
 	}
 }
 
-// cutOff records the first n changes of a decision, as when a registry dies in between.
+// cutOff records the first n changes of a decision, as when a registry is killed in between.
 func cutOff(w *world, n int) {
 	for _, d := range intent.Decide(w, installAll()).Drafts[:n] {
 		w.apply(d.Noun, d.Key, d.Body)
 	}
 }
 
-func TestAnIntentThatWasCutOffIsCompleted(t *testing.T) {
+func TestAnInterruptedIntentIsCompleted(t *testing.T) {
 	w := fleet(5)
 	cutOff(w, 2)
 	again := installAll()
@@ -98,7 +101,8 @@ func TestAnIntentThatWasCutOffIsCompleted(t *testing.T) {
 
 	answer := d.Drafts[len(d.Drafts)-1].Body.(*intentv1.Accepted)
 	if len(d.Drafts) != 3+1 || answer.Changed != 5 || answer.Already != 0 {
-		t.Errorf("%d drafts, changed %d, already %d; want 3 more changes and 5 changed in all", len(d.Drafts), answer.Changed, answer.Already)
+		t.Errorf("%d drafts, changed %d, already %d; want 3 more changes and 5 changed in all", len(d.Drafts),
+			answer.Changed, answer.Already)
 	}
 }
 
@@ -112,7 +116,8 @@ func TestAnIntentThatHasBegunIsNotRefused(t *testing.T) {
 	d := intent.Decide(w, again)
 
 	if d.Refusal != nil || d.Changed != 2 || len(d.Drafts) != 1 {
-		t.Errorf("refusal %v, changed %d, %d drafts; want what has begun accepted, and no more of it", d.Refusal, d.Changed, len(d.Drafts))
+		t.Errorf("refusal %v, changed %d, %d drafts; want what has begun accepted, and no more of it", d.Refusal,
+			d.Changed, len(d.Drafts))
 	}
 	other := installAll()
 	other.ID, other.Again = ident.From("other"), true
@@ -121,7 +126,7 @@ func TestAnIntentThatHasBegunIsNotRefused(t *testing.T) {
 	}
 }
 
-func TestAnInstallWhileTheAgentIsLeavingWantsTheSameInstanceAgain(t *testing.T) {
+func TestAnInstallDuringARemovalWantsTheSameInstanceAgain(t *testing.T) {
 	w := fleet(1)
 	cutOff(w, 1)
 	var i *instancev1.Instance

@@ -2,19 +2,18 @@ package intent
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
 // remove unwants the agent on every selected server that has it.
-func (o *outcome) remove(q *intentv1.Remove) *apiv1.Refusal {
+func remove(o *outcome, q *intentv1.Remove) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
 		return refusal
@@ -27,19 +26,22 @@ func (o *outcome) remove(q *intentv1.Remove) *apiv1.Refusal {
 			o.passOver(s, agent.Name, nil, lacks)
 		case have.Wanted == nil && have.State != instancev1.State_STATE_FAILED:
 			o.isAlready(s, agent.Name, have, nil)
-		default: // wanted, or its removal failed and is to be tried again
-			o.takeAway(s, have)
+		default: // wanted, or its removal failed and is tried again
+			o.takeOff(s, have)
 		}
 	})
 }
 
-// refresh changes nothing here: the dispatcher opens a task for each server that the
-// answer names. An answer names so many only, so more are refused.
-func (o *outcome) refresh(q *intentv1.Refresh) *apiv1.Refusal {
-	refusal := o.each("", q.GetOn(), func(s *serverv1.Server, _ *instancev1.Instance) { o.ofServer(s, change) })
+// refresh changes no instance: the dispatcher opens a task for each server that the answer names. An
+// answer names a limited number of servers, so a larger refresh is refused.
+func refresh(o *outcome, q *intentv1.Refresh) *apiv1.Refusal {
+	if refusal := checkScan(q.GetScan()); refusal != nil {
+		return refusal
+	}
+	refusal := o.each("", q.GetOn(), func(s *serverv1.Server, _ *instancev1.Instance) { ofServer(o, s, change) })
 	if n := o.changed(); refusal == nil && n > namedRefreshed {
 		return &apiv1.Refusal{
-			Code:    "TOO_MANY_SERVERS",
+			Code:    code.TooManyServers,
 			Message: fmt.Sprintf("%d servers are selected; one refresh is for %d at most", n, namedRefreshed),
 			Try:     "a narrower selector",
 		}
@@ -47,82 +49,64 @@ func (o *outcome) refresh(q *intentv1.Refresh) *apiv1.Refusal {
 	return refusal
 }
 
-// ofServer notes what becomes of a server itself.
-func (o *outcome) ofServer(s *serverv1.Server, effect intentv1.Effect) {
-	o.add(target{server: s, effect: effect, move: intentv1.Move_MOVE_SERVER})
-}
+// maxDetectors is how many detectors one scan names.
+const maxDetectors = 16
 
-// decommission takes a server away: with its agents, or, when it is lost, at once.
-func (o *outcome) decommission(q *intentv1.Decommission) *apiv1.Refusal {
-	if q.GetServer() == "" {
-		return &apiv1.Refusal{Code: "EMPTY_SELECTOR", Message: "no server is named", Try: "garrison server decommission SERVER"}
-	}
-	s, refusal := selector.Find(o.reader, q.Server)
-	if refusal != nil {
-		return refusal
-	}
-	switch {
-	case s.Life == serverv1.Life_LIFE_INVITED:
-		refusal = selector.NotAlive(s)
-		refusal.Try = "garrison server forget " + s.Id
-		return refusal
-	case s.Life == serverv1.Life_LIFE_DEAD:
-		o.ofServer(s, already)
-		return nil
-	case s.Life == serverv1.Life_LIFE_DYING && !q.Lost:
-		o.dieOn(s)
-		return nil
-	case q.Lost && s.Presence == serverv1.Presence_PRESENCE_ONLINE:
+// checkScan refuses names that no detector can have. Which ones a server has is known there alone.
+func checkScan(q *serverv1.Scan) *apiv1.Refusal {
+	if n := len(q.GetDetectors()); n > maxDetectors {
 		return &apiv1.Refusal{
-			Code: "SERVER_ONLINE", Message: fmt.Sprintf("server %q (%s) is online, so it is not lost", s.Name, s.Id),
-			Try: "garrison server decommission " + s.Id,
+			Code: code.UnknownDetector, Message: fmt.Sprintf("%d detectors; %d are the most", n, maxDetectors),
 		}
 	}
-	instances := slices.Collect(o.reader.InstancesOf(s.Id))
-	if len(instances) >= largest {
-		return &apiv1.Refusal{Code: "TOO_MANY_INSTANCES", Message: fmt.Sprintf("server %q has %d instances, too many to end in one step", s.Name, len(instances))}
+	for _, name := range q.GetDetectors() {
+		if err := ident.CheckName("detector", name); err != nil {
+			return &apiv1.Refusal{Code: code.UnknownDetector, Message: err.Error()}
+		}
 	}
-	o.ofServer(s, change)
-	if q.Lost {
-		o.lose(s, instances)
-		return nil
-	}
-	o.die(s, instances)
 	return nil
 }
 
-// largest bounds the instances of one server: their end, the server's and the intent's answer are one atomic unit.
-const largest = 990
-
-// die asks for the removal of every agent; package duty records the end, at once when there is none.
-func (o *outcome) die(s *serverv1.Server, instances []*instancev1.Instance) {
-	o.change(ledger.Server, s.Id, &serverv1.Dying{IntentId: o.ask.ID}, 0)
-	for _, i := range instances {
-		if i.Wanted != nil || i.State == instancev1.State_STATE_FAILED {
-			o.unwant(i)
-		}
-	}
+// ofServer adds a target that is the server itself.
+func ofServer(o *outcome, s *serverv1.Server, effect intentv1.Effect) {
+	o.add(target{server: s, effect: effect, move: intentv1.Move_MOVE_SERVER})
 }
 
-// dieOn asks once more for the removals that failed on a server that is dying: nothing
-// else can be asked of it, and without them it would never be dead.
-func (o *outcome) dieOn(s *serverv1.Server) {
+// largest bounds the instances of one server: their end, the server's and the intent's answer are one atomic batch.
+const largest = 990
+
+// die requests the removal of every agent. Package duty records the end, at once for a server
+// without agents.
+func die(o *outcome, s *serverv1.Server, instances []*instancev1.Instance) {
+	o.change(ledger.Server, s.Id, &serverv1.Dying{IntentId: o.ask.ID}, 0)
+	unwantAll(o, instances)
+}
+
+// retryRemovals requests the failed removals on a server again that is dying or being reinstalled: it accepts no
+// other change, and without them that would never end.
+func retryRemovals(o *outcome, s *serverv1.Server) {
+	before := len(o.changes)
 	for i := range o.reader.InstancesOf(s.Id) {
 		if i.Wanted == nil && i.State == instancev1.State_STATE_FAILED {
 			o.unwant(i)
 		}
 	}
-	if len(o.changes) == 0 {
-		o.ofServer(s, already)
+	if len(o.changes) == before {
+		ofServer(o, s, already)
 		return
 	}
-	o.ofServer(s, change)
+	ofServer(o, s, change)
 }
 
-func (o *outcome) lose(s *serverv1.Server, instances []*instancev1.Instance) {
+// lose ends a server and its instances at once. By force its credentials are void with the same fact.
+func lose(o *outcome, s *serverv1.Server, instances []*instancev1.Instance, force bool) {
 	for _, i := range instances {
-		gone := &instancev1.Gone{InstanceId: i.Id, IntentId: o.ask.ID, Lost: true}
-		o.change(ledger.Instance, ledger.Key(i.ServerId, i.Agent), gone, i.Generation)
+		loseInstance(o, i)
 	}
-	o.change(ledger.Server, s.Id, &serverv1.Dead{IntentId: o.ask.ID, Lost: true}, 0)
+	o.change(ledger.Server, s.Id, &serverv1.Dead{IntentId: o.ask.ID, Lost: true, Forced: force}, 0)
+}
+
+func loseInstance(o *outcome, i *instancev1.Instance) {
+	gone := &instancev1.Gone{InstanceId: i.Id, IntentId: o.ask.ID, Lost: true}
+	o.change(ledger.Instance, ledger.Key(i.ServerId, i.Agent), gone, i.Generation)
 }

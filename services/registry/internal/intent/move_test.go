@@ -23,11 +23,18 @@ func platform(arch string) *serverv1.Platform { return &serverv1.Platform{Os: "l
 
 // image adds an active image of the agent web to the default channel.
 func (w *world) image(id, version string, change ...func(*imagev1.Manifest)) {
-	m := &imagev1.Manifest{Id: id, Agent: "web", Version: version, Kind: agentv1.Kind_KIND_DAEMON, Platform: platform("amd64")}
+	m := &imagev1.Manifest{
+		Id:       id,
+		Agent:    "web",
+		Version:  version,
+		Kind:     agentv1.Kind_KIND_DAEMON,
+		Platform: platform("amd64"),
+	}
 	for _, f := range change {
 		f(m)
 	}
 	w.apply(ledger.Image, id, &imagev1.Created{Manifest: m})
+	w.apply(ledger.Image, id, &imagev1.Filled{})
 	w.apply(ledger.Image, id, &imagev1.Activated{})
 	w.promote(id)
 }
@@ -54,7 +61,7 @@ func running(t *testing.T, n int) *world {
 	return w
 }
 
-// undone is servers that were to go from 1.0.0 to 2.0.0, where a task ended otherwise.
+// undone is servers whose upgrade from 1.0.0 to 2.0.0 did not succeed.
 func undone(t *testing.T, n int, end proto.Message) *world {
 	t.Helper()
 	w := running(t, n)
@@ -77,9 +84,11 @@ func TestConfigureKeepsWhatRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := undone(t, 1, end)
-			if name != "undone" { // the server says what is there
+			if name != "undone" { // the server reports its agents
 				w.apply(ledger.Instance, ledger.Key(w.on(0).ServerId, "web"), &instancev1.Observed{
-					InstanceId: w.on(0).Id, Image: &imagev1.Ref{Id: "image", Version: "1.0.0"}, Health: instancev1.Health_HEALTH_GOOD,
+					InstanceId: w.on(
+						0,
+					).Id, Image: &imagev1.Ref{Id: "image", Version: "1.0.0"}, Health: instancev1.Health_HEALTH_GOOD,
 				})
 			}
 			w.decide("configure", configure(values{"a": "b"}))
@@ -90,7 +99,7 @@ func TestConfigureKeepsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestConfigureBringsTheWantedVersionWhenTheIntentSaysSo(t *testing.T) {
+func TestConfigureBringsTheWantedVersionOnRequest(t *testing.T) {
 	w := undone(t, 1, &taskv1.Undone{})
 	ask := configure(values{"a": "b"})
 	ask.GetConfigure().BringWanted = true
@@ -100,7 +109,7 @@ func TestConfigureBringsTheWantedVersionWhenTheIntentSaysSo(t *testing.T) {
 	}
 }
 
-func TestConfigureDoesNotTryAnInstallAgainThatNeverCame(t *testing.T) {
+func TestConfigureDoesNotRetryAFailedInstall(t *testing.T) {
 	w := fleet(1)
 	w.decide("install", installAll().Intent)
 	w.task(w.on(0), &taskv1.Undone{})
@@ -110,7 +119,7 @@ func TestConfigureDoesNotTryAnInstallAgainThatNeverCame(t *testing.T) {
 }
 
 // What failed is remembered beyond the intents that come after it.
-func TestAVersionThatFailedIsOnlyTriedAgainWhenItIsNamed(t *testing.T) {
+func TestAFailedVersionIsRetriedOnlyWhenItIsNamed(t *testing.T) {
 	w := undone(t, 2, &taskv1.Undone{})
 	for _, c := range []struct {
 		name, verb string
@@ -127,7 +136,8 @@ func TestAVersionThatFailedIsOnlyTriedAgainWhenItIsNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := w.decide(c.verb, c.intent)
 			if d.Refusal.GetCode() != c.code || w.on(0).Wanted.GetVersion() != c.version {
-				t.Errorf("refusal %v, wanted at %s; want %q, %s", d.Refusal, w.on(0).Wanted.GetVersion(), c.code, c.version)
+				t.Errorf("refusal %v, wanted at %s; want %q, %s", d.Refusal, w.on(0).Wanted.GetVersion(), c.code,
+					c.version)
 			}
 			if c.name == "configure settles for what runs" {
 				for n := range 2 {
@@ -144,7 +154,7 @@ func TestAVersionThatFailedIsOnlyTriedAgainWhenItIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnUpWithoutAVersionNeverGoesDown(t *testing.T) {
+func TestAnUpWithoutAVersionNeverDowngrades(t *testing.T) {
 	w := running(t, 2)
 	w.image("old", "0.9.0")
 	w.image("two", "2.0.0")
@@ -157,7 +167,8 @@ func TestAnUpWithoutAVersionNeverGoesDown(t *testing.T) {
 
 	p := w.plan(upgradeAll())
 
-	if p.Changed != 0 || p.Already != 2 || len(p.Reasons) != 1 || p.Reasons[0].Code != "NEWER_RUNS" || p.Refusal != nil {
+	if p.Changed != 0 || p.Already != 2 || len(p.Reasons) != 1 || p.Reasons[0].Code != "NEWER_RUNS" ||
+		p.Refusal != nil {
 		t.Errorf("%v; want two that are already so, with NEWER_RUNS", p)
 	}
 	w.decide("upgrade", upgradeAll())

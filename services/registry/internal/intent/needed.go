@@ -8,13 +8,15 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
-// needed refuses the removal of an agent that others on the server need, or returns nil. One
-// that is being removed itself needs nothing any more: the task-dispatcher removes it first.
+// needed refuses the removal of an agent that others on the server need, or returns nil. An agent
+// that is itself being removed does not count: the task-dispatcher removes it first.
 func (o *outcome) needed(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
 	if have.Wanted == nil {
-		return nil // its removal is asked for again
+		return nil // its removal is requested again
 	}
 	var by []string
 	for i := range o.reader.InstancesOf(s.Id) {
@@ -26,7 +28,7 @@ func (o *outcome) needed(s *serverv1.Server, have *instancev1.Instance) *apiv1.R
 		return nil
 	}
 	return &apiv1.Refusal{
-		Code: codeNeededBy, Message: fmt.Sprintf("agent %q is needed there by %s", have.Agent, strings.Join(by, ", ")),
+		Code: code.NeededBy, Message: fmt.Sprintf("agent %q is needed there by %s", have.Agent, strings.Join(by, ", ")),
 		Try: "garrison remove " + by[0] + " --on SELECTOR",
 	}
 }

@@ -54,7 +54,7 @@ func TestAnAgentThatOthersNeedIsNotRemoved(t *testing.T) {
 	}
 }
 
-// Where nothing needs it the agent goes; the servers where something does are named.
+// The agent is removed where no other needs it; the servers where one does are named.
 func TestARemovalLeavesOutTheServersWhereOthersNeedTheAgent(t *testing.T) {
 	w := needing(7, 5)
 	p := w.plan(removeAgent("lib"))
@@ -64,7 +64,7 @@ func TestARemovalLeavesOutTheServersWhereOthersNeedTheAgent(t *testing.T) {
 	}
 }
 
-func TestBothAreRemovedOneRightAfterTheOther(t *testing.T) {
+func TestADependencyIsRemovedRightAfterItsDependent(t *testing.T) {
 	w := needing(2, 2)
 	for _, agent := range []string{"app", "lib"} {
 		if d := w.decide("remove", removeAgent(agent)); d.Refusal != nil || d.Changed != 2 {
@@ -73,7 +73,7 @@ func TestBothAreRemovedOneRightAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestADecommissionIsNotHinderedByWhatAgentsNeed(t *testing.T) {
+func TestADecommissionIgnoresDependencies(t *testing.T) {
 	w := needing(1, 1)
 	ask := &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: "s0"}}
 	d := w.decide("decommission", &intentv1.Intent{Ask: ask})

@@ -15,8 +15,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// namedServers is how many servers an answer names, namedRefreshed how many that of a
-// refresh does: it is what the task-dispatcher opens tasks for.
+// namedServers is how many servers an answer names. namedRefreshed is the limit for a refresh, for
+// whose named servers the task-dispatcher opens tasks, and for a decommission, whose end is watched.
 const (
 	namedServers   = 1000
 	namedRefreshed = 10_000
@@ -28,12 +28,12 @@ type outcome struct {
 	reader  Reader
 	changes []ledger.Draft
 	chosen  []*intentv1.Chosen
-	cutOff  bool // part of it is in the ledger already
+	resumed bool // part of it is in the ledger already
 	tally
 }
 
-// fact makes a fact of the intent. Its id is computed, so that deciding again makes the
-// same one; turn tells two of one kind on one key apart.
+// fact returns a fact of the intent. Its id is computed, so that a repeated decision makes the same
+// fact; turn distinguishes two facts of one kind on one key.
 func (o *outcome) fact(noun ledger.Noun, key string, body proto.Message, turn uint64) ledger.Fact {
 	name := string(body.ProtoReflect().Descriptor().FullName())
 	return ledger.Fact{
@@ -49,14 +49,20 @@ func (o *outcome) change(noun ledger.Noun, key string, body proto.Message, turn 
 	o.changes = append(o.changes, ledger.OnKey(o.fact(noun, key, body, turn), o.reader.Sequence(noun, key)))
 }
 
-// bring makes the agent wanted on the server at the image, with the configuration.
+// bring makes the agent wanted on the server at the image, with the configuration, unless the server is being
+// reinstalled.
 func (o *outcome) bring(have *instancev1.Instance, w want) {
+	if w.server.GetReinstall() != nil {
+		o.leaveOut(w.server, w.agent, have, beingReinstalled(w.server))
+		return
+	}
 	id := have.GetId()
 	if have == nil {
 		id = ident.From("instance", o.ask.ID, w.server.Id, w.agent)
 	}
 	body := &instancev1.Wanted{
-		InstanceId: id, Generation: have.GetGeneration() + 1, Image: w.image, IntentId: o.ask.ID, Configuration: w.configuration,
+		InstanceId: id, Generation: have.GetGeneration() + 1, Image: w.image, IntentId: o.ask.ID,
+		Configuration: w.configuration, AdoptCandidate: w.candidate,
 	}
 	o.change(ledger.Instance, ledger.Key(w.server.Id, w.agent), body, body.Generation)
 	o.add(target{
@@ -65,8 +71,8 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 	})
 }
 
-// takeAway makes the agent unwanted on the server, unless others there need it.
-func (o *outcome) takeAway(s *serverv1.Server, have *instancev1.Instance) {
+// takeOff makes the agent unwanted on the server, unless others there need it.
+func (o *outcome) takeOff(s *serverv1.Server, have *instancev1.Instance) {
 	if why := o.needed(s, have); why != nil {
 		o.leaveOut(s, have.Agent, have, why)
 		return
@@ -80,14 +86,14 @@ func (o *outcome) unwant(i *instancev1.Instance) {
 	o.change(ledger.Instance, ledger.Key(i.ServerId, i.Agent), u, u.Generation)
 }
 
-// mine reports whether this very intent already changed the instance, before it was cut off.
-func (o *outcome) mine(i *instancev1.Instance) bool {
+// changedBefore reports whether this intent already changed the instance, before an interruption.
+func (o *outcome) changedBefore(i *instancev1.Instance) bool {
 	return i != nil && o.ask.ID != "" && i.IntentId == o.ask.ID
 }
 
-// made notes a server that this very intent already changed.
-func (o *outcome) made(s *serverv1.Server, i *instancev1.Instance) {
-	o.cutOff = true
+// addChanged adds a server that this intent already changed.
+func (o *outcome) addChanged(s *serverv1.Server, i *instancev1.Instance) {
+	o.resumed = true
 	move := intentv1.Move_MOVE_REMOVE
 	if i.Wanted != nil {
 		move = intentv1.Move_MOVE_UPGRADE
@@ -98,18 +104,18 @@ func (o *outcome) made(s *serverv1.Server, i *instancev1.Instance) {
 	})
 }
 
-// begun reports whether part of the intent is in the ledger, and makes that the decision.
+// begun reports whether part of the intent is in the ledger, and makes that part the decision.
 func (o *outcome) begun() bool {
 	o.changes, o.tally = nil, tally{}
 	for i := range o.reader.ChangedBy(o.ask.ID) {
 		s, _ := o.reader.Server(i.ServerId)
-		o.made(s, i)
+		o.addChanged(s, i)
 	}
 	return o.changed() > 0
 }
 
-// sortTargets brings targets into the order of servers. Only a few are out of it: those
-// that were left out before the others were looked at.
+// sortTargets sorts the targets by server. Most are in order; only those that the selector left out
+// come first.
 func (o *outcome) sortTargets() {
 	slices.SortStableFunc(o.targets, func(a, b target) int {
 		return cmp.Or(cmp.Compare(a.agent, b.agent), cmp.Compare(a.server.GetId(), b.server.GetId()))
@@ -119,7 +125,7 @@ func (o *outcome) sortTargets() {
 // accepted returns the changes and the answer behind them.
 func (o *outcome) accepted() []ledger.Draft {
 	named := namedServers
-	if o.ask.Intent.GetRefresh() != nil {
+	if o.ask.Intent.GetRefresh() != nil || o.ask.Intent.GetDecommission() != nil {
 		named = namedRefreshed
 	}
 	answer := &intentv1.Accepted{
@@ -138,5 +144,9 @@ func (o *outcome) refused(refusal *apiv1.Refusal) ledger.Draft {
 }
 
 func (o *outcome) answer(body proto.Message) ledger.Draft {
-	return ledger.OnKey(o.fact(ledger.Intent, o.ask.ID, body, 0), 0)
+	draft := ledger.OnKey(o.fact(ledger.Intent, o.ask.ID, body, 0), 0)
+	if o.ask.Under != (ledger.Guard{}) {
+		draft.Guard = o.ask.Under
+	}
+	return draft
 }

@@ -18,11 +18,11 @@ type Planned struct {
 	targets []target
 }
 
-// Plan works out what an intent would do if it were decided now. It decides as Decide does
-// and drafts nothing.
+// Plan returns what an intent would do if it were decided now. It decides as Decide does and drafts
+// nothing.
 func Plan(r Reader, a Ask) Planned {
 	a.Verb = verbOf(a.Intent)
-	o, refusal := look(r, a)
+	o, refusal := assess(r, a)
 	p := &intentv1.Plan{
 		Intent: proto.CloneOf(a.Intent), Agent: o.agentName(),
 		Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
@@ -36,8 +36,8 @@ func Plan(r Reader, a Ask) Planned {
 	return Planned{p, o.targets}
 }
 
-// agentName returns the agent that a decision is about: of an undo, that of the intent
-// that it undoes.
+// agentName returns the agent that a decision is about. For an undo it is the agent of the intent
+// that is undone.
 func (o *outcome) agentName() string {
 	if name := agentOf(o.ask.Intent); name != "" || len(o.targets) == 0 {
 		return name
@@ -45,8 +45,8 @@ func (o *outcome) agentName() string {
 	return o.targets[0].agent
 }
 
-// Targets calls f with each target behind a server's id, by server, until it returns false.
-// With effects, only targets with one of them are told.
+// Targets calls f with each target after a server's id, by server, until f returns false. With
+// effects, it calls f only for targets with one of them.
 func (p Planned) Targets(after string, effects []intentv1.Effect, f func(*intentv1.Target) bool) {
 	for _, x := range p.targets {
 		if x.server.GetId() <= after || !wanted(x.effect, effects) {
@@ -62,8 +62,8 @@ func wanted(e intentv1.Effect, effects []intentv1.Effect) bool {
 	return len(effects) == 0 || slices.Contains(effects, e)
 }
 
-// EveryAgent returns the same upgrade for each agent that the selected servers have, by
-// name, but those that are excluded.
+// EveryAgent returns the same upgrade for each agent that the selected servers have, by name, except
+// the excluded ones.
 func EveryAgent(r Reader, a *intentv1.Intent, exclude []string) ([]*intentv1.Intent, *apiv1.Refusal) {
 	names := map[string]bool{}
 	for _, name := range exclude {

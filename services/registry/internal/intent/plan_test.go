@@ -17,7 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 )
 
-func TestWhatAPlanShowedIsDoneAlthoughANewerImageCame(t *testing.T) {
+func TestAPlanIsDoneAsShownAlthoughANewerImageExists(t *testing.T) {
 	w := running(t, 3)
 	w.image("two", "2.0.0")
 	p := w.plan(upgradeAll())
@@ -36,7 +36,7 @@ func TestWhatAPlanShowedIsDoneAlthoughANewerImageCame(t *testing.T) {
 	}
 }
 
-func TestAPlanThatDoesNotHoldAnyMoreIsRefused(t *testing.T) {
+func TestAPlanThatNoLongerHoldsIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"the image is disabled": func(w *world) { w.apply(ledger.Image, "two", &imagev1.Disabled{Reason: "leaks"}) },
 		"a server got the agent": func(w *world) {
@@ -45,7 +45,10 @@ func TestAPlanThatDoesNotHoldAnyMoreIsRefused(t *testing.T) {
 			w.decide("install", old)
 		},
 		"the agent left a server": func(w *world) {
-			w.apply(ledger.Instance, ledger.Key(w.on(1).ServerId, "web"), &instancev1.Unwanted{InstanceId: w.on(1).Id, Generation: 9})
+			w.apply(
+				ledger.Instance, ledger.Key(w.on(1).ServerId, "web"),
+				&instancev1.Unwanted{InstanceId: w.on(1).Id, Generation: 9},
+			)
 		},
 		"metadata was recorded": func(w *world) { w.agentValues(values{"a": "b"}) },
 	} {
@@ -64,8 +67,8 @@ func TestAPlanThatDoesNotHoldAnyMoreIsRefused(t *testing.T) {
 	}
 }
 
-// A cut-off intent changed part of the world that its plan saw, so the plan cannot hold.
-func TestAPlannedIntentThatWasCutOffIsCompleted(t *testing.T) {
+// An interrupted intent changed some of the servers in its plan, so the plan cannot hold.
+func TestAnInterruptedPlannedIntentIsCompleted(t *testing.T) {
 	w := fleet(5)
 	ask := installAll()
 	ask.Intent = w.plan(ask.Intent).Intent
@@ -97,7 +100,7 @@ func mixed(t *testing.T) *world {
 	return w
 }
 
-func TestOddServersAreLeftOutAndNamed(t *testing.T) {
+func TestServersThatCannotBeChangedAreLeftOutAndNamed(t *testing.T) {
 	w := mixed(t)
 	ask := installAll().Intent
 	ask.GetInstall().On = &intentv1.Selector{Servers: []string{"s0", "s1", "s2", "s3", "s4"}}
@@ -136,7 +139,7 @@ func TestAnIntentWithNothingLeftIsRefusedWithTheReasons(t *testing.T) {
 	}
 }
 
-func TestWhatAnImageNeedsIsCheckedWhenItIsAsked(t *testing.T) {
+func TestTheNeedsOfAnImageAreCheckedBeforeItIsWanted(t *testing.T) {
 	for want, change := range map[string]func(*imagev1.Manifest){
 		"EXECUTOR_TOO_OLD": func(m *imagev1.Manifest) { m.ExecutorVersion = "9.0.0" },
 		"CONFLICTS":        func(m *imagev1.Manifest) { m.Conflicts = []string{"db"} },
@@ -146,9 +149,11 @@ func TestWhatAnImageNeedsIsCheckedWhenItIsAsked(t *testing.T) {
 			w := fleet(1)
 			s := ident.From("server", "0")
 			w.apply(ledger.Server, s, &serverv1.SysinfoSeen{Sysinfo: &serverv1.Sysinfo{
-				Platform: platform("amd64"), ExecutorVersion: "1.0.0", Disks: []*serverv1.Disk{{Mount: "/", SizeBytes: 1 << 30}},
+				Platform: platform(
+					"amd64"), ExecutorVersion: "1.0.0", Disks: []*serverv1.Disk{{Mount: "/", SizeBytes: 1 << 30}},
 			}})
-			w.apply(ledger.Instance, ledger.Key(s, "db"), &instancev1.Wanted{InstanceId: "db", Generation: 1, Image: &imagev1.Ref{Id: "x"}})
+			w.apply(ledger.Instance, ledger.Key(s, "db"),
+				&instancev1.Wanted{InstanceId: "db", Generation: 1, Image: &imagev1.Ref{Id: "x"}})
 			w.image("two", "2.0.0", change)
 			if d := w.decide("install", installAll().Intent); d.Refusal.GetCode() != want {
 				t.Errorf("%v; want %s", d.Refusal, want)
@@ -157,7 +162,7 @@ func TestWhatAnImageNeedsIsCheckedWhenItIsAsked(t *testing.T) {
 	}
 }
 
-func TestAPlanForEveryAgentHasOneForEach(t *testing.T) {
+func TestAPlanForEveryAgentHoldsOnePlanForEach(t *testing.T) {
 	w := running(t, 2)
 	all := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: everywhere}}}
 	intents, refusal := intent.EveryAgent(w, all, nil)

@@ -7,66 +7,68 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-)
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-// The codes of why a server does not change, and of why an intent is refused for it.
-const (
-	codeNoInstances      = "NO_INSTANCES"
-	codeAlreadyInstalled = "ALREADY_INSTALLED"
-	codeNewerRuns        = "NEWER_RUNS"
-	codeFailedBefore     = "FAILED_BEFORE"
-	codeNotPlaced        = "NOT_PLACED"
-	codeChangedSince     = "CHANGED_SINCE"
-	codeNotUndoable      = "NOT_UNDOABLE"
-	codeNeededBy         = "NEEDED_BY"
-	codeNothingLeft      = "NOTHING_LEFT"
-	codeLeftOut          = "LEFT_OUT"
-	codePlanStale        = "PLAN_STALE"
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
 func lacksAgent(agent string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: codeNoInstances, Message: fmt.Sprintf("it lacks agent %q, or the agent is leaving", agent),
+		Code: code.NoInstances, Message: fmt.Sprintf("it lacks agent %q, or the agent is being removed", agent),
 		Try: "garrison install " + agent + " --on SELECTOR",
 	}
 }
 
 func alreadyInstalled(agent string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: codeAlreadyInstalled, Message: fmt.Sprintf("it has agent %q at another image", agent),
+		Code: code.AlreadyInstalled, Message: fmt.Sprintf("it has agent %q at another image", agent),
 		Try: "garrison up " + agent + " --on SELECTOR",
 	}
 }
 
-// newerRuns says that a server keeps a version that is higher than what was chosen without a name.
+// newerRuns explains that a server keeps a version that is higher than the chosen one, which was not named.
 func newerRuns(have *instancev1.Instance, w want, placed *imagev1.Ref) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code:    codeNewerRuns,
+		Code:    code.NewerRuns,
 		Message: fmt.Sprintf("%s %s is newer than %s", have.Agent, placed.GetVersion(), w.image.Version),
-		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to go down to it", w.agent, w.image.Version),
+		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to downgrade to it", w.agent, w.image.Version),
 	}
 }
 
-// failedBefore says that an image failed on a server and was not named now.
+// failedBefore explains that an image failed on a server before and was not named.
 func failedBefore(agent string, i *imagev1.Ref) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: codeFailedBefore, Message: fmt.Sprintf("%s %s failed there before", agent, i.GetVersion()),
+		Code: code.FailedBefore, Message: fmt.Sprintf("%s %s failed there before", agent, i.GetVersion()),
 		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again", agent, i.GetVersion()),
 	}
 }
 
-// notPlaced says that there is no version that a configuration could keep.
+// notPlaced explains that a configuration finds no version to keep.
 func notPlaced(have *instancev1.Instance) *apiv1.Refusal {
 	v := have.GetWanted().GetVersion()
 	return &apiv1.Refusal{
-		Code:    codeNotPlaced,
-		Message: fmt.Sprintf("%s %s is wanted and never came there, so nothing runs", have.Agent, v),
+		Code:    code.NotPlaced,
+		Message: fmt.Sprintf("%s %s is wanted but was never installed there, so nothing runs", have.Agent, v),
 		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again", have.Agent, v),
 	}
 }
 
-// nothingLeft refuses an intent that would change nothing and finds nothing as asked: with
-// the one reason there is, or with all of them, counted.
+// unmanaged returns why an agent that no instance explains keeps a default from installing it, or nil.
+func unmanaged(agent string, s *serverv1.Server) *apiv1.Refusal {
+	for _, f := range s.GetFound() {
+		if f.Agent == agent && f.OtherServerId == "" && f.OtherRoot == "" {
+			return &apiv1.Refusal{
+				Code:    code.UnmanagedAgent,
+				Message: fmt.Sprintf("agent %q is there and no instance explains it, so no default installs it", agent),
+				Try:     fmt.Sprintf("garrison explain %s; garrison install %s --on %s", s.Name, agent, s.Name),
+			}
+		}
+	}
+	return nil
+}
+
+// nothingLeft refuses an intent that would change nothing and finds no server as requested: with the
+// only reason, or with all of them, counted.
 func (o *outcome) nothingLeft() *apiv1.Refusal {
 	if o.changed() > 0 || len(o.targets)+o.unnamed == 0 {
 		return nil
@@ -77,11 +79,11 @@ func (o *outcome) nothingLeft() *apiv1.Refusal {
 	if o.counts[already] > 0 || o.left() == 0 {
 		return nil
 	}
-	return o.leftOutRefusal(codeNothingLeft, "nothing is left to do")
+	return o.leftOutRefusal(code.NothingLeft, "no server can be changed")
 }
 
-// allPassedOver refuses an intent that is about none of the selected servers, or finds only
-// other images where it is to install.
+// allPassedOver refuses an intent that applies to none of the selected servers, or an installation
+// that finds only other images.
 func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 	agent := agentOf(o.ask.Intent)
 	first := o.reasons()[0]
@@ -91,9 +93,9 @@ func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 		}
 	}
 	switch {
-	case first.Code == codeAlreadyInstalled:
+	case first.Code == code.AlreadyInstalled:
 		return &apiv1.Refusal{
-			Code:    codeAlreadyInstalled,
+			Code:    code.AlreadyInstalled,
 			Message: fmt.Sprintf("agent %q is on all selected servers; %d want another image", agent, n),
 			Try:     first.First.Try,
 		}
@@ -107,8 +109,8 @@ func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 	}
 }
 
-// leftOutRefusal refuses an intent for the servers that it would leave out: with the reason
-// when there is one only, otherwise with code.
+// leftOutRefusal refuses an intent for the servers that it would leave out: with their reason when it
+// is the same for all, otherwise with code.
 func (o *outcome) leftOutRefusal(code, what string) *apiv1.Refusal {
 	var counted []string
 	var first *apiv1.Refusal
@@ -126,7 +128,7 @@ func (o *outcome) leftOutRefusal(code, what string) *apiv1.Refusal {
 	}
 	refusal := &apiv1.Refusal{Code: first.Code, Message: first.Message, Nearest: first.Nearest, Try: first.Try}
 	if codes > 1 {
-		refusal.Code, refusal.Nearest, refusal.Try = code, "", "the same with --dry-run, which lists every server"
+		refusal.Code, refusal.Nearest, refusal.Try = code, "", "run it with --dry-run, which lists every server"
 	}
 	if len(o.targets)+o.unnamed > 1 {
 		refusal.Message = fmt.Sprintf("%s on %d servers: %s; the first: %s",

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -13,7 +15,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 )
 
 const (
@@ -41,7 +42,7 @@ type target struct {
 type tally struct {
 	targets []target // by server id, once the decision is made
 	counts  map[intentv1.Effect]int
-	unnamed int // left out, beside the targets: an old intent names its first servers only
+	unnamed int // left out without a target: an old intent names its first servers only
 }
 
 func (t *tally) add(x target) {
@@ -52,17 +53,17 @@ func (t *tally) add(x target) {
 	t.targets = append(t.targets, x)
 }
 
-// leaveOut notes a server on which what is asked cannot or must not be done.
+// leaveOut adds a server on which the intent cannot or must not be done.
 func (t *tally) leaveOut(s *serverv1.Server, agent string, have *instancev1.Instance, why *apiv1.Refusal) {
 	t.add(target{server: s, agent: agent, from: have.GetObserved(), effect: leftOut, reason: why})
 }
 
-// passOver notes a server that the intent is not about.
+// passOver adds a server to which the intent does not apply.
 func (t *tally) passOver(s *serverv1.Server, agent string, have *instancev1.Instance, why *apiv1.Refusal) {
 	t.add(target{server: s, agent: agent, from: have.GetObserved(), effect: passedOver, reason: why})
 }
 
-// isAlready notes a server that is as asked; why says what is particular about that, or is nil.
+// isAlready adds a server that is already as requested; why explains a special case, or is nil.
 func (t *tally) isAlready(s *serverv1.Server, agent string, have *instancev1.Instance, why *apiv1.Refusal) {
 	t.add(target{server: s, agent: agent, from: have.GetObserved(), effect: already, reason: why})
 }
@@ -84,7 +85,7 @@ func (t *tally) changedIDs(most int) []string {
 	return out
 }
 
-// sum returns the sha256 over the targets that change, as intent.proto describes it.
+// sum returns the SHA-256 over the targets that change, as intent.proto defines it.
 func (t *tally) sum() []byte {
 	sum := sha256.New()
 	for _, x := range t.targets {
@@ -95,7 +96,7 @@ func (t *tally) sum() []byte {
 	return sum.Sum(nil)
 }
 
-// reasons counts the servers that do not change, by why, in the order of their first server.
+// reasons counts the servers that do not change, by reason, in the order of their first server.
 func (t *tally) reasons() []*intentv1.Reason {
 	type kind struct {
 		effect intentv1.Effect
@@ -119,8 +120,11 @@ func (t *tally) reasons() []*intentv1.Reason {
 	}
 	if t.unnamed > 0 {
 		out = append(out, &intentv1.Reason{
-			Code: codeChangedSince, Effect: leftOut, Count: uint32(t.unnamed),
-			First: &apiv1.Refusal{Code: codeChangedSince, Message: "another intent changed it since; the record does not name it"},
+			Code: code.ChangedSince, Effect: leftOut, Count: uint32(t.unnamed),
+			First: &apiv1.Refusal{
+				Code:    code.ChangedSince,
+				Message: "another intent changed it since; the record does not name it",
+			},
 		})
 	}
 	return out
@@ -134,7 +138,7 @@ func aboutServer(r *apiv1.Refusal, s *serverv1.Server) *apiv1.Refusal {
 	}
 }
 
-// message returns a target as it is told.
+// message returns a target as the contract spells it.
 func (x target) message() *intentv1.Target {
 	out := &intentv1.Target{
 		ServerId: x.server.GetId(), ServerName: x.server.GetName(), Agent: x.agent,
@@ -151,6 +155,8 @@ func moveOf(have *instancev1.Instance, w want) intentv1.Move {
 	placed := instance.Placed(have)
 	sameConfiguration := instance.SameConfiguration(have.GetConfiguration(), w.configuration)
 	switch {
+	case w.candidate != "":
+		return intentv1.Move_MOVE_ADOPT
 	case have.GetWanted() != nil && image.Same(have.Wanted, w.image) && sameConfiguration:
 		return intentv1.Move_MOVE_AGAIN
 	case placed == nil || have.GetWanted() == nil:

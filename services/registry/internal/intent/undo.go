@@ -4,23 +4,24 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
-// undo brings back what was there before another intent, on every server that no other
-// intent has changed since.
-func (o *outcome) undo(q *intentv1.Undo) *apiv1.Refusal {
+// undo restores the state before another intent, on every server that no other intent has changed
+// since.
+func undo(o *outcome, q *intentv1.Undo) *apiv1.Refusal {
 	past := o.ask.Undone
 	if past == nil {
 		return &apiv1.Refusal{
-			Code: "UNKNOWN_INTENT", Message: fmt.Sprintf("no intent %q is in the ledger", q.GetIntentId()),
+			Code: code.UnknownIntent, Message: fmt.Sprintf("no intent %q is in the ledger", q.GetIntentId()),
 			Try: "garrison events --noun intent --limit 20",
 		}
 	}
@@ -28,20 +29,20 @@ func (o *outcome) undo(q *intentv1.Undo) *apiv1.Refusal {
 		return refusal
 	}
 	named := map[string]bool{}
-	for i := range o.reader.ChangedBy(o.ask.ID) { // made before the intent was cut off
+	for i := range o.reader.ChangedBy(o.ask.ID) { // changed before an interruption
 		s, _ := o.reader.Server(i.ServerId)
 		named[i.ServerId] = true
-		o.made(s, i)
+		o.addChanged(s, i)
 	}
 	for i := range o.reader.ChangedBy(past.Id) {
 		named[i.ServerId] = true
-		o.goBack(i, i)
+		restore(o, i, i)
 	}
 	for i := range o.reader.RemovedBy(past.Id) {
 		named[i.ServerId] = true
-		o.goBack(nil, i)
+		restore(o, nil, i)
 	}
-	o.leaveOutChangedSince(past, named)
+	leaveOutChangedSince(o, past, named)
 	return nil
 }
 
@@ -50,8 +51,9 @@ func undoable(past *intentv1.Record) *apiv1.Refusal {
 	verb := verbOf(past.GetIntent())
 	message := ""
 	switch past.GetIntent().GetAsk().(type) {
-	case *intentv1.Intent_Refresh, *intentv1.Intent_Decommission:
-		message = fmt.Sprintf("intent %s is a %s, which nothing can undo", past.Id, verb)
+	case *intentv1.Intent_Refresh, *intentv1.Intent_Decommission, *intentv1.Intent_Adopt, *intentv1.Intent_Release,
+		*intentv1.Intent_Reinstall:
+		message = fmt.Sprintf("intent %s is a %s, which cannot be undone", past.Id, verb)
 	}
 	switch {
 	case past.State != intentv1.State_STATE_ACCEPTED:
@@ -62,39 +64,41 @@ func undoable(past *intentv1.Record) *apiv1.Refusal {
 	if message == "" {
 		return nil
 	}
-	return &apiv1.Refusal{Code: codeNotUndoable, Message: message, Try: "garrison intent show " + past.Id}
+	return &apiv1.Refusal{Code: code.NotUndoable, Message: message, Try: "garrison intent show " + past.Id}
 }
 
-// goBack brings one instance back to what was there before; have is nil when it is gone
-// since, and known is what remembers it.
-func (o *outcome) goBack(have, known *instancev1.Instance) {
+// restore restores one instance. have is nil when the instance is gone; known is the record that
+// remembers its state before.
+func restore(o *outcome, have, known *instancev1.Instance) {
 	s, ok := o.reader.Server(known.ServerId)
 	before := known.GetBefore()
 	switch {
 	case !ok:
-		return // nothing of a server that was forgotten can go back
+		return // nothing can be restored on a forgotten server
 	case s.Life != serverv1.Life_LIFE_ALIVE:
 		o.leaveOut(s, known.Agent, have, selector.NotAlive(s))
 	case before == nil:
-		why := &apiv1.Refusal{Code: codeNotUndoable, Message: "what was there before is not known"}
+		why := &apiv1.Refusal{Code: code.NotUndoable, Message: "the state before is unknown"}
 		o.leaveOut(s, known.Agent, have, why)
 	case before.Image == nil && have.GetWanted() == nil:
 		o.isAlready(s, known.Agent, have, nil)
 	case before.Image == nil:
-		o.takeAway(s, have)
+		o.takeOff(s, have)
 	default:
-		o.bringBack(s, have, known)
+		restoreImage(o, s, have, known)
 	}
 }
 
-// bringBack wants an image of before again, with the configuration of before.
-func (o *outcome) bringBack(s *serverv1.Server, have, known *instancev1.Instance) {
-	w := want{s, known.Agent, known.Before.Image, known.Before.Configuration}
+// restoreImage makes the image before wanted again, with the configuration before.
+func restoreImage(o *outcome, s *serverv1.Server, have, known *instancev1.Instance) {
+	w := want{
+		server: s, agent: known.Agent, image: known.Before.Image, configuration: known.Before.Configuration,
+	}
 	if known.Before.Same {
 		w.configuration = known.Configuration
 	}
 	if !image.Same(instance.Placed(have), w.image) {
-		if why := o.mayComeBack(s, w); why != nil {
+		if why := checkRestored(o, s, w); why != nil {
 			o.leaveOut(s, known.Agent, have, why)
 			return
 		}
@@ -103,11 +107,15 @@ func (o *outcome) bringBack(s *serverv1.Server, have, known *instancev1.Instance
 		o.bring(nil, w)
 		return
 	}
-	o.bringOrKeep(have, w, true)
+	if why := o.held(s, have); why != nil {
+		o.leaveOut(s, known.Agent, have, why)
+		return
+	}
+	bringOrKeep(o, have, w, true)
 }
 
-// mayComeBack returns why an image of before cannot be installed now, or nil.
-func (o *outcome) mayComeBack(s *serverv1.Server, w want) *apiv1.Refusal {
+// checkRestored returns why the image before cannot be installed now, or nil.
+func checkRestored(o *outcome, s *serverv1.Server, w want) *apiv1.Refusal {
 	agent, refusal := o.agent(w.agent)
 	if refusal != nil {
 		return refusal
@@ -121,9 +129,9 @@ func (o *outcome) mayComeBack(s *serverv1.Server, w want) *apiv1.Refusal {
 	return o.fits(found.Manifest, s)
 }
 
-// leaveOutChangedSince names the servers that the intent changed and another one changed
+// leaveOutChangedSince leaves out the servers that the intent changed and another intent changed
 // since. A record names its first servers only; the rest is counted.
-func (o *outcome) leaveOutChangedSince(past *intentv1.Record, named map[string]bool) {
+func leaveOutChangedSince(o *outcome, past *intentv1.Record, named map[string]bool) {
 	agent := cmp.Or(agentOf(past.GetIntent()), o.agentName())
 	for _, id := range past.ServerIds {
 		s, ok := o.reader.Server(id)
@@ -132,12 +140,12 @@ func (o *outcome) leaveOutChangedSince(past *intentv1.Record, named map[string]b
 		}
 		named[id] = true
 		have, _ := o.reader.Instance(id, agent)
-		message := "it is gone since"
+		message := "the agent was removed since"
 		if by := have.GetIntentId(); by != "" {
 			message = "intent " + by + " changed it since"
 		}
 		o.leaveOut(s, agent, have, &apiv1.Refusal{
-			Code: codeChangedSince, Message: message, Try: "garrison instance show " + id + " " + agent,
+			Code: code.ChangedSince, Message: message, Try: "garrison instance show " + id + " " + agent,
 		})
 	}
 	o.unnamed = max(0, int(past.Changed)-len(named))

@@ -59,14 +59,17 @@ func (w *world) state(n int) string {
 	return fmt.Sprintf("%s %v", i.Wanted.Version, i.Configuration.GetMetadata())
 }
 
-func TestAnUndoBringsBackWhatWasThereBefore(t *testing.T) {
+func TestAnUndoRestoresTheStateBefore(t *testing.T) {
 	for _, c := range []struct {
 		name, verb string
 		intent     *intentv1.Intent
 	}{
-		{"an upgrade to a version of another channel", "upgrade", &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
-			Agent: "web", On: everywhere, Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: "two"}},
-		}}}},
+		{"an upgrade to a version of another channel", "upgrade",
+			&intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
+				Agent: "web", On: everywhere, Image: &intentv1.ImageChoice{
+					By: &intentv1.ImageChoice_ImageId{ImageId: "two"},
+				},
+			}}}},
 		{"a configure", "configure", configure(values{"a": "z"}, "b")},
 		{"a removal", "remove", removeAll()},
 	} {
@@ -74,7 +77,7 @@ func TestAnUndoBringsBackWhatWasThereBefore(t *testing.T) {
 			w := running(t, 3)
 			w.image("two", "2.0.0")
 			w.did(t, "configure", configure(values{"a": "x", "b": "y"}))
-			w.agentValues(values{"layer": "later"}) // must not come with an undo
+			w.agentValues(values{"layer": "later"}) // an undo must not bring it
 			before := w.state(0)
 			id := w.did(t, c.verb, c.intent)
 			if w.state(0) == before {
@@ -90,7 +93,7 @@ func TestAnUndoBringsBackWhatWasThereBefore(t *testing.T) {
 	}
 }
 
-func TestAnUndoOfAnInstallTakesItAway(t *testing.T) {
+func TestAnUndoOfAnInstallRemovesTheAgent(t *testing.T) {
 	w := fleet(2)
 	id := w.did(t, "install", installAll().Intent)
 	if d := w.undo(id); d.Changed != 2 || w.state(0) != "not wanted" {
@@ -109,7 +112,7 @@ func TestARemovalIsUndoneAfterTheInstanceIsGone(t *testing.T) {
 	}
 }
 
-func TestAnUndoIsUndone(t *testing.T) {
+func TestAnUndoCanBeUndone(t *testing.T) {
 	w := running(t, 2)
 	w.image("two", "2.0.0")
 	id := w.did(t, "upgrade", upgradeAll())
@@ -133,7 +136,8 @@ func TestAnUndoLeavesOutWhatAnotherIntentChangedSince(t *testing.T) {
 	d := w.undo(id)
 
 	a := d.Drafts[len(d.Drafts)-1].Body.(*intentv1.Accepted)
-	if a.GetChanged() != 2 || a.GetLeftOut() != 1 || a.Reasons[0].Code != "CHANGED_SINCE" || a.Reasons[0].ServerIds[0] != w.on(1).ServerId {
+	if a.GetChanged() != 2 || a.GetLeftOut() != 1 || a.Reasons[0].Code != "CHANGED_SINCE" ||
+		a.Reasons[0].ServerIds[0] != w.on(1).ServerId {
 		t.Errorf("%v; want two changed and s1 left out", a)
 	}
 	if w.state(1) != "2.0.0 map[a:b]" {
@@ -141,10 +145,11 @@ func TestAnUndoLeavesOutWhatAnotherIntentChangedSince(t *testing.T) {
 	}
 }
 
-func TestAnUndoThatCannotBeIsRefused(t *testing.T) {
+func TestAnImpossibleUndoIsRefused(t *testing.T) {
 	w := running(t, 1)
 	w.image("two", "2.0.0")
 	id := w.did(t, "upgrade", upgradeAll())
+	w.apply(ledger.Image, "image", &imagev1.Disabled{})
 	w.apply(ledger.Image, "image", &imagev1.Deleted{})
 	if d := w.undo(id); d.Refusal.GetCode() != "NO_MATCH" {
 		t.Errorf("the image before is deleted: %v", d.Refusal)
@@ -152,13 +157,14 @@ func TestAnUndoThatCannotBeIsRefused(t *testing.T) {
 	if d := w.undo("nothing"); d.Refusal.GetCode() != "UNKNOWN_INTENT" {
 		t.Errorf("an unknown one: %v", d.Refusal)
 	}
-	refresh := w.did(t, "refresh", &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: everywhere}}})
+	refresh := w.did(t, "refresh",
+		&intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: everywhere}}})
 	if d := w.undo(refresh); d.Refusal.GetCode() != "NOT_UNDOABLE" {
 		t.Errorf("a refresh: %v", d.Refusal)
 	}
 }
 
-func TestAnUndoThatWasCutOffIsCompleted(t *testing.T) {
+func TestAnInterruptedUndoIsCompleted(t *testing.T) {
 	w := running(t, 4)
 	w.image("two", "2.0.0")
 	past, _ := w.Intent(w.did(t, "upgrade", upgradeAll()))

@@ -5,7 +5,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
-// verbOf returns the verb that the subject of an intent must say; empty when it asks for nothing.
+// verbOf returns the verb that the subject of an intent must hold; empty for an intent without one.
 func verbOf(i *intentv1.Intent) string {
 	switch i.GetAsk().(type) {
 	case *intentv1.Intent_Install:
@@ -22,6 +22,12 @@ func verbOf(i *intentv1.Intent) string {
 		return topology.VerbConfigure
 	case *intentv1.Intent_Undo:
 		return topology.VerbUndo
+	case *intentv1.Intent_Adopt:
+		return topology.VerbAdopt
+	case *intentv1.Intent_Release:
+		return topology.VerbRelease
+	case *intentv1.Intent_Reinstall:
+		return topology.VerbReinstall
 	}
 	return ""
 }
@@ -37,6 +43,10 @@ func agentOf(i *intentv1.Intent) string {
 		return ask.Remove.GetAgent()
 	case *intentv1.Intent_Configure:
 		return ask.Configure.GetAgent()
+	case *intentv1.Intent_Adopt:
+		return ask.Adopt.GetAgent()
+	case *intentv1.Intent_Release:
+		return ask.Release.GetAgent()
 	}
 	return ""
 }

@@ -11,19 +11,20 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/nearest"
 )
 
 const labelPrefix = "label."
 
-// fields are what a condition may compare, but for labels. A value that is empty is not known.
+// fields are the fields that a condition may compare, besides labels. An empty value is unknown.
 var fields = map[string]func(*serverv1.Server) string{
 	"name":         func(s *serverv1.Server) string { return s.GetName() },
-	"env":          func(s *serverv1.Server) string { return s.GetEnvironment() },
+	"env":          func(s *serverv1.Server) string { return cmp.Or(s.GetEnvironment(), environment.None) },
 	"cell":         func(s *serverv1.Server) string { return s.GetCell() },
 	"presence":     presence,
 	"platform":     platform,
@@ -64,7 +65,7 @@ func number(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// units are what a number may end with.
+// units are the suffixes of a number.
 var units = []struct {
 	suffix string
 	factor float64
@@ -95,7 +96,7 @@ func byVersion(a, b string) (int, bool) {
 	return x.Compare(y), true
 }
 
-// valueOf returns a field of a server; ok is false when it is not known or not there.
+// valueOf returns a field of a server; ok is false when it is unknown or missing.
 func valueOf(s *serverv1.Server, field string) (value string, ok bool) {
 	if label, is := strings.CutPrefix(field, labelPrefix); is {
 		value, ok = s.GetLabels()[label]
@@ -107,9 +108,14 @@ func valueOf(s *serverv1.Server, field string) (value string, ok bool) {
 	return value, value != ""
 }
 
-// meets reports whether a server meets a condition that was checked.
+// meets reports whether a server meets a condition that checkCondition accepted.
 func meets(s *serverv1.Server, c *intentv1.Condition) bool {
 	have, ok := valueOf(s, c.Field)
+	return meetsValue(c, have, ok)
+}
+
+// meetsValue reports whether a value of the condition's field meets it; ok is false when the value is unknown.
+func meetsValue(c *intentv1.Condition, have string, ok bool) bool {
 	if c.Operator == intentv1.Operator_OPERATOR_NOT_IN {
 		return !ok || !slices.ContainsFunc(c.Values, func(v string) bool { return same(c.Field, have, v) })
 	}
@@ -133,8 +139,8 @@ func meets(s *serverv1.Server, c *intentv1.Condition) bool {
 	return order >= 0
 }
 
-// same reports whether two values of a field are equal: as numbers or versions where they
-// are such, so that 1GiB is 1024MiB and v1.2.0 is 1.2.0.
+// same reports whether two values of a field are equal. Numbers and versions are compared as such, so
+// that 1GiB equals 1024MiB and v1.2.0 equals 1.2.0.
 func same(field, a, b string) bool {
 	if a == b {
 		return true
@@ -158,13 +164,13 @@ func checkCondition(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 		refusal.Nearest = nearest.Name(c.GetField(), maps.Keys(fields))
 		return refusal
 	case len(c.Values) == 0 || slices.Contains(c.Values, ""):
-		return badSelector(text+": it lacks a value", "NAME=VALUE, or NAME in (VALUE,VALUE)")
+		return badSelector(text+": the value is missing", "NAME=VALUE, or NAME in (VALUE,VALUE)")
 	case c.Operator == intentv1.Operator_OPERATOR_IN, c.Operator == intentv1.Operator_OPERATOR_NOT_IN:
 		return unknownEnvironments(r, c)
 	case c.Operator == intentv1.Operator_OPERATOR_UNSPECIFIED:
-		return badSelector(text+": it lacks an operator", "NAME=VALUE")
+		return badSelector(text+": the operator is missing", "NAME=VALUE")
 	case len(c.Values) > 1:
-		return badSelector(text+": an order compares with one value", "NAME>=VALUE")
+		return badSelector(text+": an ordering operator takes one value", "NAME>=VALUE")
 	}
 	order, ordered := orders[c.Field]
 	if !ordered {
@@ -178,12 +184,13 @@ func checkCondition(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 	return nil
 }
 
+// unknownEnvironments refuses a condition on an unknown environment.
 func unknownEnvironments(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 	if c.Field != "env" {
 		return nil
 	}
 	for _, e := range c.Values {
-		if !r.EnvironmentExists(e) {
+		if !environmentKnown(r, e) {
 			return UnknownEnvironment(r, e)
 		}
 	}
@@ -191,17 +198,17 @@ func unknownEnvironments(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 }
 
 func badSelector(message, try string) *apiv1.Refusal {
-	return &apiv1.Refusal{Code: "BAD_SELECTOR", Message: message, Try: try}
+	return &apiv1.Refusal{Code: code.BadSelector, Message: message, Try: try}
 }
 
-// symbols are the operators as a person writes them.
+// symbols are the operators in text form.
 var symbols = map[intentv1.Operator]string{
 	intentv1.Operator_OPERATOR_IN: "=", intentv1.Operator_OPERATOR_NOT_IN: "!=",
 	intentv1.Operator_OPERATOR_LESS: "<", intentv1.Operator_OPERATOR_AT_MOST: "<=",
 	intentv1.Operator_OPERATOR_MORE: ">", intentv1.Operator_OPERATOR_AT_LEAST: ">=",
 }
 
-// conditionText writes a condition as a person does.
+// conditionText returns a condition as text.
 func conditionText(c *intentv1.Condition) string {
 	field := strings.TrimPrefix(c.GetField(), labelPrefix)
 	if len(c.GetValues()) == 1 {
@@ -214,8 +221,8 @@ func conditionText(c *intentv1.Condition) string {
 	return field + word + strings.Join(c.GetValues(), ",") + ")"
 }
 
-// nearestTo returns what a condition that no server meets may have meant: a name of a
-// label, or a value that servers have.
+// nearestTo returns the nearest match for a condition that no server meets: a label's name, or a value
+// that servers have.
 func nearestTo(c *intentv1.Condition, servers []*serverv1.Server) string {
 	names, values := map[string]bool{}, map[string]bool{}
 	for _, s := range servers {

@@ -17,7 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
-// hall is three servers: a and b in rack a, c without a rack, and each another machine.
+// hall is three different machines: a and b in rack a, c without a rack.
 func hall() *view.View {
 	v := view.New()
 	sequence := uint64(0)
@@ -37,7 +37,8 @@ func hall() *view.View {
 	add("b", "prod", map[string]string{"rack": "a"}, &serverv1.Sysinfo{
 		Platform: linux("arm64"), Processors: 16, MemoryBytes: 32 << 30, ExecutorVersion: "v1.10.0", Kernel: "6.12",
 	})
-	add("c", "", nil, &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "illumos", Arch: "amd64"}, ExecutorVersion: "unstamped"})
+	add("c", "", nil,
+		&serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "illumos", Arch: "amd64"}, ExecutorVersion: "unstamped"})
 	return v
 }
 
@@ -73,7 +74,9 @@ func TestConditionsSelectByLabelAndBySysinfo(t *testing.T) {
 		{"a version with a v", where(is("executor", in, "1.10.0")), "b"},
 		{"all must hold", where(is("os", in, "linux"), is("cpus", atLeast, "8")), "b"},
 		{"without a server", without(&intentv1.Selector{Servers: []string{"b"}}), "a c"},
-		{"without two kinds", without(&intentv1.Selector{Environment: "prod", Where: []*intentv1.Condition{is("arch", in, "arm64")}},
+		{"without two kinds", without(&intentv1.Selector{
+			Environment: "prod", Where: []*intentv1.Condition{is("arch", in, "arm64")},
+		},
 			&intentv1.Selector{Servers: []string{"c"}}), "a"},
 		{"without all", without(&intentv1.Selector{All: true}), "NO_SERVERS"},
 		{"without one that is not there", without(&intentv1.Selector{Servers: []string{"d"}}), "UNKNOWN_SERVER"},

@@ -10,13 +10,16 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 )
 
-// Resolve returns the servers that a selector means, and those that it names in vain.
+// Resolve returns the servers that a selector matches, and the named ones that cannot be changed.
 func Resolve(r Reader, on *intentv1.Selector) (Found, *apiv1.Refusal) {
 	if empty(on) {
 		return Found{}, &apiv1.Refusal{
-			Code: "EMPTY_SELECTOR", Message: "the selector names no server", Try: "--on all, to mean every server",
+			Code: code.EmptySelector, Message: "the selector names no server", Try: "--on all, to select every server",
 		}
 	}
 	if refusal := check(r, on); refusal != nil {
@@ -38,7 +41,7 @@ func Resolve(r Reader, on *intentv1.Selector) (Found, *apiv1.Refusal) {
 	return out, refusal
 }
 
-// Matcher returns what reports whether a selector means a server, whatever its life.
+// Matcher returns a function that reports whether a selector matches a server in any state.
 func Matcher(r Reader, on *intentv1.Selector) (func(*serverv1.Server) bool, *apiv1.Refusal) {
 	if on == nil {
 		return func(*serverv1.Server) bool { return true }, nil
@@ -61,16 +64,15 @@ func Matcher(r Reader, on *intentv1.Selector) (func(*serverv1.Server) bool, *api
 	return func(s *serverv1.Server) bool { return (len(ids) == 0 || ids[s.GetId()]) && rest(s) }, nil
 }
 
-// empty reports whether a selector says nothing about which servers are meant: what it
-// leaves out does not count.
+// empty reports whether a selector selects no servers. What it excludes does not count.
 func empty(on *intentv1.Selector) bool {
 	return !on.GetAll() && len(on.GetServers()) == 0 && on.GetEnvironment() == "" && len(on.GetLabels()) == 0 &&
 		len(on.GetWhere()) == 0
 }
 
-// check refuses what no server could match, because of a word that does not exist.
+// check refuses a selector that no server can match because it names something unknown.
 func check(r Reader, on *intentv1.Selector) *apiv1.Refusal {
-	if e := on.GetEnvironment(); e != "" && !r.EnvironmentExists(e) {
+	if e := on.GetEnvironment(); e != "" && !environmentKnown(r, e) {
 		return UnknownEnvironment(r, e)
 	}
 	for _, c := range on.GetWhere() {
@@ -80,7 +82,10 @@ func check(r Reader, on *intentv1.Selector) *apiv1.Refusal {
 	}
 	for _, n := range on.GetNot() {
 		if empty(n) || len(n.Not) > 0 {
-			return badSelector("what is left out must name servers, and leave out none itself", "--not SELECTOR")
+			return badSelector(
+				"a nested selector after --not must select servers, and must not contain another --not",
+				"--not SELECTOR",
+			)
 		}
 		if refusal := check(r, n); refusal != nil {
 			return refusal
@@ -89,7 +94,7 @@ func check(r Reader, on *intentv1.Selector) *apiv1.Refusal {
 	return nil
 }
 
-// matcher returns what reports whether a server meets all of a selector but its names.
+// matcher returns a function that reports whether a server matches a selector except for its names.
 func matcher(r Reader, on *intentv1.Selector) (func(*serverv1.Server) bool, *apiv1.Refusal) {
 	var not []func(*serverv1.Server) bool
 	for _, n := range on.GetNot() {
@@ -120,6 +125,7 @@ func matcher(r Reader, on *intentv1.Selector) (func(*serverv1.Server) bool, *api
 	}, nil
 }
 
+// named returns the servers that a selector names and matches.
 func named(r Reader, on *intentv1.Selector, match func(*serverv1.Server) bool) (Found, *apiv1.Refusal) {
 	found := map[string]*serverv1.Server{}
 	for _, reference := range on.Servers {
@@ -142,6 +148,7 @@ func named(r Reader, on *intentv1.Selector, match func(*serverv1.Server) bool) (
 	return out, nil
 }
 
+// where returns the living servers that a selector matches.
 func where(r Reader, on *intentv1.Selector, match func(*serverv1.Server) bool) Found {
 	var out Found
 	for s := range r.ServersWhere(on.Environment, on.Labels) {
@@ -152,9 +159,14 @@ func where(r Reader, on *intentv1.Selector, match func(*serverv1.Server) bool) F
 	return out
 }
 
-// Matches reports whether a server is of an environment, when one is said, and has all labels.
-func Matches(s *serverv1.Server, environment string, labels map[string]string) bool {
-	if environment != "" && s.Environment != environment {
+// environmentKnown reports whether servers may be selected by an environment: it exists, or stands for none.
+func environmentKnown(r Reader, name string) bool {
+	return name == environment.None || r.EnvironmentExists(name)
+}
+
+// Matches reports whether a server is in an environment, unless that is empty, and has all labels.
+func Matches(s *serverv1.Server, name string, labels map[string]string) bool {
+	if name != "" && cmp.Or(s.Environment, environment.None) != name {
 		return false
 	}
 	for k, v := range labels {
@@ -165,11 +177,10 @@ func Matches(s *serverv1.Server, environment string, labels map[string]string) b
 	return true
 }
 
-// noServers refuses a selector that matches nothing. It says how many servers were
-// searched and how many each part matches by itself, and names the nearest value of the
-// first part that matches none.
+// noServers refuses a selector that matches nothing. It names how many servers were searched, how
+// many each part matches by itself, and the nearest value of the first part that matches none.
 func noServers(r Reader, on *intentv1.Selector) *apiv1.Refusal {
-	refusal := &apiv1.Refusal{Code: "NO_SERVERS", Try: "garrison server list"}
+	refusal := &apiv1.Refusal{Code: code.NoServers, Try: "garrison server list"}
 	var alive []*serverv1.Server
 	for s := range r.ServersWhere("", nil) {
 		if s.Life == serverv1.Life_LIFE_ALIVE {
@@ -193,7 +204,7 @@ func noServers(r Reader, on *intentv1.Selector) *apiv1.Refusal {
 	return refusal
 }
 
-// parts returns a selector as conditions, in the order in which a person reads them.
+// parts returns a selector as conditions, in the order of their text form.
 func parts(on *intentv1.Selector) []*intentv1.Condition {
 	var out []*intentv1.Condition
 	is := func(field, value string) *intentv1.Condition {
@@ -208,6 +219,7 @@ func parts(on *intentv1.Selector) []*intentv1.Condition {
 	return append(out, on.GetWhere()...)
 }
 
+// describe returns a selector as text.
 func describe(on *intentv1.Selector) string {
 	var words []string
 	if len(on.GetServers()) > 0 {

@@ -1,12 +1,11 @@
-// Package selector turns what names servers into servers: a reference into one, a
-// selector into a sorted list.
+// Package selector finds servers: one server for a reference, a sorted list for a selector.
 //
 // Guarantees:
 //
-//  1. Find gives one server or a refusal; it never guesses between two.
-//  2. Resolve returns servers that are alive, by id, each once; or a refusal. A server that
-//     was named and is not alive is returned beside them, with the reason. A name of a
-//     server, an environment or a field that does not exist is refused.
+//  1. Find returns one server or a refusal; it never guesses between two.
+//  2. Resolve returns servers that are alive, by id, each once; or a refusal. A server that is
+//     named and not alive is returned apart, with the reason. An unknown server, environment
+//     or field is refused.
 package selector
 
 import (
@@ -15,14 +14,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/nearest"
 )
 
-// Reader is what is looked at. Lists are by id.
+// Reader is the view that is searched. Lists are sorted by id.
 type Reader interface {
 	Server(id string) (*serverv1.Server, bool)
 	ServersNamed(name string) iter.Seq[*serverv1.Server]
@@ -33,20 +32,20 @@ type Reader interface {
 	EnvironmentNames() iter.Seq[string]
 }
 
-// Found is what a selector means.
+// Found is what a selector matches.
 type Found struct {
 	Servers []*serverv1.Server // alive, by id
 	Left    []Left             // named, and not alive; by id
 }
 
-// Left is a server that was named and cannot be changed.
+// Left is a server that is named and cannot be changed.
 type Left struct {
 	Server *serverv1.Server
 	Reason *apiv1.Refusal
 }
 
-// Find gives the server that is meant by an id, a prefix of an id that only one has, or
-// a name. A name of one that is not dead comes before that of a dead one.
+// Find returns the server with an id, with the only id that starts with a prefix, or with a name. A
+// name of a server that is not dead comes before that of a dead one.
 func Find(r Reader, reference string) (*serverv1.Server, *apiv1.Refusal) {
 	if s, ok := r.Server(reference); ok {
 		return s, nil
@@ -96,29 +95,31 @@ func looksLikeID(s string) bool {
 
 func unknownServer(r Reader, reference string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: "UNKNOWN_SERVER", Message: fmt.Sprintf("no server has the id or name %q, or an id that starts so", reference),
+		Code: code.UnknownServer, Message: fmt.Sprintf(
+			"no server has the id or name %q, or an id with that prefix", reference,
+		),
 		Nearest: nearest.Name(reference, r.ServerNames()), Try: "garrison server list",
 	}
 }
 
-// UnknownEnvironment refuses an environment that is not there.
+// UnknownEnvironment refuses an unknown environment.
 func UnknownEnvironment(r interface{ EnvironmentNames() iter.Seq[string] }, name string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: "UNKNOWN_ENVIRONMENT", Message: fmt.Sprintf("no environment %q", name),
+		Code: code.UnknownEnvironment, Message: fmt.Sprintf("no environment %q", name),
 		Nearest: nearest.Name(name, r.EnvironmentNames()), Try: "garrison env list",
 	}
 }
 
-// NotAlive refuses a server that was named and cannot be changed. One that is dead is
-// refused as unknown, with words that say what became of it.
+// NotAlive refuses a server that is named and cannot be changed. A dead one is refused as unknown,
+// with a message that names its state.
 func NotAlive(s *serverv1.Server) *apiv1.Refusal {
 	state := strings.ToLower(strings.TrimPrefix(s.Life.String(), "LIFE_"))
-	code := "NOT_ALIVE"
+	refused := code.NotAlive
 	if s.Life == serverv1.Life_LIFE_DEAD {
-		code = "UNKNOWN_SERVER" // nothing can be asked of it any more; only its record is left
+		refused = code.UnknownServer // only its record is left
 	}
 	return &apiv1.Refusal{
-		Code: code, Message: fmt.Sprintf("server %q (%s) is %s, not alive", s.Name, s.Id, state),
+		Code: refused, Message: fmt.Sprintf("server %q (%s) is %s, not alive", s.Name, s.Id, state),
 		Try: "garrison server show " + s.Id,
 	}
 }
@@ -133,7 +134,9 @@ func ambiguous(reference string, all []*serverv1.Server) *apiv1.Refusal {
 		more = " and more"
 	}
 	return &apiv1.Refusal{
-		Code: "AMBIGUOUS_SERVER", Message: fmt.Sprintf("%q means several servers: %s%s", reference, strings.Join(names, ", "), more),
+		Code: code.AmbiguousServer, Message: fmt.Sprintf(
+			"%q matches several servers: %s%s", reference, strings.Join(names, ", "), more,
+		),
 		Try: "a longer prefix, or the whole id",
 	}
 }

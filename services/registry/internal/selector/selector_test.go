@@ -24,7 +24,7 @@ const (
 	next = "0c000000-0000-0000-0000-000000000004"
 )
 
-// rack is two servers that are alive, one that is dead under a name that is taken again, and one invited.
+// rack is two living servers, a dead one whose name is taken again, and an invited one.
 func rack() *view.View {
 	v := view.New()
 	sequence := uint64(0)
@@ -34,7 +34,8 @@ func rack() *view.View {
 	}
 	apply(ledger.Environment, "prod", &environmentv1.Created{Environment: &environmentv1.Environment{}})
 	add := func(id, name, environment, os string) {
-		apply(ledger.Server, id, &serverv1.Invited{Name: name, Environment: environment, Labels: map[string]string{"os": os}})
+		apply(ledger.Server, id,
+			&serverv1.Invited{Name: name, Environment: environment, Labels: map[string]string{"os": os}})
 	}
 	add(old, "web2", "prod", "linux")
 	apply(ledger.Server, old, &serverv1.Enrolled{})
@@ -47,7 +48,7 @@ func rack() *view.View {
 	return v
 }
 
-func TestASelectorGivesServersThatAreAliveOrSaysWhyNot(t *testing.T) {
+func TestASelectorReturnsLivingServersOrARefusal(t *testing.T) {
 	labels := map[string]string{"os": "linux"}
 	for _, c := range []struct {
 		name string
@@ -60,15 +61,27 @@ func TestASelectorGivesServersThatAreAliveOrSaysWhyNot(t *testing.T) {
 		{"the same one twice", &intentv1.Selector{Servers: []string{web1, "web1"}}, web1},
 		{"an environment", &intentv1.Selector{Environment: "prod"}, web1},
 		{"labels", &intentv1.Selector{Labels: labels}, web1 + " " + web2},
-		{"everything must hold", &intentv1.Selector{Servers: []string{"web1", "web2"}, Environment: "prod", Labels: labels}, web1},
-		{"labels that nobody has", &intentv1.Selector{Labels: map[string]string{"os": "plan9"}}, "NO_SERVERS"},
-		{"labels of one that is only invited", &intentv1.Selector{Labels: map[string]string{"os": "smartos"}}, "NO_SERVERS"},
+		{
+			"everything must hold",
+			&intentv1.Selector{Servers: []string{"web1", "web2"}, Environment: "prod", Labels: labels}, web1,
+		},
+		{"labels that no server has", &intentv1.Selector{Labels: map[string]string{"os": "plan9"}}, "NO_SERVERS"},
+		{
+			"labels of one that is only invited",
+			&intentv1.Selector{Labels: map[string]string{"os": "smartos"}}, "NO_SERVERS",
+		},
 		{"a prefix of two", &intentv1.Selector{Servers: []string{"0a"}}, "AMBIGUOUS_SERVER"},
 		{"a prefix of a dead one", &intentv1.Selector{Servers: []string{"0b"}}, "UNKNOWN_SERVER"},
 		{"one that is only invited", &intentv1.Selector{Servers: []string{"next"}}, "NOT_ALIVE"},
-		{"one that is only invited beside another one", &intentv1.Selector{Servers: []string{"next", "web1"}}, web1 + " NOT_ALIVE"},
+		{
+			"one that is only invited beside another one",
+			&intentv1.Selector{Servers: []string{"next", "web1"}}, web1 + " NOT_ALIVE",
+		},
 		{"an unknown name", &intentv1.Selector{Servers: []string{"web3"}}, "UNKNOWN_SERVER"},
-		{"an unknown id", &intentv1.Selector{Servers: []string{"0d000000-0000-0000-0000-000000000009"}}, "UNKNOWN_SERVER"},
+		{
+			"an unknown id", &intentv1.Selector{Servers: []string{"0d000000-0000-0000-0000-000000000009"}},
+			"UNKNOWN_SERVER",
+		},
 		{"an unknown environment", &intentv1.Selector{Environment: "test"}, "UNKNOWN_ENVIRONMENT"},
 		{"nothing", &intentv1.Selector{}, "EMPTY_SELECTOR"},
 		{"not even a selector", nil, "EMPTY_SELECTOR"},

@@ -2,24 +2,46 @@ package view
 
 import (
 	"slices"
+	"strings"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
-	"github.com/garrison-fleet/garrison/services/registry/internal/server"
-	"github.com/garrison-fleet/garrison/services/registry/internal/task"
+	"github.com/garrison-fleet/garrison/services/registry/internal/index"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 )
 
 func (v *View) applyServer(f ledger.Fact) bool {
 	have := row(v.servers, f.Key)
-	if b, ok := f.Body.(*serverv1.Invited); ok && v.nameTaken(b.Name) {
-		v.servers.Touch(f.Key, f.Sequence)
-		return false
+	if have == nil {
+		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
 	}
-	before := serverGroups(have)
+	switch b := f.Body.(type) {
+	case *serverv1.Invited:
+		switch {
+		case !v.NameTaken(b.Name, ""):
+		case b.Token == "" && b.LobbyFingerprint == "":
+			v.servers.Touch(f.Key, f.Sequence)
+			return false
+		default:
+			// It enrolled in the same step, so it exists; another writer took its name a moment before.
+			f.Body = renamed(b, f.Key)
+		}
+	case *serverv1.Changed:
+		if b.Name != "" && v.NameTaken(b.Name, f.Key) {
+			v.servers.Touch(f.Key, f.Sequence)
+			return false
+		}
+	}
+	before, boot := serverGroups(have), have.GetBootId()
 	next, fit := server.Apply(have, f)
 	if !fit {
 		v.servers.Touch(f.Key, f.Sequence)
@@ -29,66 +51,99 @@ func (v *View) applyServer(f ledger.Fact) bool {
 		v.forget(f.Key, before)
 		return true
 	}
+	intake.Server(next, boot, f)
+	v.shared.server(next)
 	v.servers.Put(f.Key, next, f.Sequence)
 	v.serverBy.Change(f.Key, before, serverGroups(next))
-	v.judgeDuty(f.Key)
+	if have == nil {
+		v.indexInstancesOn(f.Key)
+	}
+	if next.Life == serverv1.Life_LIFE_DEAD {
+		v.dropExternalsOn(f.Key)
+	}
+	v.reviewDuty(f.Key)
 	return true
 }
 
-func (v *View) nameTaken(name string) bool {
+// indexInstancesOn connects the instances that were recorded before their server with it.
+func (v *View) indexInstancesOn(id string) {
+	for i := range v.InstancesOf(id) {
+		groups := instanceGroups(i)
+		v.indexInstance(ledger.Key(id, i.Agent), groups, i)
+	}
+}
+
+// renamed returns an invitation with a name that no other server has.
+func renamed(b *serverv1.Invited, id string) *serverv1.Invited {
+	next := proto.CloneOf(b)
+	next.Name = b.Name + "-" + ident.Short(id)
+	return next
+}
+
+// NameTaken reports whether another living server has a name. Two registries may admit one name at once; the view
+// takes the first in the ledger.
+func (v *View) NameTaken(name, but string) bool {
 	for s := range v.ServersNamed(name) {
-		if server.Living(s) {
+		if server.Living(s) && s.Id != but {
 			return true
 		}
 	}
 	return false
 }
 
-// forget takes a server out of the view with everything that hangs on it, sequences
-// included: a server's id never comes again, so no guard will ask for them.
-func (v *View) forget(id string, groups []string) {
+// forget removes a server from the view with all its records and their sequences: a server's id is
+// never used again, so no guard will need them.
+func (v *View) forget(id string, groups []index.Group) {
 	v.servers.Forget(id)
 	v.serverBy.Change(id, groups, nil)
-	for _, key := range slices.Collect(v.instanceBy.Ascend(groupServer+id, "")) {
-		v.instanceBy.Change(key, instanceGroups(row(v.instances, key)), nil)
+	for _, key := range slices.Collect(v.instanceBy.Prefixed(groupAll, ledger.Key(id, ""), "")) {
+		v.indexInstance(key, instanceGroups(row(v.instances, key)), nil)
 		v.instances.Forget(key)
 	}
 	for a := range v.agents.All() {
-		v.instances.Forget(ledger.Key(id, a)) // the sequences of those that are gone
+		v.instances.Forget(ledger.Key(id, a)) // the sequences of gone instances
 	}
-	for _, key := range slices.Collect(v.removedBy.Ascend(groupServer+id, "")) {
-		v.noteRemoved(key, nil, 0)
+	for _, key := range slices.Collect(v.removedBy.Prefixed(groupAll, ledger.Key(id, ""), "")) {
+		v.setRemoved(key, nil, 0)
 	}
-	v.judgeDuty(id)
+	v.reviewDuty(id)
 }
 
 func (v *View) applyInstance(f ledger.Fact) bool {
 	have := row(v.instances, f.Key)
-	before := instanceGroups(have)
+	if have == nil {
+		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
+	}
+	before, generation := instanceGroups(have), have.GetObservedGeneration()
 	next, fit := instance.Apply(have, f)
 	if fit {
-		v.noteRemoved(f.Key, removed(have, f), f.Sequence)
+		v.setRemoved(f.Key, removed(have, f), f.Sequence)
+	}
+	if _, ok := f.Body.(*instancev1.Observed); ok && fit {
+		intake.Observed(next, row(v.servers, serverOf(f.Key)), generation, f)
 	}
 	if own(v.instances, f, next, fit); fit {
-		v.instanceBy.Change(f.Key, before, instanceGroups(next))
-		v.judgeDuty(serverOf(f.Key))
+		v.shared.instance(f.Key, next)
+		v.indexInstance(f.Key, before, next)
+		v.reviewInstance(serverOf(f.Key), next)
 	}
 	return fit
 }
 
-// removed returns what is kept of an instance that an intent removed, or nil.
+// removed returns the part of a removed instance that an undo needs, or nil.
 func removed(i *instancev1.Instance, f ledger.Fact) *instancev1.Instance {
 	b, ok := f.Body.(*instancev1.Gone)
 	if !ok || b.Lost || i.GetBefore().GetImage() == nil {
 		return nil
 	}
 	return &instancev1.Instance{
-		Id: i.Id, ServerId: i.ServerId, Agent: i.Agent, Generation: i.Generation, IntentId: i.IntentId, Before: i.Before,
+		Id: i.Id, ServerId: i.ServerId, Agent: i.Agent, Generation: i.Generation, IntentId: i.IntentId,
+		Before: i.Before,
 	}
 }
 
-// noteRemoved keeps what undoes the last removal at a key; nil when there is none.
-func (v *View) noteRemoved(key string, next *instancev1.Instance, sequence uint64) {
+// setRemoved keeps the state before the last removal at a key; nil deletes it.
+func (v *View) setRemoved(key string, next *instancev1.Instance, sequence uint64) {
 	before := removedGroups(row(v.removed, key))
 	if next == nil {
 		v.removed.Forget(key)
@@ -98,33 +153,37 @@ func (v *View) noteRemoved(key string, next *instancev1.Instance, sequence uint6
 	v.removedBy.Change(key, before, removedGroups(next))
 }
 
-// applyTask keeps an open task, and notes where it is in the instance that it changes.
-// The instance's sequence stays: this is no fact on its key.
+// applyTask keeps an open task, and folds its state into the instance that it changes. The instance's
+// sequence stays, because the fact is not on its key.
 func (v *View) applyTask(f ledger.Fact) bool {
 	switch f.Body.(type) {
 	case *taskv1.Claimed:
-		return true // it is about who admits tasks, which changes none
+		return true // it changes which dispatcher admits tasks, and no task
 	case *taskv1.ReportedLate:
-		return true // the task has ended; what the server has is its own list
+		return true // the task has ended; the server's own list shows what it has
 	}
-	next, fit := task.Apply(row(v.tasks, f.Key), f)
+	have := row(v.tasks, f.Key)
+	if have == nil {
+		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
+	}
+	next, fit := task.Apply(have, f)
 	if !fit {
 		return follow(v.tasks, f, next, false)
 	}
+	intake.Refresh(row(v.servers, next.ServerId), next)
 	key := ledger.Key(next.ServerId, next.Agent)
 	if i, ok := v.instances.Get(key); ok {
 		before := instanceGroups(i)
-		instance.Note(i, next, f.At)
+		instance.ApplyTask(i, next, f.At)
 		if c, ok := f.Body.(*taskv1.Cancelled); ok && c.Withdrawn {
-			instance.NoteWithdrawn(i, next)
+			instance.ApplyWithdrawal(i, next)
 		}
-		v.instanceBy.Change(key, before, instanceGroups(i))
+		v.shared.instance(key, i)
+		v.indexInstance(key, before, i)
+		v.reviewInstance(i.ServerId, i)
 	}
-	server := next.ServerId
-	if task.Ended(next) {
+	if task.Ended(next.State) {
 		next = nil
 	}
-	follow(v.tasks, f, next, true)
-	v.judgeDuty(server)
-	return true
+	return follow(v.tasks, f, next, true)
 }

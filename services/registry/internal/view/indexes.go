@@ -1,58 +1,85 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
 	"github.com/garrison-fleet/garrison/services/registry/internal/index"
-	"github.com/garrison-fleet/garrison/services/registry/internal/server"
+	"github.com/garrison-fleet/garrison/services/registry/internal/leak"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
-// indexes is what can be made again from the tables.
+// indexes are built from the tables.
 type indexes struct {
 	serverBy   index.Set                 // server ids, by the groups of serverGroups
 	instanceBy index.Set                 // instance keys, by the groups of instanceGroups
 	removedBy  index.Set                 // keys of removed instances, by server and intent
-	agentBy    index.Set                 // agent names, by application and all together
+	agentBy    index.Set                 // agent names, by application and kind, and all together
 	recent     btree.Map[uint64, string] // intent ids, by the sequence of their fact
-	duties     index.Set                 // ids of servers with something to be done; see package duty
+	duties     index.Set                 // ids of servers with duties; see package duty
+	externalBy index.Set                 // keys of external instances, by the groups of externalGroups
+
+	shapes shapes // of instances
 }
 
-// The names of groups. A value follows behind a colon.
+// The fields of groups, besides those of a selector.
 const (
-	groupAll         = "all"
-	groupLiving      = "living"
-	groupLeaked      = "leaked"
-	groupFound       = "found"
-	groupAhead       = "ahead"
-	groupLife        = "life:"
-	groupPresence    = "presence:"
-	groupName        = "name:"
-	groupEnvironment = "environment:"
-	groupLabel       = "label:"
-	groupServer      = "server:"
-	groupAgent       = "agent:"
-	groupImage       = "image:"
-	groupState       = "state:"
-	groupApplication = "application:"
-	groupIntent      = "intent:"
+	byName        = "name"
+	byEnvironment = "env"
+	byPresence    = "presence"
+	byLife        = "life"
+	byStanding    = "standing"
+	byCondition   = "condition"
+	byServer      = "server"
+	byAgent       = "agent"
+	byImage       = "image"
+	byVersion     = "version"
+	byState       = "state"
+	byHealth      = "health"
+	byKind        = "kind"
+	byApplication = "application"
+	byIntent      = "intent"
+	byToken       = "token"
 )
 
-func serverGroups(s *serverv1.Server) []string {
+// The groups of records that share a property.
+var (
+	groupAll         = index.Group{Field: "all"}
+	groupLiving      = index.Group{Field: "living"}
+	groupLeaked      = index.Group{Field: "leaked"}
+	groupFound       = index.Group{Field: "found"}
+	groupAhead       = index.Group{Field: "ahead"}
+	groupNotAtWanted = index.Group{Field: "not at wanted"}
+)
+
+func serverGroups(s *serverv1.Server) []index.Group {
 	if s == nil {
 		return nil
 	}
-	groups := []string{
-		groupAll, groupLife + s.Life.String(), groupPresence + s.Presence.String(),
-		groupName + s.Name, groupEnvironment + s.Environment,
+	groups := []index.Group{groupAll}
+	if s.Environment == "" {
+		groups = append(groups, index.Group{Field: byEnvironment, Value: environment.None})
 	}
-	if server.Leaked(s) {
+	for field, value := range serverValues {
+		if v := value(s); v != "" {
+			groups = append(groups, index.Group{Field: field, Value: v})
+		}
+	}
+	for field := range selector.FieldNames() {
+		if v := selector.Value(s, field); v != "" {
+			groups = append(groups, index.Group{Field: field, Value: v})
+		}
+	}
+	if leak.Leaked(s) {
 		groups = append(groups, groupLeaked)
 	}
 	if len(s.Found) > 0 || s.FoundMore > 0 {
@@ -70,47 +97,75 @@ func serverGroups(s *serverv1.Server) []string {
 	return groups
 }
 
-// labelGroup puts a character between key and value that neither may hold, so that no
-// selector finds the value of one key under another.
-func labelGroup(key, value string) string { return groupLabel + key + "\x01" + value }
+func labelGroup(key, value string) index.Group {
+	return index.Group{Field: labelField + key, Value: value}
+}
 
-func instanceGroups(i *instancev1.Instance) []string {
+func instanceGroups(i *instancev1.Instance) []index.Group {
 	if i == nil {
 		return nil
 	}
-	groups := []string{groupAll, groupServer + i.ServerId, groupAgent + i.Agent, groupState + i.State.String()}
+	groups := []index.Group{
+		groupAll, {Field: byAgent, Value: i.Agent}, {Field: byState, Value: stateWord(i.State)},
+		{Field: byHealth, Value: healthWord(i.Health)},
+	}
 	if i.IntentId != "" {
-		groups = append(groups, groupIntent+i.IntentId)
+		groups = append(groups, index.Group{Field: byIntent, Value: i.IntentId})
 	}
-	if i.Wanted != nil {
-		groups = append(groups, groupImage+i.Wanted.Id)
+	for _, image := range []*imagev1.Ref{i.Wanted, i.Observed} {
+		if image != nil {
+			groups = join(groups, index.Group{Field: byImage, Value: image.Id})
+			groups = join(groups, index.Group{Field: byVersion, Value: image.Version})
+		}
 	}
-	if i.Observed != nil && i.Observed.Id != i.Wanted.GetId() {
-		groups = append(groups, groupImage+i.Observed.Id)
+	if notAtWanted(i) {
+		groups = append(groups, groupNotAtWanted)
 	}
 	return groups
 }
 
-func removedGroups(i *instancev1.Instance) []string {
+// indexInstance moves an instance from groups to those of its record; nil means that it is gone.
+func (v *View) indexInstance(key string, before []index.Group, now *instancev1.Instance) {
+	server, ok := v.serverBy.Number(serverOf(key))
+	if !ok {
+		server = noNumber
+	}
+	v.shapes.set(v.instanceBy.Change(key, before, instanceGroups(now)), now, server)
+}
+
+// join adds a group that is not there yet.
+func join(groups []index.Group, g index.Group) []index.Group {
+	for _, have := range groups {
+		if have == g {
+			return groups
+		}
+	}
+	return append(groups, g)
+}
+
+// removedGroups joins the server to the key's own order, so that a server's are found by their prefix.
+func removedGroups(i *instancev1.Instance) []index.Group {
 	if i == nil {
 		return nil
 	}
-	return []string{groupServer + i.ServerId, groupIntent + i.IntentId}
+	return []index.Group{groupAll, {Field: byIntent, Value: i.IntentId}}
 }
 
 func (v *View) indexAgent(name string, before, after *agentv1.Agent) {
 	v.agentBy.Change(name, agentGroups(before), agentGroups(after))
 }
 
-func agentGroups(a *agentv1.Agent) []string {
+func agentGroups(a *agentv1.Agent) []index.Group {
 	if a == nil {
 		return nil
 	}
-	return []string{groupAll, groupApplication + a.Application}
+	return []index.Group{
+		groupAll, {Field: byApplication, Value: a.Application}, {Field: byKind, Value: agentKindWord(a.Kind)},
+	}
 }
 
-// judgeDuty notes whether anything is to be done about a server.
-func (v *View) judgeDuty(id string) {
+// reviewDuty updates the index of servers with duties.
+func (v *View) reviewDuty(id string) {
 	s, ok := v.servers.Get(id)
 	if ok && duty.Due(s, v.InstancesOf(id)) {
 		v.duties.Add(groupAll, id)
@@ -119,19 +174,36 @@ func (v *View) judgeDuty(id string) {
 	v.duties.Remove(groupAll, id)
 }
 
+// reviewInstance updates the index of servers with duties after a change of one instance, which is nil when it is gone.
+// While a living server has no duty, only that instance can bring one.
+func (v *View) reviewInstance(server string, i *instancev1.Instance) {
+	s, ok := v.servers.Get(server)
+	if ok && s.Life == serverv1.Life_LIFE_ALIVE && !v.duties.Has(groupAll, server) {
+		if i == nil || !duty.Due(s, slices.Values([]*instancev1.Instance{i})) {
+			return
+		}
+	}
+	v.reviewDuty(server)
+}
+
 func serverOf(instanceKey string) string {
 	id, _, _ := strings.Cut(instanceKey, ".")
 	return id
 }
 
-// Loaded makes the indexes again from tables that were read from a snapshot.
+// Loaded builds the indexes from tables that were read from a snapshot.
 func (v *View) Loaded() {
 	v.indexes = indexes{}
 	for id, s := range v.servers.All() {
+		v.shared.server(s)
 		v.serverBy.Change(id, nil, serverGroups(s))
 	}
 	for key, i := range v.instances.All() {
-		v.instanceBy.Change(key, nil, instanceGroups(i))
+		v.shared.instance(key, i)
+		v.indexInstance(key, nil, i)
+	}
+	for key, x := range v.externals.All() {
+		v.externalBy.Change(key, nil, externalGroups(x))
 	}
 	for key, i := range v.removed.All() {
 		v.removedBy.Change(key, nil, removedGroups(i))
@@ -143,6 +215,6 @@ func (v *View) Loaded() {
 		v.recent.Set(v.intents.Sequence(id), id)
 	}
 	for id := range v.servers.All() {
-		v.judgeDuty(id)
+		v.reviewDuty(id)
 	}
 }

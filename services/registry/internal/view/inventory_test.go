@@ -17,13 +17,13 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
-	"github.com/garrison-fleet/garrison/services/registry/internal/instance"
+	"github.com/garrison-fleet/garrison/services/registry/internal/inventory"
 )
 
 // history is one server's life with one agent, fact by fact: the registry's real view, a
 // dispatcher that opens and admits as the real one does, and an executor that changes,
 // undoes, loses its process and restarts. Lists and the ends of tasks travel apart, late and
-// twice, and what the bus acknowledged may be lost and said again.
+// twice, and a message that the bus acknowledged may be lost and sent again.
 type history struct {
 	t        *rapid.T
 	view     *View
@@ -34,14 +34,14 @@ type history struct {
 	placed  *imagev1.Ref
 	before  *imagev1.Ref
 	machine machine
-	outbox  []*reportv1.Report // said, not yet published
+	outbox  []*reportv1.Report // not yet published
 	stored  []*reportv1.Report // lists that the bus has
 	seen    int                // how many of them were handled
 	newest  [2]uint64          // by replica: the last list that it handled
-	ends    []*reportv1.Report // ends of tasks that nobody recorded yet
+	ends    []*reportv1.Report // ends of tasks that are not recorded yet
 }
 
-// changing is a task.
+// changing is a task under way.
 type changing struct {
 	id         string
 	generation uint64
@@ -51,7 +51,7 @@ type changing struct {
 	underWay   bool
 }
 
-// machine is what is on the disk and runs.
+// machine is the state of the disk and the processes.
 type machine struct {
 	instance   string
 	image      *imagev1.Ref
@@ -64,7 +64,7 @@ type machine struct {
 	last       *reportv1.AgentsReport
 }
 
-// asBefore is the machine after an undo.
+// asBefore is the machine after a rollback.
 func (m machine) asBefore() machine {
 	return machine{instance: m.instance, image: m.image, digest: m.digest, generation: m.generation, reason: m.reason}
 }
@@ -106,7 +106,7 @@ func (h *history) instance() *instancev1.Instance {
 	return i
 }
 
-// step lets one thing happen.
+// step takes one random step.
 func (h *history) step() {
 	switch h.draw("step", 11) {
 	case 0, 1:
@@ -122,9 +122,9 @@ func (h *history) step() {
 	case 8:
 		h.publish()
 	case 9:
-		h.hearList(h.draw("replica", 1), h.draw("redelivered", 3) == 0)
+		h.handleList(h.draw("replica", 1), h.draw("redelivered", 3) == 0)
 	case 10:
-		h.hearEnd()
+		h.recordEnd()
 	case 11:
 		h.duties()
 	}
@@ -184,7 +184,7 @@ func (h *history) cancel() {
 	}
 }
 
-// execute begins the change that the document asks for, or takes it one step on.
+// execute begins the change in the document, or advances it by one step.
 func (h *history) execute() {
 	m := &h.machine
 	switch c := m.change; {
@@ -197,7 +197,8 @@ func (h *history) execute() {
 	case c.to == nil:
 		h.end(&taskv1.Succeeded{}, machine{})
 	case works(c.to):
-		h.end(&taskv1.Succeeded{}, machine{instance: c.instance, image: c.to, digest: c.digest, generation: c.generation})
+		h.end(&taskv1.Succeeded{},
+			machine{instance: c.instance, image: c.to, digest: c.digest, generation: c.generation})
 	default:
 		h.end(&taskv1.Undone{}, m.asBefore())
 	}
@@ -208,7 +209,7 @@ func (h *history) ended(c *changing) bool {
 	return slices.ContainsFunc(said, func(r *reportv1.Report) bool { return r.GetTask().GetTaskId() == c.id })
 }
 
-// end says in one step what is there now and how the task ended.
+// end reports in one step the agents and how the task ended.
 func (h *history) end(how proto.Message, now machine) {
 	task := &reportv1.TaskReport{TaskId: h.machine.change.id, State: taskv1.State_STATE_SUCCEEDED}
 	if _, undone := how.(*taskv1.Undone); undone {
@@ -220,7 +221,7 @@ func (h *history) end(how proto.Message, now machine) {
 	h.say(&reportv1.Report{Body: &reportv1.Report_Task{Task: task}})
 }
 
-// disturb lets the machine change by itself, or the executor restart.
+// disturb changes the machine, or restarts the executor.
 func (h *history) disturb() {
 	m := &h.machine
 	switch h.draw("disturbance", 4) {
@@ -230,15 +231,15 @@ func (h *history) disturb() {
 		m.reason = ""
 	case 2:
 		if m.change == nil {
-			m.image, m.digest, m.reason = imageNumber(8), nil, "" // somebody moved the link
+			m.image, m.digest, m.reason = imageNumber(8), nil, "" // an operator moved the link
 		}
-	case 3: // the executor restarts: what was begun is undone
+	case 3: // the executor restarts and rolls back a change that had begun
 		if m.change != nil && m.stopped {
 			h.end(&taskv1.Undone{}, m.asBefore())
 		}
 		h.list(true)
 		return
-	case 4: // the bus was killed: what it may have forgotten is said again
+	case 4: // the bus was killed: the executor repeats the reports that may be lost
 		if n := len(h.stored); n > 0 {
 			h.stored = append(h.stored, h.stored[n-1])
 		}
@@ -246,12 +247,13 @@ func (h *history) disturb() {
 	h.list(false)
 }
 
-// list says what is there, when that differs from what was said, or always.
+// list reports the agents when they differ from the last report, or always.
 func (h *history) list(always bool) {
 	m, list := &h.machine, &reportv1.AgentsReport{}
 	if m.image != nil {
 		f := &reportv1.Found{
-			Agent: theAgent, InstanceId: m.instance, Generation: m.generation, Image: m.image, ConfigurationDigest: m.digest,
+			Agent: theAgent, InstanceId: m.instance, Generation: m.generation, Image: m.image,
+			ConfigurationDigest: m.digest,
 		}
 		f.Health, f.Reason = instancev1.Health_HEALTH_GOOD, ""
 		if m.stopped || m.reason != "" {
@@ -263,7 +265,7 @@ func (h *history) list(always bool) {
 		return
 	}
 	m.last = proto.CloneOf(list)
-	// The newer list says all.
+	// The newer list holds everything.
 	h.outbox = slices.DeleteFunc(h.outbox, func(r *reportv1.Report) bool { return r.GetAgents() != nil })
 	h.say(&reportv1.Report{Body: &reportv1.Report_Agents{Agents: list}})
 }
@@ -274,7 +276,7 @@ func (h *history) say(r *reportv1.Report) {
 	h.outbox = append(h.outbox, r)
 }
 
-// publish brings the oldest report to the bus.
+// publish publishes the oldest report in the outbox.
 func (h *history) publish() {
 	if len(h.outbox) == 0 {
 		return
@@ -287,9 +289,9 @@ func (h *history) publish() {
 	}
 }
 
-// hearList lets a replica handle the next list, or one before it once more; and when that
+// handleList lets a replica handle the next list, or an earlier one again; and when that
 // recorded something, the last one that there is.
-func (h *history) hearList(replica int, again bool) {
+func (h *history) handleList(replica int, again bool) {
 	n := h.seen
 	if again && n > 0 {
 		n = h.draw("which", n-1)
@@ -308,15 +310,15 @@ func (h *history) handle(replica int, r *reportv1.Report) (recorded bool) {
 		return false
 	}
 	h.newest[replica] = r.Sequence
-	for _, d := range instance.Differences(h.view.InstancesOf(theServer), r.GetAgents()) {
+	for _, d := range inventory.Differences(h.view.InstancesOf(theServer), r.GetAgents()) {
 		h.tell(ledger.Instance, theKey, d.Observed)
 		recorded = true
 	}
 	return recorded
 }
 
-// hearEnd records how the task under way ended.
-func (h *history) hearEnd() {
+// recordEnd records how the task under way ended.
+func (h *history) recordEnd() {
 	if len(h.ends) == 0 {
 		return
 	}
@@ -341,19 +343,19 @@ func (h *history) duties() {
 	}
 }
 
-// settle lets everything come to its end.
+// settle finishes everything that is under way.
 func (h *history) settle() {
 	for range 200 {
 		h.dispatch()
 		h.execute()
 		h.publish()
-		h.hearEnd()
-		h.hearList(0, false)
+		h.recordEnd()
+		h.handleList(0, false)
 		h.duties()
 	}
 }
 
-// wrong returns what the view says otherwise than the machine.
+// wrong returns how the view differs from the machine.
 func (h *history) wrong() string {
 	i, m := h.instance(), h.machine
 	if i == nil {
@@ -384,15 +386,16 @@ func (h *history) wrong() string {
 	return ""
 }
 
-// TestTheInventoryIsWhatServersListWhateverTasksEndWith: after any history of overlapping
+// TestTheInventoryFollowsTheServersListsHoweverTasksEnd: after any history of overlapping
 // changes, undos, removals, cancels, restarts, late and repeated reports, the registry says
 // what is there.
-func TestTheInventoryIsWhatServersListWhateverTasksEndWith(t *testing.T) {
+func TestTheInventoryFollowsTheServersListsHoweverTasksEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t)
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			h.step()
-			if i := h.instance(); i.GetState() == instancev1.State_STATE_CONVERGED && !proto.Equal(i.Wanted, i.Observed) {
+			if i := h.instance(); i.GetState() == instancev1.State_STATE_CONVERGED &&
+				!proto.Equal(i.Wanted, i.Observed) {
 				t.Fatalf("converged, and no list says so: %v", i)
 			}
 		}

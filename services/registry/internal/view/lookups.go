@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -14,31 +16,49 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
-	"google.golang.org/protobuf/proto"
+	"github.com/garrison-fleet/garrison/services/registry/internal/index"
 )
 
-// What is here is only valid while the view stands still, and must not be changed.
+// Records are valid only while the view stands still, and must not be changed.
 
-// Server gives a server by id.
+// Server returns a server by id.
 func (v *View) Server(id string) (*serverv1.Server, bool) { return v.servers.Get(id) }
 
-// ServersNamed gives every server with a name, by id; at most one is not dead.
+// ServersNamed returns every server with a name, by id; at most one is not dead.
 func (v *View) ServersNamed(name string) iter.Seq[*serverv1.Server] {
-	return look(v.servers, v.serverBy.Ascend(groupName+name, ""))
+	return at(v.servers, v.serverBy.Ascend(index.Group{Field: byName, Value: name}, ""))
 }
 
-// ServersPrefixed gives every server whose id starts with prefix, by id.
+// ServersPrefixed returns every server whose id starts with prefix, by id.
 func (v *View) ServersPrefixed(prefix string) iter.Seq[*serverv1.Server] {
-	return look(v.servers, v.serverBy.Prefixed(groupAll, prefix))
+	return at(v.servers, v.serverBy.Prefixed(groupAll, prefix, ""))
 }
 
-// AllServers gives every server that is not dead, by id.
+// AllServers returns every server that is not dead, by id.
 func (v *View) AllServers() iter.Seq[*serverv1.Server] {
-	return look(v.servers, v.serverBy.Ascend(groupLiving, ""))
+	return at(v.servers, v.serverBy.Ascend(groupLiving, ""))
 }
 
-// ServerNames gives the name of every server that is not dead.
+// ServerWithKey returns the id of a server that has a public key and is not dead, or "". It looks at every
+// server, as is bearable for an enrolment.
+func (v *View) ServerWithKey(public string) string {
+	for s := range v.AllServers() {
+		if s.PublicKey == public {
+			return s.Id
+		}
+	}
+	return ""
+}
+
+// Token returns a pooled token by name.
+func (v *View) Token(name string) (*tokenv1.Token, bool) { return v.tokens.Get(name) }
+
+// TokenNames returns every pooled token's name.
+func (v *View) TokenNames() iter.Seq[string] { return keys(v.tokens) }
+
+// ServerNames returns the name of every server that is not dead.
 func (v *View) ServerNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for s := range v.AllServers() {
@@ -49,78 +69,81 @@ func (v *View) ServerNames() iter.Seq[string] {
 	}
 }
 
-// Instance gives the instance of an agent on a server.
+// Instance returns the instance of an agent on a server.
 func (v *View) Instance(server, agent string) (*instancev1.Instance, bool) {
 	return v.instances.Get(ledger.Key(server, agent))
 }
 
-// InstancesOf gives the instances on a server, by agent.
+// InstanceAt returns the instance at a key of the noun.
+func (v *View) InstanceAt(key string) (*instancev1.Instance, bool) { return v.instances.Get(key) }
+
+// InstancesOf returns the instances on a server, by agent.
 func (v *View) InstancesOf(server string) iter.Seq[*instancev1.Instance] {
-	return look(v.instances, v.instanceBy.Ascend(groupServer+server, ""))
+	return at(v.instances, v.instanceBy.Prefixed(groupAll, ledger.Key(server, ""), ""))
 }
 
-// InstancesOfAgent gives the instances of an agent, by server.
+// InstancesOfAgent returns the instances of an agent, by server.
 func (v *View) InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance] {
-	return look(v.instances, v.instanceBy.Ascend(groupAgent+agent, ""))
+	return at(v.instances, v.instanceBy.Ascend(index.Group{Field: byAgent, Value: agent}, ""))
 }
 
 // ChangedBy returns the instances that an intent was the last to change, by server and agent.
 func (v *View) ChangedBy(intent string) iter.Seq[*instancev1.Instance] {
-	return look(v.instances, v.instanceBy.Ascend(groupIntent+intent, ""))
+	return at(v.instances, v.instanceBy.Ascend(index.Group{Field: byIntent, Value: intent}, ""))
 }
 
-// RemovedBy returns what is kept of the instances that an intent was the last to remove, by
-// server and agent. Of one that was installed again nothing is kept.
+// RemovedBy returns the kept part of the instances that an intent was the last to remove, by server and
+// agent. Nothing is kept of an instance that was installed again.
 func (v *View) RemovedBy(intent string) iter.Seq[*instancev1.Instance] {
-	return look(v.removed, v.removedBy.Ascend(groupIntent+intent, ""))
+	return at(v.removed, v.removedBy.Ascend(index.Group{Field: byIntent, Value: intent}, ""))
 }
 
-// ServersWithDuties gives the id of every server about which something must be recorded.
+// ServersWithDuties returns the id of every server with duties; see package duty.
 func (v *View) ServersWithDuties() iter.Seq[string] { return v.duties.Ascend(groupAll, "") }
 
-// Agent gives an agent by name.
+// Agent returns an agent by name.
 func (v *View) Agent(name string) (*agentv1.Agent, bool) { return v.agents.Get(name) }
 
-// AgentNames gives every agent's name.
+// AgentNames returns every agent's name.
 func (v *View) AgentNames() iter.Seq[string] { return keys(v.agents) }
 
-// Application gives an application by name.
+// Application returns an application by name.
 func (v *View) Application(name string) (*applicationv1.Application, bool) {
 	return v.applications.Get(name)
 }
 
-// ApplicationNames gives every application's name.
+// ApplicationNames returns every application's name.
 func (v *View) ApplicationNames() iter.Seq[string] { return keys(v.applications) }
 
-// Environment gives an environment by name.
+// Environment returns an environment by name.
 func (v *View) Environment(name string) (*environmentv1.Environment, bool) {
 	return v.environments.Get(name)
 }
 
-// EnvironmentExists says whether there is an environment.
+// EnvironmentExists reports whether an environment exists.
 func (v *View) EnvironmentExists(name string) bool {
 	_, ok := v.environments.Get(name)
 	return ok
 }
 
-// EnvironmentNames gives every environment's name.
+// EnvironmentNames returns every environment's name.
 func (v *View) EnvironmentNames() iter.Seq[string] { return keys(v.environments) }
 
-// Image gives an image by id.
+// Image returns an image by id.
 func (v *View) Image(id string) (*imagev1.Image, bool) { return v.images.Get(id) }
 
-// Channel gives a channel by name.
+// Channel returns a channel by name.
 func (v *View) Channel(name string) (*channelv1.Channel, bool) { return v.channels.Get(name) }
 
-// Channels gives every channel, by name.
+// Channels returns every channel, by name.
 func (v *View) Channels() iter.Seq[*channelv1.Channel] {
-	return look(v.channels, slices.Values(slices.Sorted(keys(v.channels))))
+	return at(v.channels, slices.Values(slices.Sorted(keys(v.channels))))
 }
 
-// Intent gives a recent intent by id.
+// Intent returns a recent intent by id.
 func (v *View) Intent(id string) (*intentv1.Record, bool) { return v.intents.Get(id) }
 
-// Sequence gives the sequence of the last fact on a key of one of the registry's own nouns.
+// Sequence returns the sequence of the last fact on a key of one of the registry's own nouns.
 func (v *View) Sequence(noun ledger.Noun, key string) uint64 {
 	switch noun {
 	case ledger.Application:
@@ -133,26 +156,47 @@ func (v *View) Sequence(noun ledger.Noun, key string) uint64 {
 		return v.servers.Sequence(key)
 	case ledger.Instance:
 		return v.instances.Sequence(key)
+	case ledger.External:
+		return v.externals.Sequence(key)
 	case ledger.Intent:
 		return v.intents.Sequence(key)
+	case ledger.Token:
+		return v.tokens.Sequence(key)
+	case ledger.LabelRule:
+		return v.labelRules.Sequence(key)
+	case ledger.Lobby:
+		return v.rejections.Sequence(key)
 	}
 	return 0
 }
 
-// Counts of what hangs on something, so that it must not be deleted.
+// Counts of the records that use another one, which must then not be deleted.
 
-// InstancesOn gives how many instances an agent has.
-func (v *View) InstancesOn(agent string) int { return v.instanceBy.Count(groupAgent + agent) }
-
-// AgentsIn gives how many agents an application has.
-func (v *View) AgentsIn(application string) int {
-	return v.agentBy.Count(groupApplication + application)
+// InstancesOn returns how many instances an agent has.
+func (v *View) InstancesOn(agent string) int {
+	return v.instanceBy.Count(index.Group{Field: byAgent, Value: agent})
 }
 
-// ServersIn gives how many servers that are not dead an environment has.
+// DefaultsFor returns how many environments have a default for an agent.
+func (v *View) DefaultsFor(agent string) int {
+	n := 0
+	for _, e := range v.environments.All() {
+		if _, ok := e.Defaults[agent]; ok {
+			n++
+		}
+	}
+	return n
+}
+
+// AgentsIn returns how many agents an application has.
+func (v *View) AgentsIn(application string) int {
+	return v.agentBy.Count(index.Group{Field: byApplication, Value: application})
+}
+
+// ServersIn returns how many servers that are not dead an environment has.
 func (v *View) ServersIn(environment string) int {
 	n := 0
-	for s := range look(v.servers, v.serverBy.Ascend(groupEnvironment+environment, "")) {
+	for s := range at(v.servers, v.serverBy.Ascend(index.Group{Field: byEnvironment, Value: environment}, "")) {
 		if s.Life != serverv1.Life_LIFE_DEAD {
 			n++
 		}
@@ -170,10 +214,10 @@ func keys[T proto.Message](t *fold.Table[T]) iter.Seq[string] {
 	}
 }
 
-// look gives the records at keys.
-func look[T proto.Message](t *fold.Table[T], at iter.Seq[string]) iter.Seq[T] {
+// at returns the records at keys.
+func at[T proto.Message](t *fold.Table[T], keys iter.Seq[string]) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for key := range at {
+		for key := range keys {
 			if r, ok := t.Get(key); ok && !yield(r) {
 				return
 			}

@@ -2,30 +2,41 @@ package view
 
 import (
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/agent"
+	"github.com/garrison-fleet/garrison/pkg/noun/application"
+	"github.com/garrison-fleet/garrison/pkg/noun/channel"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	imagenoun "github.com/garrison-fleet/garrison/pkg/noun/image"
+	"github.com/garrison-fleet/garrison/pkg/noun/labelrule"
+	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
 
 // Layout is the version of the tables below.
-const Layout = 7
+const Layout = 16
 
-// Nouns is what the view hears.
+// Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Application, ledger.Environment, ledger.Agent, ledger.Server, ledger.Instance,
-	ledger.Intent, ledger.Image, ledger.Channel, ledger.Task,
+	ledger.Intent, ledger.Image, ledger.Channel, ledger.Task, ledger.External, ledger.Token,
+	ledger.LabelRule, ledger.Lobby,
 }
 
 // View is the registry's view.
@@ -35,16 +46,21 @@ type View struct {
 	agents       *fold.Table[*agentv1.Agent]
 	servers      *fold.Table[*serverv1.Server]
 	instances    *fold.Table[*instancev1.Instance]
-	removed      *fold.Table[*instancev1.Instance] // what undoes the last removal, by the key that is free since
+	removed      *fold.Table[*instancev1.Instance] // the state before the last removal, by the key that is free since
 	intents      *fold.Table[*intentv1.Record]
 	images       *fold.Table[*imagev1.Image]
 	channels     *fold.Table[*channelv1.Channel]
 	tasks        *fold.Table[*taskv1.Task]
+	externals    *fold.Table[*externalv1.External]
+	tokens       *fold.Table[*tokenv1.Token]
+	labelRules   *fold.Table[*labelrulev1.LabelRule]
+	rejections   *fold.Table[*lobbyv1.Rejection] // by key, while they hold
 
 	indexes
+	shared shared
 }
 
-// New makes an empty view.
+// New returns an empty view.
 func New() *View {
 	return &View{
 		applications: fold.NewTable[*applicationv1.Application]("application"),
@@ -57,52 +73,69 @@ func New() *View {
 		images:       fold.NewTable[*imagev1.Image]("image"),
 		channels:     fold.NewTable[*channelv1.Channel]("channel"),
 		tasks:        fold.NewTable[*taskv1.Task]("task"),
+		externals:    fold.NewTable[*externalv1.External]("external"),
+		tokens:       fold.NewTable[*tokenv1.Token]("token"),
+		labelRules:   fold.NewTable[*labelrulev1.LabelRule]("label-rule"),
+		rejections:   fold.NewTable[*lobbyv1.Rejection]("rejection"),
+
+		shared: newShared(),
 	}
 }
 
-// Tables gives the tables, in the order of their names.
+// Tables returns the tables, in the order of their names.
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
-		v.agents, v.applications, v.channels, v.environments, v.images,
-		v.instances, v.intents, v.removed, v.servers, v.tasks,
+		v.agents, v.applications, v.channels, v.environments, v.externals, v.images,
+		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.servers, v.tasks, v.tokens,
 	}
 }
 
-// Apply folds a fact and says whether it fit.
+// Apply folds a fact and reports whether it fit.
 func (v *View) Apply(f ledger.Fact) bool {
 	switch f.Noun {
 	case ledger.Application:
-		return v.applyApplication(f)
+		next, fit := application.Apply(row(v.applications, f.Key), f)
+		return own(v.applications, f, next, fit)
 	case ledger.Environment:
-		return v.applyEnvironment(f)
+		next, fit := environment.Apply(row(v.environments, f.Key), f)
+		return own(v.environments, f, next, fit)
 	case ledger.Agent:
 		return v.applyAgent(f)
 	case ledger.Server:
 		return v.applyServer(f)
 	case ledger.Instance:
 		return v.applyInstance(f)
+	case ledger.External:
+		return v.applyExternal(f)
 	case ledger.Intent:
 		return v.applyIntent(f)
 	case ledger.Task:
 		return v.applyTask(f)
+	case ledger.Token:
+		next, fit := token.Apply(row(v.tokens, f.Key), f)
+		return own(v.tokens, f, next, fit)
+	case ledger.LabelRule:
+		next, fit := labelrule.Apply(row(v.labelRules, f.Key), f)
+		return own(v.labelRules, f, next, fit)
+	case ledger.Lobby:
+		return v.applyLobby(f)
 	case ledger.Image:
-		next, ok := image.Apply(row(v.images, f.Key), f)
-		return follow(v.images, f, next, ok)
+		return v.applyImage(f)
 	case ledger.Channel:
-		next, ok := image.ApplyChannel(row(v.channels, f.Key), f)
-		return follow(v.channels, f, next, ok)
+		next, fit := channel.Apply(row(v.channels, f.Key), f, v.imageKnown)
+		return follow(v.channels, f, next, fit)
 	}
 	return false
 }
 
-// row gives the record at key, or nil.
+// row returns the record at key, or nil.
 func row[T proto.Message](t *fold.Table[T], key string) T {
 	r, _ := t.Get(key)
 	return r
 }
 
-// own stores what became of a record of the registry's own nouns. The key's sequence
-// moves with every fact, fit or not, because the next fact's guard must say it.
+// own stores the next record of one of the registry's own nouns. The key's sequence advances with
+// every fact, fit or not, because the guard of the next fact must hold it.
 func own[T interface {
 	comparable
 	proto.Message
@@ -119,8 +152,8 @@ func own[T interface {
 	return fit
 }
 
-// follow stores what became of a record of another service's noun. Nothing is kept of
-// one that is gone, because the registry never guards by its sequence.
+// follow stores the next record of another service's noun. Nothing is kept of a deleted one, because
+// the registry never guards by its sequence.
 func follow[T interface {
 	comparable
 	proto.Message
@@ -138,68 +171,30 @@ func follow[T interface {
 	return fit
 }
 
-func (v *View) applyApplication(f ledger.Fact) bool {
-	have := row(v.applications, f.Key)
-	switch b := f.Body.(type) {
-	case *applicationv1.Created:
-		if have == nil && b.Application != nil {
-			next := proto.CloneOf(b.Application)
-			next.Name, next.CreatedAt = f.Key, timestamppb.New(f.At)
-			return own(v.applications, f, next, true)
-		}
-	case *applicationv1.Changed:
-		if have != nil && b.Application != nil {
-			next := proto.CloneOf(b.Application)
-			next.Name, next.CreatedAt = f.Key, have.CreatedAt
-			return own(v.applications, f, next, true)
-		}
-	case *applicationv1.Deleted:
-		return own(v.applications, f, nil, have != nil)
-	}
-	return own(v.applications, f, have, false)
-}
-
-func (v *View) applyEnvironment(f ledger.Fact) bool {
-	have := row(v.environments, f.Key)
-	switch b := f.Body.(type) {
-	case *environmentv1.Created:
-		if have == nil && b.Environment != nil {
-			next := proto.CloneOf(b.Environment)
-			next.Name, next.CreatedAt = f.Key, timestamppb.New(f.At)
-			return own(v.environments, f, next, true)
-		}
-	case *environmentv1.Changed:
-		if have != nil && b.Environment != nil {
-			next := proto.CloneOf(b.Environment)
-			next.Name, next.CreatedAt = f.Key, have.CreatedAt
-			return own(v.environments, f, next, true)
-		}
-	case *environmentv1.Deleted:
-		return own(v.environments, f, nil, have != nil)
-	}
-	return own(v.environments, f, have, false)
-}
-
 func (v *View) applyAgent(f ledger.Fact) bool {
 	have := row(v.agents, f.Key)
-	var next *agentv1.Agent
-	fit := false
-	switch b := f.Body.(type) {
-	case *agentv1.Created:
-		if fit = have == nil && b.Agent != nil; fit {
-			next = proto.CloneOf(b.Agent)
-			next.Name, next.CreatedAt, next.ChangedAt = f.Key, timestamppb.New(f.At), nil
-		}
-	case *agentv1.Changed:
-		if fit = have != nil && b.Agent != nil && b.Agent.Kind == have.Kind; fit {
-			next = proto.CloneOf(b.Agent)
-			next.Name, next.CreatedAt, next.ChangedAt = f.Key, have.CreatedAt, timestamppb.New(f.At)
-		}
-	case *agentv1.Deleted:
-		fit = have != nil
-	}
+	next, fit := agent.Apply(have, f)
 	if fit {
 		v.indexAgent(f.Key, have, next)
 	}
 	return own(v.agents, f, next, fit)
+}
+
+// applyImage keeps the part of the manifest that decisions need. A deleted image leaves its channels.
+func (v *View) applyImage(f ledger.Fact) bool {
+	next, fit := imagenoun.Apply(row(v.images, f.Key), f)
+	if _, ok := f.Body.(*imagev1.Created); ok && fit {
+		next.Manifest = image.WithoutContent(next.Manifest)
+	}
+	if next == nil && fit {
+		for _, c := range v.channels.All() {
+			channel.Drop(c, f.Key)
+		}
+	}
+	return follow(v.images, f, next, fit)
+}
+
+func (v *View) imageKnown(id string) bool {
+	_, ok := v.images.Get(id)
+	return ok
 }

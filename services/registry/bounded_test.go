@@ -1,0 +1,88 @@
+package registry
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bounds"
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// largeSysinfo returns a sysinfo of about 600 KB.
+func largeSysinfo() *serverv1.Sysinfo {
+	s := &serverv1.Sysinfo{
+		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}, Kernel: strings.Repeat("k", 200_000),
+	}
+	for range 1000 {
+		s.Addresses = append(s.Addresses, strings.Repeat("a", 400))
+	}
+	return s
+}
+
+// largest returns the size of the largest fact about a key.
+func (s *site) largest(noun ledger.Noun, key string) (most int) {
+	s.t.Helper()
+	for _, f := range s.facts(noun, key) {
+		most = max(most, proto.Size(f.Body))
+	}
+	return most
+}
+
+func TestAnEnrolmentIsCutBeforeItBecomesAFact(t *testing.T) {
+	s := start(t)
+	token := s.invite("one")
+	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.ServerID})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err := bus.Ask[*registryv1.EnrolResponse](ctx, s.ops, subject, &registryv1.EnrolRequest{
+		ServerId: token.ServerID, Secret: token.Secret, PublicKey: "key", Sysinfo: largeSysinfo(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := s.largest(ledger.Server, token.ServerID); size > bounds.SysinfoBytes+500 {
+		t.Errorf("the enrolment is a fact of %d bytes", size)
+	}
+	info := s.get(token.ServerID).Sysinfo
+	if len(info.Addresses)+int(info.AddressesMore) != 1000 {
+		t.Errorf("%d addresses and %d more; want 1,000", len(info.Addresses), info.AddressesMore)
+	}
+}
+
+func TestALargeReportIsCutBeforeItBecomesAFact(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	info := largeSysinfo()
+	info.Addresses, info.MemoryBytes = info.Addresses[:100], 7
+	s.report(topology.ReportSysinfo, &reportv1.Report{
+		ServerId: id, BootId: strings.Repeat("b", 1000), Sequence: 1,
+		Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: info}},
+	})
+	bustest.Eventually(t, "it is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 7 })
+	if size := s.largest(ledger.Server, id); size > bounds.SysinfoBytes+500 {
+		t.Errorf("the report is a fact of %d bytes", size)
+	}
+}
+
+func TestAnOverlongBeatIsIgnoredAndALongBootIsCut(t *testing.T) {
+	s := start(t)
+	id := s.server("one")
+	s.beat(id, strings.Repeat("b", 900_000))
+	s.beat(id, strings.Repeat("b", 2_000))
+	bustest.Eventually(t, "it is online", func() bool {
+		return s.get(id).Presence == serverv1.Presence_PRESENCE_ONLINE
+	})
+	if boot := s.get(id).BootId; len(boot) > bounds.ID || !strings.HasSuffix(boot, "…") {
+		t.Errorf("its boot has %d bytes: %.80s", len(boot), boot)
+	}
+}

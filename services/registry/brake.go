@@ -1,0 +1,139 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
+)
+
+const (
+	// brakeEvery is the pause between two counts of the servers that drift.
+	brakeEvery = time.Second
+	// countedAPart bounds how many servers are counted while the view stands still.
+	countedAPart = 1000
+)
+
+// brakes counts the servers that drift in each environment, and records when healing is braked and released. Each
+// replica counts for itself; the guard of the environment's key lets one of them win.
+type brakes struct {
+	records *records
+	log     zerolog.Logger
+	wake    wakeup.Signal
+	tally   *drift.Tally // used by run alone
+
+	mu      sync.Mutex
+	changed map[string]bool // ids of servers to count again; bounded by the fleet
+}
+
+func newBrakes(r *records, log zerolog.Logger) *brakes {
+	return &brakes{records: r, log: log, wake: wakeup.New(), tally: drift.NewTally(), changed: map[string]bool{}}
+}
+
+// noteFacts receives the facts that were just folded.
+func (b *brakes) noteFacts(facts []ledger.Fact) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range facts {
+		switch f.Noun {
+		case ledger.Server:
+			b.changed[f.Key] = true
+		case ledger.Instance:
+			id, _, _ := strings.Cut(f.Key, ".")
+			b.changed[id] = true
+		case ledger.Environment:
+		default:
+			continue
+		}
+		b.wake.Wake()
+	}
+}
+
+// run counts until ctx is done, the whole fleet first. It decides only on complete counts.
+func (b *brakes) run(ctx context.Context) error {
+	b.noteFleet()
+	tick := time.NewTicker(drift.BrakedFor)
+	defer tick.Stop()
+	for sleep(ctx, brakeEvery) {
+		b.count()
+		b.decide(ctx)
+		select {
+		case <-b.wake.C():
+		case <-tick.C: // the shortest time of a brake may have passed
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// noteFleet has every server counted.
+func (b *brakes) noteFleet() {
+	var ids []string
+	b.records.follower.Read(func() {
+		for s := range b.records.view.AllServers() {
+			ids = append(ids, s.Id)
+		}
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range ids {
+		b.changed[id] = true
+	}
+}
+
+// count counts the servers that changed.
+func (b *brakes) count() {
+	b.mu.Lock()
+	changed := b.changed
+	b.changed = map[string]bool{}
+	b.mu.Unlock()
+	for part := range slices.Chunk(slices.Collect(maps.Keys(changed)), countedAPart) {
+		b.records.follower.Read(func() {
+			for _, id := range part {
+				s, _ := b.records.view.Server(id)
+				b.tally.Set(id, s, b.records.view.InstancesOf(id))
+			}
+		})
+	}
+}
+
+// decide records where healing is braked or released now. It is safe to run twice: the fold takes the first.
+func (b *brakes) decide(ctx context.Context) {
+	var due []ledger.Draft
+	b.records.follower.Read(func() {
+		for name, e := range b.records.view.Environments("") {
+			if body := drift.Brake(e, b.tally.Of(name), b.records.now()); body != nil {
+				due = append(due, b.draft(name, body))
+			}
+		}
+	})
+	for _, d := range due {
+		_, err := b.records.decider.Append(ctx, d)
+		switch {
+		case err == nil:
+			b.log.Warn().Str("environment", d.Key).Str("fact", d.Name()).
+				Uint32("drifting", b.tally.Of(d.Key).Drifting).Uint32("online", b.tally.Of(d.Key).Online).
+				Msg("healing of drift braked or released")
+		case ctx.Err() == nil && !fault.Is(err, fault.Conflict): // a conflict wakes this part again
+			b.log.Warn().Err(err).Str("environment", d.Key).Str(logs.Reason, d.Name()).Msg("brake put off")
+		}
+	}
+}
+
+// draft must run inside Read.
+func (b *brakes) draft(name string, body proto.Message) ledger.Draft {
+	cause := ledger.CausedByFact(b.records.view.Sequence(ledger.Environment, name))
+	return b.records.guard(b.records.own(ledger.Environment, name, body, cause))
+}

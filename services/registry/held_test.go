@@ -1,0 +1,133 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
+)
+
+// herd is servers that beat together, but for the first few, which are silent.
+type herd struct {
+	s      *site
+	ids    []string
+	silent atomic.Int64
+}
+
+// startHerd enrols servers and lets them beat five times in an interval, until the test ends.
+func startHerd(s *site, size int) *herd {
+	h := &herd{s: s}
+	for n := range size {
+		h.ids = append(h.ids, s.server(fmt.Sprint("herd-", n)))
+	}
+	bustest.Go(s.t, func(ctx context.Context) error {
+		tick := time.NewTicker(s.beats / 5)
+		defer tick.Stop()
+		for {
+			for _, id := range h.ids[h.silent.Load():] {
+				if err := s.oneBeat(id, "boot"); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	})
+	h.until("all are online", func(r *registryv1.ListServersResponse) bool {
+		return h.count(r, serverv1.Presence_PRESENCE_ONLINE) == size
+	})
+	return h
+}
+
+// until waits until the list of servers is as wanted.
+func (h *herd) until(what string, is func(*registryv1.ListServersResponse) bool) {
+	h.s.t.Helper()
+	bustest.Eventually(h.s.t, what, func() bool {
+		return is(must[*registryv1.ListServersResponse](h.s, "ListServers", &registryv1.ListServersRequest{}))
+	})
+}
+
+// count returns how many servers are shown with a presence.
+func (h *herd) count(r *registryv1.ListServersResponse, want serverv1.Presence) (n int) {
+	for _, s := range r.Servers {
+		if s.Presence == want {
+			n++
+		}
+	}
+	return n
+}
+
+// offline returns how many facts call a server of the herd offline.
+func (h *herd) offline() (n int) {
+	for _, id := range h.ids {
+		for _, name := range names(h.s.facts(ledger.Server, id)) {
+			if name == "offline" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func TestManyServersThatFallSilentTogetherAreLateAndHeldBeforeTheyAreOffline(t *testing.T) {
+	const late, online = serverv1.Presence_PRESENCE_LATE, serverv1.Presence_PRESENCE_ONLINE
+	every := 400 * time.Millisecond
+	s := startBeating(t, every)
+	h := startHerd(s, 30)
+	h.silent.Store(18)
+	h.until("eighteen are late and held", func(r *registryv1.ListServersResponse) bool {
+		held := r.PresenceHeld
+		return held.GetSilent() == 18 && held.GetOf() == 30 && h.count(r, late) == 18 && h.count(r, online) == 12
+	})
+	for presence, want := range map[serverv1.Presence]int{late: 18, online: 12} {
+		r := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{Presence: presence})
+		if len(r.Servers) != want || h.count(r, presence) != want {
+			t.Errorf("%d servers are listed as %v, want %d", len(r.Servers), presence, want)
+		}
+	}
+	time.Sleep(2 * presence.Silence(every)) // beyond the limit of one server
+	h.silent.Store(0)
+	h.until("all are online and none is held", func(r *registryv1.ListServersResponse) bool {
+		return r.PresenceHeld == nil && h.count(r, online) == 30
+	})
+	if n := h.offline(); n > 0 {
+		t.Errorf("%d facts call a server offline that came back within the hold", n)
+	}
+	h.silent.Store(1)
+	s.untilPresence(h.ids[0], serverv1.Presence_PRESENCE_OFFLINE)
+	h.silent.Store(18)
+	h.until("seventeen more are held", func(r *registryv1.ListServersResponse) bool {
+		return r.PresenceHeld.GetSilent() == 17
+	})
+	s.pass(presence.HoldLimit(every), s.r)
+	for _, id := range h.ids[:18] {
+		s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
+	}
+	if n := h.offline(); n != 18 {
+		t.Errorf("%d facts call a server offline, want 18: one for each that stayed silent", n)
+	}
+}
+
+func TestNoServerIsCalledOfflineBecauseTheRegistryStoodStill(t *testing.T) {
+	every := 200 * time.Millisecond
+	s := startBeating(t, every)
+	h := startHerd(s, 8) // too few to be held
+	for range 10 {
+		s.skew.Add(int64(2*presence.Silence(every) + time.Second)) // no beat was received for so long
+		time.Sleep(every)
+	}
+	if n := h.offline(); n > 0 {
+		t.Errorf("%d facts call a server offline that beat all the time", n)
+	}
+}

@@ -1,0 +1,26 @@
+package drift
+
+import (
+	"github.com/garrison-fleet/garrison/pkg/code"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+// cure sets the command that cures a difference, or what a person must do.
+func cure(d *registryv1.Difference) {
+	if d.Remedy == up && !code.RetryHelps(d.Cause) {
+		d.Remedy = person
+		e, _ := code.Lookup(d.Cause)
+		d.Cure = e.Remedy
+	}
+	if d.Cure != "" {
+		return
+	}
+	switch d.Remedy {
+	case registryv1.Remedy_REMEDY_UP:
+		d.Cure = "garrison up " + d.Agent + "@" + d.Image.GetVersion() + " --on " + d.ServerName
+	case registryv1.Remedy_REMEDY_REMOVE:
+		d.Cure = "garrison remove " + d.Agent + " --on " + d.ServerName
+	case registryv1.Remedy_REMEDY_REFRESH:
+		d.Cure = "garrison server refresh --on " + d.ServerName
+	}
+}

@@ -1,0 +1,238 @@
+package drift
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+var now = time.Unix(1_800_000_000, 0)
+
+func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(-d)) }
+
+// healthy is a server and an agent on it that are as they are wanted.
+func healthy() (*serverv1.Server, *instancev1.Instance) {
+	s := &serverv1.Server{
+		Id: "s", Name: "web-1", Environment: "prod", Life: serverv1.Life_LIFE_ALIVE,
+		Presence: serverv1.Presence_PRESENCE_ONLINE, Standing: serverv1.Standing_STANDING_ENROLLED,
+		Since: ago(time.Hour),
+	}
+	ref := &imagev1.Ref{Id: "i1", Version: "1.0.0", Digest: []byte{1}}
+	i := &instancev1.Instance{
+		Id: "x", ServerId: "s", Agent: "web", Generation: 1, TaskGeneration: 1, ObservedGeneration: 1, Wanted: ref,
+		Observed: proto.CloneOf(ref), Health: instancev1.Health_HEALTH_GOOD, Since: ago(time.Hour),
+		State: instancev1.State_STATE_CONVERGED, ObservedAt: ago(time.Minute), TaskState: taskv1.State_STATE_SUCCEEDED,
+	}
+	return s, i
+}
+
+func look(s *serverv1.Server, i *instancev1.Instance, images map[string]*imagev1.Image) Situation {
+	return Situation{
+		Server: s, Now: now, ConfirmedAt: now, Listening: now.Add(-time.Hour), Beat: time.Second,
+		Instances: func(yield func(*instancev1.Instance) bool) {
+			if i != nil {
+				yield(i)
+			}
+		},
+		Image: func(id string) (*imagev1.Image, bool) { m, ok := images[id]; return m, ok },
+	}
+}
+
+func active() map[string]*imagev1.Image {
+	return map[string]*imagev1.Image{"i1": {State: imagev1.State_STATE_ACTIVE}}
+}
+
+var all = Scope{Servers: true, Agents: true}
+
+func TestAServerAsItIsWantedDiffersInNothing(t *testing.T) {
+	s, i := healthy()
+	if rows, agents := Of(look(s, i, active()), all); len(rows) != 0 || agents != 1 {
+		t.Errorf("%v, %d agents; want no difference and 1 agent", rows, agents)
+	}
+}
+
+func TestEachDifferenceHasItsCause(t *testing.T) {
+	const failed, drifted, pending = instancev1.State_STATE_FAILED, instancev1.State_STATE_DRIFTED,
+		instancev1.State_STATE_PENDING
+	const up, person, wait = registryv1.Remedy_REMEDY_UP, registryv1.Remedy_REMEDY_PERSON, registryv1.Remedy_REMEDY_WAIT
+	for _, c := range []struct {
+		want   string
+		remedy registryv1.Remedy
+		change func(s *serverv1.Server, i *instancev1.Instance)
+	}{
+		{code.ServerOffline, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Presence = serverv1.Presence_PRESENCE_OFFLINE
+		}},
+		{code.NeverConnected, person, func(s *serverv1.Server, _ *instancev1.Instance) { s.Presence = 0 }},
+		{code.ServerInvited, wait, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, timestamppb.New(now.Add(time.Hour))
+		}},
+		{code.ExpiredToken, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, ago(time.Minute)
+		}},
+		{code.ServerQuarantined, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Standing = serverv1.Standing_STANDING_QUARANTINED
+		}},
+		{code.LedgerBudget, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Standing = serverv1.Standing_STANDING_QUARANTINED
+			s.Exclusion = &serverv1.Exclusion{Code: code.LedgerBudget}
+		}},
+		{code.ServerRevoked, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Standing = serverv1.Standing_STANDING_REVOKED
+		}},
+		{code.LoginExpired, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.CredentialsExpireAt = ago(time.Minute)
+		}},
+		{code.LedgerBehind, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Ahead = &serverv1.ServerAhead{}
+		}},
+		{code.DuplicateIdentity, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Duplicate = &serverv1.ServerDuplicate{}
+		}},
+		{code.ClockSkew, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Condition = &serverv1.ServerCondition{
+				State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: code.ClockSkew,
+			}
+		}},
+		{code.ExecutorSuspended, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Condition = &serverv1.ServerCondition{
+				State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: "MADE_UP",
+			}
+		}},
+		{code.InventoryUntrusted, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Condition = &serverv1.ServerCondition{
+				State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING, Code: code.InventoryUntrusted,
+			}
+		}},
+		{code.ServerLeaving, wait, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Life = serverv1.Life_LIFE_DYING
+		}},
+		{code.WantedOnDead, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Life = serverv1.Life_LIFE_DEAD
+		}},
+		{code.FoundLink, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Found = []*serverv1.FoundAgent{{Agent: "old", Trace: serverv1.Trace_TRACE_LINK}}
+		}},
+		{code.FoundProcess, person, func(s *serverv1.Server, _ *instancev1.Instance) {
+			s.Found = []*serverv1.FoundAgent{{Agent: "old", Trace: serverv1.Trace_TRACE_PROCESS}}
+		}},
+		{code.MoreFound, person, func(s *serverv1.Server, _ *instancev1.Instance) { s.FoundMore = 3 }},
+		{code.ChangeWaits, wait, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.TaskState = pending, taskv1.State_STATE_QUEUED
+		}},
+		{code.ChangeRuns, wait, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.TaskState = pending, taskv1.State_STATE_RUNNING
+		}},
+		{code.Damaged, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, code.Damaged
+		}},
+		{code.Unhealthy, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, "MADE_UP"
+		}},
+		{code.RunsBeside, person, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, code.RunsBeside
+		}},
+		{code.LinkMissing, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed, i.ObservedCode = drifted, nil, code.LinkMissing
+		}},
+		{code.AgentLost, up, func(_ *serverv1.Server, i *instancev1.Instance) { i.State, i.Observed = drifted, nil }},
+		{code.WrongImage, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed = drifted, &imagev1.Ref{Id: "other"}
+		}},
+		{code.OtherDigest, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed.Digest = drifted, []byte{9}
+		}},
+		{code.ConfigurationDiffers, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.ObservedConfigurationDigest = drifted, []byte{9}
+		}},
+		{code.NotReady, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed, i.TaskState = failed, &imagev1.Ref{Id: "before"}, taskv1.State_STATE_UNDONE
+			i.TaskCode = code.NotReady
+		}},
+		{code.ExecutorTooOld, person, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed, i.ObservedAt = failed, nil, nil
+			i.TaskState, i.TaskCode = taskv1.State_STATE_FAILED, code.ExecutorTooOld
+		}},
+		{code.ChangeExpired, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed, i.ObservedAt, i.TaskState = failed, nil, nil, taskv1.State_STATE_EXPIRED
+		}},
+		{code.ChangeFailed, registryv1.Remedy_REMEDY_REMOVE, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Wanted, i.TaskState = failed, nil, taskv1.State_STATE_FAILED
+		}},
+		{code.NeverInstalled, up, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.State, i.Observed, i.ObservedAt, i.TaskState = failed, nil, nil, 0
+		}},
+		{code.ImageGone, person, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.Wanted.Id, i.Observed.Id = "z", "z"
+		}},
+		{code.ImageDisabled, person, func(_ *serverv1.Server, i *instancev1.Instance) {
+			i.Wanted.Id, i.Observed.Id = "off", "off"
+		}},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			s, i := healthy()
+			c.change(s, i)
+			images := active()
+			images["off"] = &imagev1.Image{State: imagev1.State_STATE_DISABLED}
+			rows, _ := Of(look(s, i, images), all)
+			n := slices.IndexFunc(rows, func(d *registryv1.Difference) bool { return d.Cause == c.want })
+			if n < 0 {
+				t.Fatalf("differences %v; want %s", rows, c.want)
+			}
+			d := rows[n]
+			if d.Remedy != c.remedy || d.Cure == "" || d.Wanted == "" || d.Observed == "" || d.ServerName != "web-1" {
+				t.Errorf("%v; want remedy %s, with a cure, what is wanted and what was observed", d, c.remedy)
+			}
+			if _, ok := code.Lookup(d.Cause); !ok {
+				t.Errorf("%s is not declared", d.Cause)
+			}
+		})
+	}
+}
+
+func TestAReportThatIsNotConfirmedForTwelveBeatsIsStale(t *testing.T) {
+	s, i := healthy()
+	at := look(s, i, active())
+	for silent, want := range map[time.Duration]int{12 * time.Second: 0, 13 * time.Second: 1} {
+		at.ConfirmedAt = now.Add(-silent)
+		if rows, _ := Of(at, all); len(rows) != want || want > 0 && rows[0].Cause != code.StaleReport {
+			t.Errorf("%s without a confirmation: %v; want %d differences", silent, rows, want)
+		}
+	}
+	at.Listening = now // this replica has just begun to receive beats
+	if rows, _ := Of(at, all); len(rows) > 0 {
+		t.Errorf("right after the start: %v; want none", rows)
+	}
+}
+
+func TestAChangeOnAServerThatIsAwayWaitsForTheServer(t *testing.T) {
+	s, i := healthy()
+	s.Presence, i.State = serverv1.Presence_PRESENCE_OFFLINE, instancev1.State_STATE_PENDING
+	rows, _ := Of(look(s, i, active()), Scope{Agents: true})
+	if len(rows) != 1 || rows[0].Cause != code.ServerOffline || !strings.HasPrefix(rows[0].Reason, "its change waits") {
+		t.Errorf("%v; want one, which waits for the server", rows)
+	}
+}
+
+func TestAScopeLeavesTheRestOut(t *testing.T) {
+	s, i := healthy()
+	s.Presence, i.Observed, i.State = serverv1.Presence_PRESENCE_OFFLINE, nil, instancev1.State_STATE_DRIFTED
+	for want, scope := range map[string]Scope{
+		code.ServerOffline: {Servers: true}, code.AgentLost: {Agents: true, Servers: true, Agent: "web"},
+	} {
+		if rows, _ := Of(look(s, i, active()), scope); len(rows) != 1 || rows[0].Cause != want {
+			t.Errorf("%+v: %v; want only %s", scope, rows, want)
+		}
+	}
+}

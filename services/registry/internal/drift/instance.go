@@ -1,0 +1,152 @@
+package drift
+
+import (
+	"bytes"
+	"cmp"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+const up = registryv1.Remedy_REMEDY_UP
+
+// ofInstance returns how an instance differs, or nil when it does not.
+func (s Situation) ofInstance(i *instancev1.Instance) *registryv1.Difference {
+	if s.Server.Life == serverv1.Life_LIFE_DEAD {
+		return &registryv1.Difference{
+			Cause: code.WantedOnDead, Reason: "its server is dead", Since: s.Server.Since, Remedy: person,
+			Cure: "garrison server forget " + s.Server.Name,
+		}
+	}
+	switch i.State {
+	case instancev1.State_STATE_CONVERGED:
+		return s.inCatalog(i)
+	case instancev1.State_STATE_PENDING, instancev1.State_STATE_REMOVING:
+		return s.pending(i)
+	}
+	if i.Wanted == nil { // its removal ended badly
+		d := ended(i)
+		d.Remedy = registryv1.Remedy_REMEDY_REMOVE
+		return d
+	}
+	if d := seen(i); d != nil {
+		return s.withNext(d, i)
+	}
+	return ended(i)
+}
+
+// inCatalog returns why the image of an instance that converged could not be brought again, or nil.
+func (s Situation) inCatalog(i *instancev1.Instance) *registryv1.Difference {
+	have, ok := s.Image(i.Wanted.GetId())
+	d := &registryv1.Difference{Since: i.Since, Remedy: person}
+	switch {
+	case i.Wanted == nil:
+		return nil
+	case !ok:
+		d.Cause, d.Reason = code.ImageGone, "the catalog has no image "+i.Wanted.GetId()
+		d.Cure = "garrison image import FILE, or garrison up " + i.Agent + " --on " + s.Server.Name
+	case have.GetState() != imagev1.State_STATE_ACTIVE:
+		d.Cause, d.Since = code.ImageDisabled, i.Since
+		d.Reason = "image " + i.Wanted.GetId() + " is " + word(have.GetState().String(), "STATE_")
+		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name +
+			", or garrison image activate " + i.Wanted.GetId()
+	default:
+		return nil
+	}
+	return d
+}
+
+// pending returns why what is wanted is not there yet.
+func (s Situation) pending(i *instancev1.Instance) *registryv1.Difference {
+	if t := s.trouble(); t != nil { // nothing happens on it
+		return &registryv1.Difference{
+			Cause: t.Cause, Reason: "its change waits for the server: " + t.Reason, Since: i.Since,
+			Remedy: t.Remedy, Cure: t.Cure,
+		}
+	}
+	explain := "garrison explain " + s.Server.Name + " " + i.Agent
+	d := &registryv1.Difference{Cause: code.ChangeWaits, Since: i.Since, Remedy: wait, Cure: explain}
+	switch i.TaskState {
+	case taskv1.State_STATE_RUNNING, taskv1.State_STATE_ASSIGNED:
+		d.Cause, d.Reason = code.ChangeRuns, "task "+i.TaskId+" is under way"
+	case taskv1.State_STATE_QUEUED:
+		d.Reason = "task " + i.TaskId + " waits for its turn"
+	case taskv1.State_STATE_SUCCEEDED:
+		d.Cause, d.Reason = code.ChangeRuns, "its task succeeded, and the server has not listed it yet"
+	default:
+		d.Reason = "its task is not opened yet"
+	}
+	return d
+}
+
+// seen returns the difference that the server's list shows, or nil when it shows none.
+func seen(i *instancev1.Instance) *registryv1.Difference {
+	d := &registryv1.Difference{Reason: i.ObservedReason, Since: i.ObservedAt, Remedy: up}
+	digest := i.Configuration.GetDigest()
+	switch {
+	case i.Observed == nil && i.ObservedAt == nil:
+		return nil
+	case i.Observed == nil:
+		d.Cause = known(i.ObservedCode, code.AgentLost)
+		d.Reason = cmp.Or(d.Reason, "the server does not list it any more")
+	case i.Observed.Id != i.Wanted.Id:
+		if i.TaskCode != "" || badEnd(i) {
+			return nil // the task that was to replace it says why
+		}
+		d.Cause, d.Reason = code.WrongImage, "it has image "+i.Observed.Id+", and "+i.Wanted.Id+" is wanted"
+	case !instance.SameImage(i.Wanted, i.Observed):
+		d.Cause, d.Reason = code.OtherDigest, "the image has another content than the one that is wanted"
+	case i.Health != instancev1.Health_HEALTH_GOOD:
+		d.Cause = known(i.ObservedCode, code.Unhealthy)
+		d.Reason = cmp.Or(d.Reason, "it is not healthy")
+	case !bytes.Equal(digest, i.ObservedConfigurationDigest):
+		if badEnd(i) {
+			return nil
+		}
+		d.Cause, d.Reason = code.ConfigurationDiffers, "it has another configuration than the one that is wanted"
+	default:
+		return nil
+	}
+	return d
+}
+
+// withNext adds when the server's executor repairs by itself what its list shows, where that is still to come.
+func (s Situation) withNext(d *registryv1.Difference, i *instancev1.Instance) *registryv1.Difference {
+	if at := i.ObservedNextAt; at != nil && at.AsTime().After(s.Now) {
+		d.NextAt = at
+		d.Reason += "; it was repaired before and rests, and is repaired again at " +
+			at.AsTime().UTC().Format(time.RFC3339)
+	}
+	return d
+}
+
+func badEnd(i *instancev1.Instance) bool {
+	switch i.TaskState {
+	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED,
+		taskv1.State_STATE_EXPIRED:
+		return true
+	}
+	return false
+}
+
+// ended returns the difference that follows from how the last task ended.
+func ended(i *instancev1.Instance) *registryv1.Difference {
+	d := &registryv1.Difference{Reason: i.Reason, Since: i.Since, Remedy: up}
+	switch i.TaskState {
+	case taskv1.State_STATE_EXPIRED:
+		d.Cause = known(i.TaskCode, code.ChangeExpired)
+	case taskv1.State_STATE_CANCELLED:
+		d.Cause = known(i.TaskCode, code.ChangeCancelled)
+	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE:
+		d.Cause = known(i.TaskCode, code.ChangeFailed)
+	default:
+		d.Cause, d.Reason = code.NeverInstalled, cmp.Or(d.Reason, "the server never listed it")
+	}
+	return d
+}

@@ -1,0 +1,31 @@
+package intent
+
+import (
+	"fmt"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
+)
+
+// held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was
+// changed on the server stays as it is until somebody asks for its repair, which is an upgrade to the image that is
+// wanted, or for its removal.
+func (o *outcome) held(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
+	e, _ := o.reader.Environment(s.GetEnvironment())
+	cause := drift.Drifted(have)
+	if cause == "" || environment.DriftPolicy(e) != environmentv1.DriftPolicy_DRIFT_POLICY_HOLD {
+		return nil
+	}
+	return &apiv1.Refusal{
+		Code: code.DriftHeld,
+		Message: fmt.Sprintf("agent %q drifted there (%s), and environment %q holds such agents", have.Agent, cause,
+			e.Name),
+		Try: "garrison check --fix --on " + s.Name + ", or garrison env update " + e.Name + " --drift report",
+	}
+}

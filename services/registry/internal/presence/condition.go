@@ -1,0 +1,58 @@
+package presence
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// conditionEvery is how often a server can change its condition.
+const conditionEvery = time.Minute
+
+// DecideCondition returns the fact by which the condition that an executor reports changes, or
+// nil. A change waits until a minute after the one before. The codes about the document's history
+// count as a good condition, because package epoch decides on them.
+func DecideCondition(s *serverv1.Server, last Beat, now time.Time) *serverv1.ConditionChanged {
+	if !server.Managed(s) || last.At.IsZero() || last.State == serverv1.ExecutorState_EXECUTOR_STATE_UNSPECIFIED {
+		return nil
+	}
+	next := &serverv1.ConditionChanged{State: last.State, Code: cleanCode(last.Code), Reason: cleanReason(last.Reason)}
+	if last.Code == code.LedgerBehind || last.Code == code.PlaceUnproven {
+		next = &serverv1.ConditionChanged{State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING}
+	}
+	have := s.GetCondition()
+	if have == nil && next.State == serverv1.ExecutorState_EXECUTOR_STATE_RUNNING && next.Code == "" {
+		return nil // without a record the condition is taken to be good
+	}
+	if have.GetState() == next.State && have.GetCode() == next.Code {
+		return nil // a reason that varies is not another condition
+	}
+	if ago := now.Sub(have.GetSince().AsTime()); have != nil && ago >= 0 && ago < conditionEvery {
+		return nil
+	}
+	return next
+}
+
+// cleanCode returns a code as it may be recorded: capitals, digits and underscores.
+func cleanCode(code string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '_' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return -1
+	}, code)
+}
+
+// cleanReason returns a sentence as it may be recorded: on one line.
+func cleanReason(reason string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return ' '
+	}, reason)
+}

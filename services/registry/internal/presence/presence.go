@@ -1,0 +1,74 @@
+package presence
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
+)
+
+// missedBeats is how many beats in a row may be missed. A healthy network loses one now and then,
+// and hardly ever three in a row.
+const missedBeats = 3
+
+// Beat is the last beat of a server that this process received. The zero value means that it
+// received none.
+type Beat struct {
+	At       time.Time
+	BootID   string
+	Place    *serverv1.DocumentPlace // the document that the server applied last
+	State    serverv1.ExecutorState
+	Code     string // why the executor is in that state
+	Reason   string
+	Reset    string   // the reinstall for which its executor last kept nothing of agents; empty for none
+	Sessions Sessions // the executors that beat as this server in the last while
+	// When a beat last said that no report is waiting in the server's outbox.
+	SettledAt time.Time
+}
+
+// Silence returns how long an online server may go without a beat before it is called offline.
+func Silence(interval time.Duration) time.Duration { return missedBeats * interval }
+
+// Timing is what presence is decided with.
+type Timing struct {
+	Now      time.Time
+	Heard    time.Time     // each beat was looked at that reached the bus before
+	Interval time.Duration // how often servers beat
+	Grace    time.Time     // no server is called offline before, because this process may have missed beats
+	Held     bool          // no server that is believed is called offline, because too many are silent at once
+}
+
+// Decide returns the fact by which a server's presence changes, or nil. Boot ids that alternate
+// because two machines beat with one identity do not count as reboots. A reboot soon after another
+// one waits; the last one is recorded.
+func Decide(s *serverv1.Server, last Beat, t Timing) proto.Message {
+	if !server.Managed(s) {
+		return nil
+	}
+	online := s.Presence == serverv1.Presence_PRESENCE_ONLINE
+	if !last.At.IsZero() && t.Now.Sub(last.At) < Silence(t.Interval) {
+		if !online || rebooted(s, last) && intake.BootMayChange(s, t.Now, t.Interval) {
+			return &serverv1.Online{BootId: last.BootID}
+		}
+		return nil
+	}
+	unheard := t.Heard.Before(t.Grace) || t.Heard.Sub(last.At) < Silence(t.Interval)
+	if !online || unheard || t.Held && server.Believed(s) {
+		return nil
+	}
+	offline := &serverv1.Offline{}
+	if !last.At.IsZero() {
+		offline.LastBeatAt = timestamppb.New(last.At)
+	}
+	return offline
+}
+
+// rebooted reports whether a beat shows that the server's machine started again.
+func rebooted(s *serverv1.Server, last Beat) bool {
+	return last.BootID != "" && last.BootID != s.BootId && s.Duplicate == nil && !last.Sessions.Suspect()
+}

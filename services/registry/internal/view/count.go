@@ -1,0 +1,118 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// tally counts rows by the values of fields. It holds a group for each combination that there is.
+type tally struct {
+	by     []string
+	groups map[string]uint64 // by the values, joined
+	total  uint64
+	key    []byte
+}
+
+func newTally(by []string) *tally { return &tally{by: by, groups: map[string]uint64{}} }
+
+// betweenValues divides the values of a group. No value holds it.
+const betweenValues = "\x00"
+
+// add counts rows whose values are the results of value.
+func (t *tally) add(rows uint64, value func(field string) string) {
+	t.total += rows
+	t.key = t.key[:0]
+	for n, field := range t.by {
+		if n > 0 {
+			t.key = append(t.key, betweenValues...)
+		}
+		t.key = append(t.key, value(field)...)
+	}
+	t.groups[string(t.key)] += rows
+}
+
+// addValues counts rows with the values of all fields, in their order.
+func (t *tally) addValues(rows uint64, values []string) {
+	if rows > 0 {
+		t.total += rows
+		t.groups[strings.Join(values, betweenValues)] += rows
+	}
+}
+
+// counts returns the largest groups, and how much is left out.
+func (t *tally) counts(top int) *registryv1.Counts {
+	c := &registryv1.Counts{Total: t.total, By: t.by}
+	if len(t.by) == 0 {
+		return c
+	}
+	for key, n := range t.groups {
+		c.Groups = append(c.Groups, &registryv1.CountGroup{Values: strings.Split(key, betweenValues), Count: n})
+	}
+	slices.SortFunc(c.Groups, func(a, b *registryv1.CountGroup) int {
+		return cmp.Or(-cmp.Compare(a.Count, b.Count), slices.Compare(a.Values, b.Values))
+	})
+	if len(c.Groups) > top {
+		for _, g := range c.Groups[top:] {
+			c.Others += g.Count
+		}
+		c.OtherGroups = uint32(len(c.Groups) - top)
+		c.Groups = c.Groups[:top]
+	}
+	return c
+}
+
+// rowsPerRead is how many rows are counted by number in the time in which one row is read.
+const rowsPerRead = 16
+
+// CountServers counts the servers that pass the filter, by fields that FieldName knows. It returns the largest groups.
+func (v *View) CountServers(q ServerFilter, by []string, top int) *registryv1.Counts {
+	t, terms := newTally(by), v.serverTerms(q)
+	if smallest(terms).size < v.servers.Len()/rowsPerRead || !v.countServers(terms, t) {
+		for _, s := range v.serversOf(terms, "") {
+			t.add(1, func(field string) string { return serverValue(s, field) })
+		}
+	}
+	return t.counts(top)
+}
+
+// countServers counts the servers that pass terms by the groups of their fields; ok is false when those have too many
+// values.
+func (v *View) countServers(terms []term[*serverv1.Server], t *tally) (ok bool) {
+	g, ok := v.group(t.by)
+	if !ok {
+		return false
+	}
+	counts := make([]uint64, len(g.values))
+	for n, pass := range v.passing(terms) {
+		if pass {
+			counts[g.of[n]]++
+		}
+	}
+	for of, n := range counts {
+		t.addValues(n, g.values[of])
+	}
+	return true
+}
+
+// CountInstances counts the instances that pass the filter, by fields that FieldName knows. It returns the largest
+// groups.
+func (v *View) CountInstances(q InstanceFilter, by []string, top int) *registryv1.Counts {
+	return v.tallyInstances(q, by).counts(top)
+}
+
+func (v *View) tallyInstances(q InstanceFilter, by []string) *tally {
+	t, servers := newTally(by), v.instanceServerTerms(q)
+	few := v.instances.Len() / rowsPerRead
+	theirs := smallest(servers)
+	if smallest(v.instanceTerms(q)).size < few || theirs != nil && theirs.size*v.each() < few ||
+		!v.countInstances(q, servers, t) {
+		for f := range v.found(q, "") {
+			t.add(1, func(field string) string { return v.instanceValue(f.instance, f.server, field) })
+		}
+	}
+	return t
+}

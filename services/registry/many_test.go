@@ -1,0 +1,244 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// machine is a machine without a token.
+type machine struct {
+	public string
+	seed   []byte
+	host   string
+}
+
+func newMachine(t *testing.T, host string) machine {
+	t.Helper()
+	public, seed, err := trust.NewUserKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machine{public, seed, host}
+}
+
+// knock asks to join as the machine; signedBy is the key that signs.
+func (s *site) knock(m, signedBy machine) (*registryv1.EnrolResponse, error) {
+	s.t.Helper()
+	seal, err := trust.NewSealKey()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	knock, _ := proto.Marshal(&registryv1.Knock{
+		PublicKey: m.public, SealKey: seal.Public(),
+		Sysinfo: &serverv1.Sysinfo{Hostname: m.host, Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}},
+	})
+	signature, err := trust.SignKnock(signedBy.seed, knock)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r, err := bus.Ask[*registryv1.KnockResponse](ctx, s.ops, topology.KnockSubject(m.public),
+		&registryv1.KnockRequest{Knock: knock, Signature: signature})
+	if err != nil || len(r.Sealed) == 0 {
+		return nil, err
+	}
+	data, err := seal.Open(r.Sealed, r.SealedBy)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer := &registryv1.EnrolResponse{}
+	return answer, proto.Unmarshal(data, answer)
+}
+
+// untilJoined knocks until the machine has credentials: of two registries, one may answer that did not fold the
+// acceptance yet.
+func (s *site) untilJoined(m machine) (answer *registryv1.EnrolResponse) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "the machine has credentials", func() bool {
+		var err error
+		answer, err = s.knock(m, m)
+		return err == nil && answer != nil
+	})
+	return answer
+}
+
+func (s *site) waiting() (all []*registryv1.Waiting) {
+	return must[*registryv1.ListLobbyResponse](s, "ListLobby", &registryv1.ListLobbyRequest{}).Waiting
+}
+
+func TestAMachineFromTheLobbyJoinsOnceAnOperatorAcceptedItsKey(t *testing.T) {
+	s := start(t)
+	s.registry() // who waits is known to both
+	m, other := newMachine(t, "web-1"), newMachine(t, "other")
+	if answer, err := s.knock(m, m); answer != nil || err != nil {
+		t.Fatalf("before it was accepted: %v, %v", answer, err)
+	}
+	if _, err := s.knock(m, other); codeOf(err) != "BAD_KNOCK" {
+		t.Errorf("signed by another key: %v", err)
+	}
+	for range 4 { // whichever registry answers
+		bustest.Eventually(t, "the machine is in the lobby", func() bool {
+			all := s.waiting()
+			return len(all) == 1 && all[0].Fingerprint == lobby.Fingerprint(m.public) &&
+				all[0].Sysinfo.Hostname == "web-1"
+		})
+	}
+	q := &registryv1.AcceptLobbyRequest{
+		Fingerprints: []string{lobby.Fingerprint(m.public)}, Labels: map[string]string{"rack": "a"},
+	}
+	accepted := must[*registryv1.AcceptLobbyResponse](s, "AcceptLobby", q).Accepted[0]
+	answer := s.untilJoined(m)
+	if answer.ServerId != accepted.ServerId || answer.Cell != "main" ||
+		answer.UserJwt != "jwt of "+m.public+" for "+accepted.ServerId+" in main" {
+		t.Errorf("the answer: %v", answer)
+	}
+	is := s.get(accepted.ServerId)
+	if is.Life != serverv1.Life_LIFE_ALIVE || is.Name != "web-1" || is.Labels["rack"] != "a" ||
+		is.LobbyFingerprint != lobby.Fingerprint(m.public) {
+		t.Errorf("the server: %v", is)
+	}
+	for _, f := range s.facts("server", accepted.ServerId)[:2] {
+		if f.Actor != "alice" {
+			t.Errorf("%s was written by %s", f.Name(), f.Actor)
+		}
+	}
+	again := must[*registryv1.AcceptLobbyResponse](s, "AcceptLobby", q).Accepted[0]
+	if !again.Already || again.ServerId != accepted.ServerId {
+		t.Errorf("accepted again: %v", again)
+	}
+	if len(s.waiting()) != 0 {
+		t.Errorf("it still waits")
+	}
+}
+
+func TestAMachineThatWasRejectedIsRefusedForADay(t *testing.T) {
+	s := start(t)
+	m := newMachine(t, "web-1")
+	if _, err := s.knock(m, m); err != nil {
+		t.Fatal(err)
+	}
+	fingerprints := []string{lobby.Fingerprint(m.public)}
+	must[*registryv1.RejectLobbyResponse](s, "RejectLobby",
+		&registryv1.RejectLobbyRequest{Fingerprints: fingerprints, Reason: "not ours"})
+	if _, err := s.knock(m, m); codeOf(err) != "LOBBY_REJECTED" {
+		t.Errorf("after it was rejected: %v", err)
+	}
+	accept := &registryv1.AcceptLobbyRequest{Fingerprints: fingerprints}
+	if code := s.code("AcceptLobby", accept); code != "NOT_WAITING" {
+		t.Errorf("accepted after it was rejected: %q", code)
+	}
+	s.skew.Store(int64(25 * time.Hour))
+	if _, err := s.knock(m, m); err != nil {
+		t.Errorf("a day later: %v", err)
+	}
+}
+
+func TestManyServersAreInvitedAtOnceAndAgainWithoutHarm(t *testing.T) {
+	s := start(t)
+	q := &registryv1.InviteServersRequest{}
+	for n := range invitedAtOnce {
+		q.Servers = append(q.Servers, &registryv1.InviteServerRequest{
+			Name: fmt.Sprintf("web-%d", n), Labels: map[string]string{"n": fmt.Sprint(n)},
+		})
+	}
+	first := must[*registryv1.InviteServersResponse](s, "InviteServers", q).Servers
+	token, err := trust.ParseToken(first[7].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.enrol(token, "key of web-7"); err != nil {
+		t.Fatal(err)
+	}
+	second := must[*registryv1.InviteServersResponse](s, "InviteServers", q).Servers
+	for n := range first {
+		switch one, two := first[n], second[n]; {
+		case two.ServerId != one.ServerId || !two.Known || one.Known:
+			t.Errorf("%s was %v, is %v", one.Name, one, two)
+		case (two.Token == "") != (n == 7):
+			t.Errorf("%s has the token %q", two.Name, two.Token)
+		}
+	}
+	old, _ := trust.ParseToken(first[8].Token)
+	if _, err := s.enrol(old, "key of web-8"); codeOf(err) != "UNKNOWN_TOKEN" {
+		t.Errorf("with the earlier token: %v", err)
+	}
+	next, _ := trust.ParseToken(second[8].Token)
+	if _, err := s.enrol(next, "key of web-8"); err != nil {
+		t.Errorf("with the later token: %v", err)
+	}
+	q.Servers[3].Environment = "nowhere"
+	q.Servers[3].Name = "another"
+	if code := s.code("InviteServers", q); code != "UNKNOWN_ENVIRONMENT" {
+		t.Errorf("with one that cannot be: %q", code)
+	}
+}
+
+func TestServersGetTheirLabelsByRule(t *testing.T) {
+	s := start(t)
+	s.registry()
+	id := s.server("web-1")
+	until := func(what, want string) {
+		t.Helper()
+		bustest.Eventually(t, what, func() bool { return s.get(id).Labels["platform"] == want })
+	}
+	when := []*intentv1.Condition{{Field: "os", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{"linux"}}}
+	set := func(value string) {
+		t.Helper()
+		must[*registryv1.SetLabelRuleResponse](s, "SetLabelRule", &registryv1.SetLabelRuleRequest{
+			Name: "linux", When: when, Labels: map[string]string{"platform": value},
+		})
+	}
+	set("gnu")
+	until("the label is there", "gnu")
+	set("tux")
+	until("the label follows its rule", "tux")
+	unset := &registryv1.ChangeServerRequest{Server: id, UnsetLabels: []string{"platform"}}
+	if code := s.code("ChangeServer", unset); code != "LABEL_BY_RULE" {
+		t.Errorf("removing it from the server alone: %q", code)
+	}
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
+		&registryv1.ChangeServerRequest{Server: id, SetLabels: map[string]string{"platform": "mine"}})
+	until("an operator's label wins", "mine")
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer", unset)
+	until("the rule's label is back", "tux")
+	must[*registryv1.UnsetLabelRuleResponse](s, "UnsetLabelRule", &registryv1.UnsetLabelRuleRequest{Name: "linux"})
+	until("the label goes with its rule", "")
+}
+
+func TestASelectionOfServersIsDecommissionedByOneIntent(t *testing.T) {
+	s := start(t)
+	var ids []string
+	for n := range 3 {
+		id := s.server(fmt.Sprintf("web-%d", n))
+		must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{
+			Server: id, SetLabels: map[string]string{"rack": fmt.Sprint(n / 2)},
+		})
+		ids = append(ids, id)
+	}
+	ask := &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{
+		On: &intentv1.Selector{Labels: map[string]string{"rack": "0"}},
+	}}}
+	if r := s.accepted(topology.VerbDecommission, ask); r.Changed != 2 || len(r.ServerIds) != 2 {
+		t.Errorf("the decision: %v", r)
+	}
+	for _, id := range ids[:2] {
+		s.untilLife(id, serverv1.Life_LIFE_DEAD)
+	}
+	if is := s.get(ids[2]); is.Life != serverv1.Life_LIFE_ALIVE {
+		t.Errorf("the third is %v", is.Life)
+	}
+}

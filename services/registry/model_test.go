@@ -1,0 +1,320 @@
+package registry
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// usualChecks is how many histories the model goes through when -rapid.checks does not say it.
+const usualChecks = 5
+
+// model takes random steps with two replicas of the registry on one bus, a dispatcher that opens and ends tasks, and
+// servers that do and report what their tasks say.
+type model struct {
+	*site
+	rt       *rapid.T
+	replicas *[2]replica
+	history  string // a part of names, so that histories do not meet
+	servers  []*host
+	intents  []bus.Message // as the bus would deliver them
+}
+
+type replica struct {
+	*Registry
+	stop func()
+}
+
+// host is a server as it is.
+type host struct {
+	id, name string
+	has      map[string]*reportv1.Found // by agent
+	open     map[string]*instancev1.Instance
+	tasks    map[string]string // ids of open tasks, by agent
+	reports  uint64
+}
+
+// The names that histories draw from.
+var (
+	modelAgents   = []string{"db", "web"}
+	modelVersions = []string{"1.0.0", "2.0.0"}
+)
+
+// TestTwoReplicasAgreeWhateverHappens goes through random histories. After each, every intent is answered once, every
+// server has an agent once, both replicas and a new fold of the ledger hold the same, and indexes equal a scan.
+func TestTwoReplicasAgreeWhateverHappens(t *testing.T) {
+	checksAtMost(t, usualChecks)
+	s := start(t)
+	s.channel("release", true)
+	for _, agent := range modelAgents {
+		s.agent(agent)
+		for _, version := range modelVersions {
+			s.image(agent, version, "release")
+		}
+	}
+	replicas := &[2]replica{{s.r, s.stop}}
+	replicas[1].Registry, replicas[1].stop = s.registry()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		m := &model{site: s, rt: rt, replicas: replicas, history: fmt.Sprint("h", n)}
+		m.begin()
+		for range rapid.IntRange(10, 60).Draw(rt, "steps") {
+			m.step()
+		}
+		m.settle()
+		m.check()
+	})
+}
+
+// checksAtMost lowers the number of rapid's checks for a test whose checks are slow, unless the flag was given.
+func checksAtMost(t *testing.T, n int) {
+	const name = "rapid.checks"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	before := flag.Lookup(name).Value.String()
+	if err := flag.Set(name, fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(name, before) })
+}
+
+// begin makes the servers and environments of a history.
+func (m *model) begin() {
+	for _, e := range m.environments() {
+		must[*registryv1.CreateEnvironmentResponse](m.site, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
+			Environment: &environmentv1.Environment{Name: e},
+		})
+	}
+	for n := range 3 {
+		name := fmt.Sprint(m.history, "-", n)
+		m.servers = append(m.servers, &host{
+			id: m.join(name, m.environments()[n%2]), name: name, has: map[string]*reportv1.Found{},
+			open: map[string]*instancev1.Instance{}, tasks: map[string]string{},
+		})
+	}
+}
+
+func (m *model) environments() []string { return []string{m.history + "-a", m.history + "-b"} }
+
+func draw[T any](m *model, what string, of []T) T { return rapid.SampledFrom(of).Draw(m.rt, what) }
+
+func (m *model) step() {
+	steps := []func(){
+		m.ask, m.ask, m.ask, m.dispatch, m.dispatch, m.dispatch, m.dispatch, m.report, m.report, m.deliverReport,
+		m.deliverIntent, m.setDefault, m.move, m.restart,
+	}
+	draw(m, "step", steps)()
+}
+
+// ask publishes an intent, and does not wait for its outcome.
+func (m *model) ask() {
+	var names []string
+	for _, h := range m.servers {
+		if rapid.Bool().Draw(m.rt, "on") {
+			names = append(names, h.name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	agent := draw(m, "agent", modelAgents)
+	verb := draw(m, "verb", []string{topology.VerbInstall, topology.VerbUpgrade, topology.VerbRemove})
+	i := map[string]*intentv1.Intent{
+		topology.VerbInstall: install(agent, on(names...)), topology.VerbRemove: remove(agent, on(names...)),
+		topology.VerbUpgrade: upgrade(agent, draw(m, "version", modelVersions), on(names...)),
+	}[verb]
+	data, err := protojson.Marshal(i)
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	message := bus.Message{
+		Subject: topology.IntentSubject(verb, "alice", ident.New()), Delivered: 1, Data: data,
+		Header: map[string][]string{"Content-Type": {"application/json"}},
+	}
+	m.publishRaw(bus.Durable{Subject: message.Subject, Once: true, Type: "application/json", Data: data})
+	m.intents = append(m.intents, message)
+}
+
+// deliverIntent delivers an intent again, to any replica.
+func (m *model) deliverIntent() {
+	if len(m.intents) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	again := draw(m, "intent", m.intents)
+	again.Delivered = 2
+	if err := m.anyReplica().intents.handle(ctx, again); err != nil {
+		m.rt.Fatalf("deliver an intent again: %v", err)
+	}
+}
+
+func (m *model) anyReplica() *Registry { return draw(m, "replica", m.replicas[:]).Registry }
+
+// instances returns what the first replica has of a server, by agent, up to the end of the ledger.
+func (m *model) instances(h *host) map[string]*instancev1.Instance {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r := m.replicas[0].Registry
+	if err := r.records.decider.CatchUp(ctx); err != nil {
+		m.rt.Fatal(err)
+	}
+	out := map[string]*instancev1.Instance{}
+	r.follower.Read(func() {
+		for i := range r.records.view.InstancesOf(h.id) {
+			out[i.Agent] = proto.CloneOf(i)
+		}
+	})
+	return out
+}
+
+// dispatch opens a task where one is due, or ends one.
+func (m *model) dispatch() {
+	h, agent := draw(m, "server", m.servers), draw(m, "agent", modelAgents)
+	if h.open[agent] != nil {
+		m.end(h, agent, rapid.IntRange(0, 3).Draw(m.rt, "good") > 0)
+		return
+	}
+	if i := m.instances(h)[agent]; i != nil && i.TaskId == "" {
+		m.open(h, i)
+	}
+}
+
+// open opens a task of an instance's present generation.
+func (m *model) open(h *host, i *instancev1.Instance) {
+	id, verb := ident.New(), taskv1.Verb_VERB_INSTALL
+	if i.Wanted == nil {
+		verb = taskv1.Verb_VERB_REMOVE
+	}
+	m.append(fact(ledger.Task, id, &taskv1.Queued{
+		Verb: verb, ServerId: h.id, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, Attempt: 1,
+		From: h.has[i.Agent].GetImage(), To: i.Wanted, IntentId: i.IntentId,
+	}), fact(ledger.Task, id, &taskv1.Assigned{}))
+	h.open[i.Agent], h.tasks[i.Agent] = i, id
+}
+
+// end does what a task says, or not, and records how it ended.
+func (m *model) end(h *host, agent string, good bool) {
+	i, id := h.open[agent], h.tasks[agent]
+	delete(h.open, agent)
+	if !good {
+		m.append(fact(ledger.Task, id, &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.NotReady}}))
+		return
+	}
+	if i.Wanted == nil {
+		delete(h.has, agent)
+	} else {
+		h.has[agent] = &reportv1.Found{
+			Agent: agent, InstanceId: i.Id, Generation: i.Generation, Image: proto.CloneOf(i.Wanted),
+			Health: instancev1.Health_HEALTH_GOOD, ConfigurationDigest: i.Configuration.GetDigest(),
+		}
+	}
+	m.append(fact(ledger.Task, id, &taskv1.Succeeded{Outcome: &taskv1.Outcome{}}))
+}
+
+// report publishes what a server has, perhaps with an agent that broke.
+func (m *model) report() {
+	h := draw(m, "server", m.servers)
+	if f := h.has[draw(m, "agent", modelAgents)]; f != nil {
+		f.Health = draw(m, "health", []instancev1.Health{
+			instancev1.Health_HEALTH_GOOD, instancev1.Health_HEALTH_GOOD, instancev1.Health_HEALTH_BAD,
+		})
+	}
+	m.say(h)
+}
+
+func (m *model) say(h *host) {
+	h.reports++
+	list := &reportv1.AgentsReport{}
+	for _, agent := range modelAgents {
+		if f := h.has[agent]; f != nil {
+			list.Agents = append(list.Agents, proto.CloneOf(f))
+		}
+	}
+	m.site.report(topology.ReportAgents, &reportv1.Report{
+		ServerId: h.id, Sequence: h.reports, BootId: "boot", JournalId: "journal",
+		Body: &reportv1.Report_Agents{Agents: list},
+	})
+}
+
+// deliverReport delivers any report again, out of order, to any replica.
+func (m *model) deliverReport() {
+	h := draw(m, "server", m.servers)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: h.id}, topology.ReportAgents)
+	stored, err := m.ops.DirectGetFrom(ctx, topology.Reports, subject, 1, 100)
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+	if len(stored) == 0 {
+		return
+	}
+	again := draw(m, "report", stored)
+	again.Delivered = 2
+	if err := m.anyReplica().reports.handleAgents(ctx, again); err != nil {
+		m.rt.Fatalf("deliver a report again: %v", err)
+	}
+}
+
+// setDefault sets or unsets a default.
+func (m *model) setDefault() {
+	e, agent := draw(m, "environment", m.environments()), draw(m, "agent", modelAgents)
+	if rapid.Bool().Draw(m.rt, "unset") {
+		m.unsetDefault(e, agent)
+		return
+	}
+	reach := draw(m, "reach", []environmentv1.Reach{reachNew, reachAll})
+	must[*registryv1.SetDefaultResponse](m.site, "SetDefault",
+		&registryv1.SetDefaultRequest{Environment: e, Agent: agent, Reach: reach})
+}
+
+// unsetDefault unsets a default that may be there.
+func (m *model) unsetDefault(environment, agent string) {
+	q := &registryv1.UnsetDefaultRequest{Environment: environment, Agent: agent}
+	_, err := ask[*registryv1.UnsetDefaultResponse](m.site, "UnsetDefault", q)
+	if have := codeOf(err); have != "none" && have != code.UnknownDefault {
+		m.rt.Fatalf("unset a default: %v", err)
+	}
+}
+
+// move moves a server to another environment.
+func (m *model) move() {
+	h := draw(m, "server", m.servers)
+	to := draw(m, "environment", slices.Concat(m.environments(), []string{""}))
+	must[*registryv1.MoveServersResponse](m.site, "MoveServers",
+		&registryv1.MoveServersRequest{On: on(h.id), Environment: to})
+}
+
+// restart stops a replica and starts another one in its place.
+func (m *model) restart() {
+	n := rapid.IntRange(0, 1).Draw(m.rt, "replica")
+	m.replicas[n].stop()
+	m.replicas[n].Registry, m.replicas[n].stop = m.registry()
+	if n == 0 {
+		m.r, m.stop = m.replicas[0].Registry, m.replicas[0].stop
+	}
+}
