@@ -2,69 +2,73 @@ package dispatcher
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/decide"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
-// The sizes of a part of a list.
+// The sizes of a page of a list.
 const defaultLimit, maxLimit = 100, 1000
 
+// api answers requests.
+type api struct {
+	cfg      Config
+	view     *view.View
+	follower *fold.Follower
+	decider  *decide.Decider
+	leader   *leader
+	reserved *reservations
+	live     *liveReports
+}
+
 // serve answers requests until ctx is done.
-func (d *Dispatcher) serve(ctx context.Context) error {
-	if !d.ready(ctx) {
-		return nil
-	}
-	descriptor := dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService")
-	s, err := d.Conn.NewService(ledger.Dispatcher, version.Version, descriptor)
+func (a *api) serve(ctx context.Context) error {
+	s, err := a.cfg.Conn.NewService(ledger.Dispatcher, version.Version,
+		dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService"))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := d.endpoints(s); err != nil {
+	if err := a.handle(s); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
 }
 
-func (d *Dispatcher) endpoints(s *bus.Service) error {
-	if err := bus.Handle(s, "ListTasks", d.listTasks); err != nil {
-		return err
-	}
-	if err := bus.Handle(s, "GetTask", d.getTask); err != nil {
-		return err
-	}
-	if err := bus.Handle(s, "CancelTask", d.cancelTask); err != nil {
-		return err
-	}
-	if err := bus.Handle(s, "GetIntentProgress", d.getIntentProgress); err != nil {
-		return err
-	}
-	if err := bus.Handle(s, "GetDocument", d.getDocument); err != nil {
-		return err
-	}
-	if err := fold.Serve(s, d.fold, version.Version); err != nil {
-		return err
-	}
-	return s.RefuseUnknown()
+func (a *api) handle(s *bus.Service) error {
+	return errors.Join(
+		bus.Handle(s, "ListTasks", a.listTasks),
+		bus.Handle(s, "GetTask", a.getTask),
+		bus.Handle(s, "CancelTask", a.cancelTask),
+		bus.Handle(s, "GetIntentProgress", a.getIntentProgress),
+		bus.Handle(s, "GetDocument", a.getDocument),
+		fold.Serve(s, a.follower, version.Version),
+		s.RefuseUnknown(),
+	)
 }
 
-func (d *Dispatcher) listTasks(_ context.Context, _ bus.Caller, q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {
+func (a *api) listTasks(
+	_ context.Context,
+	_ bus.Caller,
+	q *dispatcherv1.ListTasksRequest,
+) (*dispatcherv1.ListTasksResponse, error) {
 	f := view.Filter{Intent: q.IntentId, Server: q.ServerId, Agent: q.Agent, States: q.States, Limit: defaultLimit}
 	if n := q.GetPage().GetLimit(); n > 0 {
 		f.Limit = int(min(n, maxLimit))
@@ -72,96 +76,114 @@ func (d *Dispatcher) listTasks(_ context.Context, _ bus.Caller, q *dispatcherv1.
 	if c := q.GetPage().GetCursor(); c != "" {
 		var err error
 		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
-			return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
-				Code: "BAD_CURSOR", Message: fmt.Sprintf("cursor %q is not one that a list gave", c), Try: "garrison task list",
-			})
+			return nil, fault.Refusef(fault.Invalid, code.BadCursor,
+				"invalid cursor %.80q: pass next_cursor of an answer", c).
+				Try("garrison task list")
 		}
 	}
 	r := &dispatcherv1.ListTasksResponse{}
-	d.fold.Read(func() {
-		var next uint64
-		if r.Tasks, next = d.view.List(f); next > 0 {
+	a.follower.Read(func() {
+		tasks, next := a.view.List(f)
+		part := page.Take(page.Map(tasks, a.row), f.Limit)
+		r.Tasks, r.NextCursor, r.LeftOut = part.Rows, part.Next, part.LeftOut
+		if part.Next == "" && next > 0 {
 			r.NextCursor = strconv.FormatUint(next, 10)
 		}
-		d.explain(r.Tasks...)
-		d.enliven(r.Tasks...)
-		if d.view.Dropped() {
+		if a.view.Dropped() {
 			r.KeptEnded = view.KeepEnded
 		}
 	})
 	return r, nil
 }
 
-// explain says of the queued tasks that wait for nothing else that they wait for a free
-// place. It is called while the view stands still.
-func (d *Dispatcher) explain(tasks ...*taskv1.Task) {
+// row completes a copy of a task. It must be called while the view stands still.
+func (a *api) row(_ string, t *taskv1.Task) *taskv1.Task {
+	a.explain(t)
+	a.live.fill(t)
+	return t
+}
+
+// explain adds to queued tasks without another reason that they wait for a free slot, and behind how many others. It
+// must be called while the view stands still.
+func (a *api) explain(tasks ...*taskv1.Task) {
 	for _, t := range tasks {
-		if t.State == taskv1.State_STATE_QUEUED && t.Reason == "" {
-			t.Reason = fmt.Sprintf("waits for its turn: %d of %d tasks are under way", d.view.UnderWay(), d.Concurrency)
+		if t.State != taskv1.State_STATE_QUEUED || t.Reason != "" {
+			continue
 		}
+		place, exact := a.view.Place(t.Id)
+		text := "number " + strconv.Itoa(place) + " in the queue"
+		if !exact {
+			text = "behind more than " + strconv.Itoa(place) + " in the queue"
+		}
+		t.Reason = "waits for its turn: " + text + "; " + strconv.Itoa(a.view.UnderWay()) + " of " +
+			strconv.Itoa(a.cfg.Concurrency) + " tasks are under way"
 	}
 }
 
-func (d *Dispatcher) getTask(_ context.Context, _ bus.Caller, q *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
-	t, err := d.find(q.Task)
+func (a *api) getTask(
+	ctx context.Context,
+	_ bus.Caller,
+	q *dispatcherv1.GetTaskRequest,
+) (*dispatcherv1.GetTaskResponse, error) {
+	t, err := a.find(ctx, q.Task)
 	if err != nil {
 		return nil, err
 	}
 	return &dispatcherv1.GetTaskResponse{Task: t}, nil
 }
 
-// find finds a task by its id or a prefix that only one has.
-func (d *Dispatcher) find(prefix string) (t *taskv1.Task, err error) {
+// find returns the task with an id, or with an id that starts with prefix and no other does.
+func (a *api) find(ctx context.Context, prefix string) (t *taskv1.Task, err error) {
 	if prefix == "" {
-		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "NO_TASK_NAMED", Message: "no task was named", Try: "garrison task list"})
+		return nil, fault.Refusef(fault.Invalid, code.NoTaskNamed, "no task was named").Try("garrison task list")
 	}
-	d.fold.Read(func() {
-		found := d.view.Known(prefix, 2)
+	err = a.decider.Query(ctx, func() error {
+		found := a.view.Known(prefix, 2)
 		switch len(found) {
-		case 1:
-			t = d.view.Explained(found[0])
-			d.explain(t)
-			d.enliven(t)
 		case 0:
-			err = d.unknownTask(prefix)
-		default:
-			err = fault.Refuse(fault.Invalid, &apiv1.Refusal{
-				Code: "AMBIGUOUS_TASK", Message: fmt.Sprintf("several tasks start with %q", prefix),
-				Nearest: found[0].Task.Id + ", " + found[1].Task.Id, Try: "garrison task list",
-			})
+			return a.unknownTask(prefix)
+		case 1:
+			t = a.view.Explained(found[0])
+			a.explain(t)
+			a.live.fill(t)
+			return nil
 		}
+		return fault.Refusef(fault.Invalid, code.AmbiguousTask, "several tasks start with %q", prefix).
+			Near(found[0].Task.Id + ", " + found[1].Task.Id).Try("garrison task list")
 	})
 	return t, err
 }
 
-// unknownTask is called while the view stands still.
-func (d *Dispatcher) unknownTask(prefix string) error {
-	open, ended, _ := d.view.Counts()
-	r := &apiv1.Refusal{
-		Code: "UNKNOWN_TASK", Try: "garrison task list",
-		Message: fmt.Sprintf("no task starts with %q (%d open and %d ended tasks searched; "+
-			"the last %d that succeeded and the last %d others are kept here, all are in the ledger)",
-			prefix, open, ended, view.KeepEnded, view.KeepEnded),
-	}
-	for n := min(len(prefix)-1, 8); n >= 4 && r.Nearest == ""; n-- {
-		if near := d.view.Known(prefix[:n], 1); len(near) == 1 {
-			r.Nearest = near[0].Task.Id
+// unknownTask must be called while the view stands still.
+func (a *api) unknownTask(prefix string) error {
+	open, ended, _ := a.view.Counts()
+	near := ""
+	for n := min(len(prefix)-1, 8); n >= 4 && near == ""; n-- {
+		if found := a.view.Known(prefix[:n], 1); len(found) == 1 {
+			near = found[0].Task.Id
 		}
 	}
-	return fault.Refuse(fault.NotFound, r)
+	return fault.Refusef(fault.NotFound, code.UnknownTask,
+		"no task starts with %q (%d open and %d ended tasks searched; "+
+			"this view keeps the last %d succeeded and %d other ended tasks; the ledger has all)",
+		prefix, open, ended, view.KeepEnded, view.KeepEnded).
+		Near(near).Try("garrison task list")
 }
 
-// getDocument gives the document that a server should read.
-func (d *Dispatcher) getDocument(_ context.Context, _ bus.Caller, q *dispatcherv1.GetDocumentRequest) (*dispatcherv1.GetDocumentResponse, error) {
+// getDocument returns the document that a server should read.
+func (a *api) getDocument(
+	ctx context.Context,
+	_ bus.Caller,
+	q *dispatcherv1.GetDocumentRequest,
+) (*dispatcherv1.GetDocumentResponse, error) {
 	r := &dispatcherv1.GetDocumentResponse{}
-	var err error
-	d.fold.Read(func() {
-		doc, ok := d.view.Document(q.ServerId)
+	err := a.decider.Query(ctx, func() error {
+		doc, ok := a.view.Document(q.ServerId)
 		if !ok {
-			err = d.noDocument(q.ServerId)
-			return
+			return a.noDocument(q.ServerId)
 		}
 		r.Document = proto.CloneOf(doc)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -169,20 +191,19 @@ func (d *Dispatcher) getDocument(_ context.Context, _ bus.Caller, q *dispatcherv
 	return r, nil
 }
 
-// noDocument is called while the view stands still.
-func (d *Dispatcher) noDocument(server string) error {
-	if _, ok := d.view.Server(server); ok {
-		return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-			Code: "NO_DOCUMENT", Message: fmt.Sprintf("server %s has no document: it did not enrol yet", server), Try: "garrison server show " + ident.Short(server),
-		})
+// noDocument must be called while the view stands still.
+func (a *api) noDocument(server string) error {
+	if _, ok := a.view.Server(server); ok {
+		return fault.Refusef(fault.NotFound, code.NoDocument,
+			"server %s has no document: it has not enrolled yet", server).
+			Try("garrison server show " + ident.Short(server))
 	}
-	_, _, servers := d.view.Counts()
-	r := &apiv1.Refusal{
-		Code: "UNKNOWN_SERVER", Try: "garrison server list",
-		Message: fmt.Sprintf("no server has the id %q (%d servers searched)", server, servers),
-	}
+	_, _, servers := a.view.Counts()
+	near := ""
 	if len(server) >= 4 {
-		r.Nearest = d.view.ServerNear(server[:4])
+		near = a.view.ServerNear(server[:4])
 	}
-	return fault.Refuse(fault.NotFound, r)
+	return fault.Refusef(fault.NotFound, code.UnknownServer, "no server has the id %q (%d servers searched)",
+		server, servers).
+		Near(near).Try("garrison server list")
 }

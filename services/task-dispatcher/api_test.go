@@ -18,7 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// queuedWorld gives a world in which ten tasks of two agents are queued, and one is under way.
+// queuedWorld returns a world in which ten tasks of two agents are queued, and one is under way.
 func queuedWorld(t *testing.T) (*world, *Dispatcher, []string) {
 	w := newWorld(t)
 	d, _ := w.start(Config{Concurrency: 1})
@@ -44,19 +44,24 @@ func queuedWorld(t *testing.T) (*world, *Dispatcher, []string) {
 	return w, d, all
 }
 
-func TestTasksAreListedPartByPartTheNewestFirst(t *testing.T) {
+func TestTasksAreListedPageByPageNewestFirst(t *testing.T) {
 	w, _, all := queuedWorld(t)
 	queries := map[string]struct {
 		q    *dispatcherv1.ListTasksRequest
 		want int
 	}{
-		"all":                  {&dispatcherv1.ListTasksRequest{}, 10},
-		"of an agent":          {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
-		"on a server":          {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
-		"of both":              {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
-		"of an intent":         {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
-		"in a state":           {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}}, 9},
-		"in one of two":        {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED}}, 10},
+		"all":          {&dispatcherv1.ListTasksRequest{}, 10},
+		"of an agent":  {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
+		"on a server":  {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
+		"of both":      {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
+		"of an intent": {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
+		"in a state":   {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}}, 9},
+		"in one of two": {
+			&dispatcherv1.ListTasksRequest{
+				States: []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED},
+			},
+			10,
+		},
 		"of what there is not": {&dispatcherv1.ListTasksRequest{Agent: "c"}, 0},
 	}
 	for name, c := range queries {
@@ -84,20 +89,22 @@ func TestTasksAreListedPartByPartTheNewestFirst(t *testing.T) {
 				ids = append(ids, x.Id)
 			}
 			if !slices.Equal(ids, parts) {
-				t.Errorf("the parts are %v, the whole is %v", parts, ids)
+				t.Errorf("the pages are %v, the whole list is %v", parts, ids)
 			}
 		})
 	}
 }
 
-func TestAQueuedTaskSaysWhatItWaitsFor(t *testing.T) {
+func TestAQueuedTaskShowsWhyItWaits(t *testing.T) {
 	w, _, _ := queuedWorld(t)
-	r, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", &dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}})
+	r, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks",
+		&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range r.Tasks {
-		if want := "waits for its turn: 1 of 1 tasks are under way"; x.Reason != want {
+	for n, x := range r.Tasks { // the newest first
+		want := fmt.Sprintf("waits for its turn: number %d in the queue; 1 of 1 tasks are under way", len(r.Tasks)-n)
+		if x.Reason != want {
 			t.Errorf("the reason is %q, want %q", x.Reason, want)
 		}
 	}
@@ -115,7 +122,8 @@ func TestOnlyAQueuedTaskIsCancelled(t *testing.T) {
 			}
 		}
 	}
-	r, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: queued.Id[:18], Reason: "not today"})
+	r, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask",
+		&dispatcherv1.CancelTaskRequest{Task: queued.Id[:18], Reason: "not today"})
 	if err != nil || r.Task.State != taskv1.State_STATE_CANCELLED || r.Task.Reason != "not today" {
 		t.Fatalf("cancelled: %v, %v", r, err)
 	}
@@ -126,21 +134,22 @@ func TestOnlyAQueuedTaskIsCancelled(t *testing.T) {
 		}
 	}
 	w.report(assigned.ServerId, assigned.Id, taskv1.State_STATE_SUCCEEDED, nil)
-	w.judge(1)
+	w.replay(1)
 }
 
-func TestRefusalsSayWhatIsNearAndWhatToTry(t *testing.T) {
+func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 	w, d, all := queuedWorld(t)
 	known := w.tasks(d, all[0])[0].Id
 	w.say(ledger.Server, serverID(77), &serverv1.Invited{Name: "new", Cell: "main"})
 	bustest.Eventually(t, "the invited server is known", func() bool {
 		ok := false
-		d.fold.Read(func() { _, ok = d.view.Server(serverID(77)) })
+		d.follower.Read(func() { _, ok = d.view.Server(serverID(77)) })
 		return ok
 	})
 	ask := map[string]func() error{
 		"UNKNOWN_TASK": func() error {
-			_, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask", &dispatcherv1.GetTaskRequest{Task: known[:8] + "x"})
+			_, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask",
+				&dispatcherv1.GetTaskRequest{Task: known[:8] + "x"})
 			return err
 		},
 		"NO_TASK_NAMED": func() error {
@@ -148,15 +157,18 @@ func TestRefusalsSayWhatIsNearAndWhatToTry(t *testing.T) {
 			return err
 		},
 		"UNKNOWN_SERVER": func() error {
-			_, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: all[0][:8]})
+			_, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument",
+				&dispatcherv1.GetDocumentRequest{ServerId: all[0][:8]})
 			return err
 		},
 		"NO_DOCUMENT": func() error {
-			_, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: serverID(77)})
+			_, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument",
+				&dispatcherv1.GetDocumentRequest{ServerId: serverID(77)})
 			return err
 		},
 		"BAD_CURSOR": func() error {
-			_, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", &dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Cursor: "x"}})
+			_, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks",
+				&dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Cursor: "x"}})
 			return err
 		},
 	}
@@ -169,16 +181,18 @@ func TestRefusalsSayWhatIsNearAndWhatToTry(t *testing.T) {
 	}
 }
 
-func TestTheDocumentThatIsAnsweredIsTheOneThatIsStored(t *testing.T) {
+func TestGetDocumentReturnsTheStoredDocument(t *testing.T) {
 	w, d, all := queuedWorld(t)
 	same(t, w, d, all[0])
-	r, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument", &dispatcherv1.GetDocumentRequest{ServerId: all[0]})
-	if err != nil || r.Document.String() != w.document(all[0]).String() || !strings.Contains(r.Document.String(), all[0]) {
+	r, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument",
+		&dispatcherv1.GetDocumentRequest{ServerId: all[0]})
+	if err != nil || r.Document.String() != w.document(all[0]).String() ||
+		!strings.Contains(r.Document.String(), all[0]) {
 		t.Errorf("answered %v, %v; stored %v", r.GetDocument(), err, w.document(all[0]))
 	}
 }
 
-// Without the removal the server would stay dying for ever.
+// Without the removal the server would never be dead.
 func TestARemovalFromADyingServerIsNotCancelled(t *testing.T) {
 	w, d, all := queuedWorld(t)
 	server := all[0]
@@ -198,6 +212,6 @@ func TestARemovalFromADyingServerIsNotCancelled(t *testing.T) {
 	})
 	_, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: removal.Id})
 	if r := fault.RefusalOf(err); r.GetCode() != "SERVER_DYING" || !strings.Contains(r.GetTry(), "--lost") {
-		t.Errorf("cancel: %v, want SERVER_DYING and the way out", err)
+		t.Errorf("cancel: %v, want SERVER_DYING and the remedy", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// BenchmarkOneChange is the way of one change through an idle dispatcher: wanted, queued,
-// assigned, document, bell, and the report of its success.
+// BenchmarkOneChange measures one change in an idle dispatcher: wanted, queued, assigned, document,
+// bell, and the report of its success.
 func BenchmarkOneChange(b *testing.B) {
 	w := newWorld(b)
 	d, _ := w.start(Config{})
@@ -26,7 +26,7 @@ func BenchmarkOneChange(b *testing.B) {
 	}
 }
 
-// BenchmarkManyChanges is the same for 5,000 servers at once.
+// BenchmarkManyChanges measures one change on each of 5,000 servers at once.
 func BenchmarkManyChanges(b *testing.B) {
 	const many = 5000
 	w := newWorld(b)

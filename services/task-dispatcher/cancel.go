@@ -3,100 +3,92 @@ package dispatcher
 import (
 	"cmp"
 	"context"
-	"fmt"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/decide"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/report"
 )
 
-// cancelTask takes a queued task back. One that is under way is not: what a server has
-// begun it finishes or undoes.
-func (d *Dispatcher) cancelTask(ctx context.Context, c bus.Caller, q *dispatcherv1.CancelTaskRequest) (*dispatcherv1.CancelTaskResponse, error) {
-	for {
-		moved := d.fold.Changed()
-		t, err := d.find(q.Task)
-		if err != nil {
-			return nil, err
-		}
-		sequence, err := d.cancel(ctx, c, t.Id, q.Reason)
-		if err == nil {
-			return d.cancelled(ctx, t.Id, sequence)
-		}
-		if !fault.Is(err, fault.Conflict) || fault.RefusalOf(err) != nil {
-			return nil, err
-		}
-		select {
-		case <-moved: // it was moved meanwhile: see where it is now
-		case <-ctx.Done():
-			return nil, fault.New(fault.Unavailable, "cancel task %s: %w", t.Id, ctx.Err())
-		}
-	}
-}
-
-// cancel records that a task is cancelled, if it still is queued. Who is asked may not
-// have the claim; it then takes it, so that nobody else admits the task meanwhile.
-func (d *Dispatcher) cancel(ctx context.Context, c bus.Caller, id, reason string) (sequence uint64, err error) {
-	var t *taskv1.Task
-	var claim uint64
-	taken, dying := false, false
-	d.fold.Read(func() {
-		t, _, _ = d.view.Task(id)
-		s, _ := d.view.Server(t.GetServerId())
-		dying = t.GetVerb() == taskv1.Verb_VERB_REMOVE && s.GetLife() == serverv1.Life_LIFE_DYING
-		claim = d.hold()
-		if claim > 0 && !dying && t.GetState() == taskv1.State_STATE_QUEUED {
-			taken = d.moving.take(id)
-		}
-	})
-	switch {
-	case t.GetState() != taskv1.State_STATE_QUEUED:
-		return 0, notQueued(t)
-	case dying:
-		return 0, serverDying(t)
-	case claim == 0:
-		return 0, cmp.Or(d.claim(ctx), fault.New(fault.Conflict, "task %s could not be moved before", id))
-	case !taken:
-		return 0, fault.New(fault.Conflict, "task %s is being moved", id)
-	}
-	defer d.moving.give(id)
-	body := &taskv1.Cancelled{Reason: task.Sentence(reason)}
-	f := d.fact(id, body, origin{actor: c.Actor, request: c.Request, cause: ledger.CausedByRequest(c.Request), trace: c.Trace})
-	if sequence, err = d.writer.Append(ctx, under(claim, f)); err != nil {
-		d.doubt(claim, err)
-		return 0, err
-	}
-	return sequence, d.fold.Wait(ctx, sequence)
-}
-
-func (d *Dispatcher) cancelled(ctx context.Context, id string, sequence uint64) (*dispatcherv1.CancelTaskResponse, error) {
-	if err := d.fold.Wait(ctx, sequence); err != nil {
+// cancelTask cancels a queued task. A task that is under way cannot be cancelled: its server
+// finishes it or rolls it back.
+func (a *api) cancelTask(
+	ctx context.Context,
+	c bus.Caller,
+	q *dispatcherv1.CancelTaskRequest,
+) (*dispatcherv1.CancelTaskResponse, error) {
+	t, err := a.find(ctx, q.Task)
+	if err != nil {
 		return nil, err
 	}
-	t, err := d.find(id)
-	if err != nil {
+	cancel := func(ctx context.Context) error { return a.cancel(ctx, decide.By(c), t.Id, q.Reason) }
+	if err := a.decider.Retry(ctx, cancel); err != nil {
+		return nil, err
+	}
+	if t, err = a.find(ctx, t.Id); err != nil {
 		return nil, err
 	}
 	return &dispatcherv1.CancelTaskResponse{Task: t}, nil
 }
 
-// serverDying refuses to cancel a removal without which a server would stay dying for ever.
-func serverDying(t *taskv1.Task) error {
-	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
-		Code: "SERVER_DYING",
-		Message: fmt.Sprintf("task %s removes agent %q from server %s, which is dying and is dead only without it",
-			t.GetId(), t.GetAgent(), ident.Short(t.GetServerId())),
-		Try: fmt.Sprintf("garrison explain %s; when the machine is lost: garrison server decommission %s --lost",
-			t.GetServerId(), t.GetServerId()),
+// cancel records that a task is cancelled, if it is still queued. A process that is not the leader
+// takes over first, so that no other one admits the task meanwhile.
+func (a *api) cancel(ctx context.Context, o decide.Origin, id, reason string) error {
+	var t *taskv1.Task
+	var claim uint64
+	reserved, needed := false, (error)(nil)
+	a.follower.Read(func() {
+		t, _, _ = a.view.Task(id)
+		s, _ := a.view.Server(t.GetServerId())
+		needed = neededRemoval(t, s)
+		claim = a.leader.claim()
+		if claim > 0 && needed == nil && t.GetState() == taskv1.State_STATE_QUEUED {
+			reserved = a.reserved.reserve(id)
+		}
 	})
+	switch {
+	case t.GetState() != taskv1.State_STATE_QUEUED:
+		return notQueued(t)
+	case needed != nil:
+		return needed
+	case claim == 0:
+		return cmp.Or(a.leader.takeOver(ctx), fault.New(fault.Conflict, "task %s needed a claim first", id))
+	case !reserved:
+		return fault.New(fault.Conflict, "task %s is leaving the queue", id)
+	}
+	defer a.reserved.release(id)
+	f := a.decider.Fact(o, ledger.Task, id, &taskv1.Cancelled{Reason: report.Reason(reason)})
+	_, err := a.decider.Append(ctx, under(claim, f))
+	a.leader.doubt(claim, err)
+	return err
+}
+
+// neededRemoval refuses to cancel a removal without which a server would never be dead or empty.
+func neededRemoval(t *taskv1.Task, s *dispatcherv1.ServerRecord) error {
+	switch {
+	case !task.Removes(t.GetVerb()):
+		return nil
+	case s.GetResetId() != "":
+		return fault.Refusef(fault.Conflict, code.ServerReinstalling,
+			"task %s removes agent %q from server %s, which is being reinstalled and is empty only after it",
+			t.GetId(), t.GetAgent(), ident.Short(t.GetServerId())).Try("garrison explain " + t.GetServerId())
+	case s.GetLife() != serverv1.Life_LIFE_DYING:
+		return nil
+	}
+	return fault.Refusef(fault.Conflict, code.ServerDying,
+		"task %s removes agent %q from server %s, which is dying and is dead only after it",
+		t.GetId(), t.GetAgent(), ident.Short(t.GetServerId())).
+		Try("garrison explain " + t.GetServerId() + "; when the machine is lost: garrison server decommission " +
+			t.GetServerId() + " --lost")
 }
 
 func notQueued(t *taskv1.Task) error {
@@ -104,8 +96,7 @@ func notQueued(t *taskv1.Task) error {
 	if task.Ended(t.GetState()) {
 		try = "garrison task show " + ident.Short(t.GetId())
 	}
-	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
-		Code: "NOT_QUEUED", Try: try,
-		Message: fmt.Sprintf("task %s is %s; only a queued task can be cancelled", t.GetId(), task.StateOf(t.GetState())),
-	})
+	return fault.Refusef(fault.Conflict, code.NotQueued, "task %s is %s; only a queued task can be cancelled",
+		t.GetId(), task.StateOf(t.GetState())).
+		Try(try)
 }

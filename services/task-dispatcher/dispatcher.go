@@ -2,16 +2,19 @@ package dispatcher
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/debug"
+	"github.com/garrison-fleet/garrison/pkg/decide"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
@@ -24,29 +27,31 @@ const (
 	DefaultTakeOverAfter  = time.Second
 )
 
-// Layout is the version of the view's layout.
+// Layout is the version of the view's tables and fold.
 const Layout = view.Layout
 
-// Nouns are the nouns that the view hears.
+// Nouns are the nouns that the view folds.
 var Nouns = view.Nouns
 
-// NewView makes an empty view, to be folded afresh.
+// NewView returns an empty view, to be folded afresh.
 func NewView() fold.View { return view.New(nil) }
 
-// Config says how the dispatcher works. Zero values mean the defaults.
+// Config configures a dispatcher. Only Conn is required; zero values mean the defaults.
 type Config struct {
 	Conn           *bus.Conn
-	Store          string        // a directory for snapshots of the view; empty means none
-	AcceptLedger   bool          // takes a ledger that lost facts as it is, for this start
+	Store          string        // a directory for snapshots of the view; empty means that none are kept
+	AcceptLedger   bool          // accepts a ledger that lost facts, for this start
+	Secrets        *secret.Key   // opens the secrets of metadata for documents; nil opens none
 	Concurrency    int           // how many tasks are under way at once, at most
-	QueuedDeadline time.Duration // how long a task may wait for its turn
+	QueuedDeadline time.Duration // how long a task may wait in the queue
 	TaskDeadline   time.Duration // how long a task may be under way
-	TakeOverAfter  time.Duration // how long another dispatcher may do nothing while there is something to admit
+	TakeOverAfter  time.Duration // how long the leader may be idle while tasks are ready
+	Debug          *debug.State  // takes what a debug socket shows; may be nil
 	Log            zerolog.Logger
-	Now            func() time.Time
-	NewID          func() string
+	Now            func() time.Time // nil means time.Now
+	NewID          func() string    // nil means ident.New
 
-	wall func() time.Time // the clock that is compared with the bus's; nil means time.Now
+	wall func() time.Time // the clock that is compared with that of the bus; nil means time.Now
 }
 
 func (c Config) withDefaults() Config {
@@ -74,57 +79,77 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Dispatcher is the running service.
+// Dispatcher is the service.
 type Dispatcher struct {
-	Config
-	view    *view.View
-	fold    *fold.Follower
-	writer  *bus.Writer
-	process string        // names this start of the service in its claims
-	doubted atomic.Uint64 // the last claim that is not relied on any more
-	overdue atomic.Bool   // there are queued tasks to end whose deadline passed, and no claim to do it under
-	moving  *moving
-	clock   busClock
-	dirty   *queue // servers whose document must be looked at
-	kicks   []chan struct{}
-	words   *words // what servers said live of the tasks that are under way
+	cfg       Config
+	view      *view.View
+	follower  *fold.Follower
+	writer    *bus.Writer
+	decider   *decide.Decider
+	recorder  *recorder
+	leader    *leader
+	reserved  *reservations
+	lanes     *lanes
+	clock     *busClock
+	live      *liveReports
+	publisher *publisher
+	reports   *reports
+	api       *api
 }
 
-// New makes a dispatcher. Nothing happens until Run.
-func New(c Config) *Dispatcher {
-	d := &Dispatcher{Config: c.withDefaults(), process: ident.New(), moving: newMoving(), dirty: newQueue(), words: newWords()}
-	d.view = view.New(d.dirty.add)
-	d.fold = fold.New(c.Conn, d.view, fold.Options{
-		Service: ledger.Dispatcher, Layout: Layout, Store: c.Store, Nouns: Nouns,
-		AcceptLedger: c.AcceptLedger, Log: c.Log, OnFacts: func([]ledger.Fact) { d.kick() },
-	})
-	d.writer = d.fold.NewWriter()
-	return d
-}
-
-// Run dispatches until ctx is done.
-func (d *Dispatcher) Run(ctx context.Context) error {
-	opening, claiming, admitting, expiring := d.lane(), d.lane(), d.lane(), d.lane()
-	return lifecycle.Run(ctx,
-		lifecycle.Part{Name: "writer", Run: d.writer.Run},
-		lifecycle.Part{Name: "fold", Run: d.fold.Run},
-		lifecycle.Part{Name: "open", Run: func(ctx context.Context) error { return d.repeat(ctx, "open", opening, d.open) }},
-		lifecycle.Part{Name: "claim", Run: func(ctx context.Context) error { return d.repeat(ctx, "claim", claiming, d.newClaimer()) }},
-		lifecycle.Part{Name: "admit", Run: func(ctx context.Context) error { return d.repeat(ctx, "admit", admitting, d.admit) }},
-		lifecycle.Part{Name: "expire", Run: func(ctx context.Context) error { return d.repeat(ctx, "expire", expiring, d.newExpirer()) }},
-		lifecycle.Part{Name: "publish", Run: d.publish},
-		lifecycle.Part{Name: "hear", Run: d.hear},
-		lifecycle.Part{Name: "listen", Run: d.listen},
-		lifecycle.Part{Name: "api", Run: d.serve},
-	)
-}
-
-// ready waits until the view holds what is in the ledger; false when ctx is done before.
-func (d *Dispatcher) ready(ctx context.Context) bool {
-	select {
-	case <-d.fold.Ready():
-		return true
-	case <-ctx.Done():
-		return false
+// New returns a dispatcher. Nothing happens until Run.
+func New(cfg Config) (*Dispatcher, error) {
+	if cfg.Conn == nil {
+		return nil, fault.New(fault.Invalid, "task-dispatcher: no connection")
 	}
+	cfg = cfg.withDefaults()
+	d := &Dispatcher{cfg: cfg, reserved: newReservations()}
+	documents := newQueue()
+	d.view = view.New(documents.add)
+	d.follower = fold.New(cfg.Conn, d.view, fold.Options{
+		Service: ledger.Dispatcher, Layout: Layout, Store: cfg.Store, Nouns: Nouns,
+		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func([]ledger.Fact) { d.lanes.wake() },
+	})
+	d.writer = d.follower.NewWriter()
+	d.decider = decide.New(decide.Config{
+		Service: ledger.Dispatcher, Ledger: cfg.Conn, View: d.follower, Writer: d.writer,
+		Now: cfg.Now, NewID: cfg.NewID,
+	})
+	d.lanes = &lanes{follower: d.follower, log: cfg.Log}
+	d.recorder = &recorder{writer: d.writer, follower: d.follower}
+	d.leader = newLeader(cfg, d.view, d.follower, d.decider)
+	d.clock = newBusClock(cfg)
+	d.live = newLiveReports(cfg, d.view, d.follower)
+	d.publisher = newPublisher(cfg, d.view, d.follower, documents)
+	d.reports = &reports{cfg: cfg, view: d.view, decider: d.decider, clock: d.clock}
+	d.api = &api{
+		cfg: cfg, view: d.view, follower: d.follower, decider: d.decider,
+		leader: d.leader, reserved: d.reserved, live: d.live,
+	}
+	d.show(cfg.Debug, documents)
+	return d, nil
+}
+
+// show adds the view and the lengths of the queues to a debug state.
+func (d *Dispatcher) show(s *debug.State, documents *queue) {
+	d.follower.Show(s)
+	s.Set("queues", func() any {
+		return map[string]int{"appends": d.writer.Waiting(), "documents": documents.length()}
+	})
+}
+
+// Run dispatches until ctx is done or a part fails.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	return rungroup.Run(ctx,
+		rungroup.Part{Name: "writer", Run: d.writer.Run},
+		rungroup.Part{Name: "view", Run: d.follower.Run},
+		d.lanes.part("open", d.open),
+		d.lanes.part("lead", d.leader.newTakeOver()),
+		d.lanes.part("admit", d.admit),
+		d.lanes.part("expire", d.newExpirer()),
+		rungroup.Part{Name: "publish", Run: d.follower.WhenReady(d.publisher.run)},
+		rungroup.Part{Name: "reports", Run: d.follower.WhenReady(d.reports.run)},
+		rungroup.Part{Name: "live reports", Run: d.follower.WhenReady(d.live.run)},
+		rungroup.Part{Name: "api", Run: d.follower.WhenReady(d.api.serve)},
+	)
 }

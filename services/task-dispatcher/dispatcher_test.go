@@ -16,7 +16,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/opening"
 )
 
 func TestAnInstallTravelsFromWantedToSucceeded(t *testing.T) {
@@ -37,7 +39,7 @@ func TestAnInstallTravelsFromWantedToSucceeded(t *testing.T) {
 	})
 }
 
-func TestAnUpgradeThatIsUndoneGoesBackToTheOldImage(t *testing.T) {
+func TestARolledBackUpgradeRestoresTheOldImage(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(func(v taskv1.Verb, _ string) taskv1.State {
@@ -62,7 +64,7 @@ func TestAnUpgradeThatIsUndoneGoesBackToTheOldImage(t *testing.T) {
 	})
 }
 
-func TestARemovalIsAskedForAndThenForgotten(t *testing.T) {
+func TestARemovalIsInTheDocumentUntilTheInstanceIsGone(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -79,10 +81,11 @@ func TestARemovalIsAskedForAndThenForgotten(t *testing.T) {
 			doc.Removals[0].InstanceId == instanceID(s, "shipper")
 	})
 	w.report(s, removal.Id, taskv1.State_STATE_SUCCEEDED, nil)
-	bustest.Eventually(t, "the removal is gone from the document", func() bool { return len(w.document(s).GetRemovals()) == 0 })
+	bustest.Eventually(t, "the document has no removal any more",
+		func() bool { return len(w.document(s).GetRemovals()) == 0 })
 }
 
-func TestARefreshIsAskedForUnderItsTask(t *testing.T) {
+func TestARefreshIsRequestedUnderItsTask(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(nil)
@@ -95,10 +98,11 @@ func TestARefreshIsAskedForUnderItsTask(t *testing.T) {
 	})
 	bustest.Eventually(t, "one task, which succeeded", func() bool {
 		all := w.tasks(d, s)
-		return len(all) == 1 && all[0].Id == task.RefreshID(intent, s) && all[0].State == taskv1.State_STATE_SUCCEEDED
+		return len(all) == 1 && all[0].Id == opening.RefreshID(intent, s) &&
+			all[0].State == taskv1.State_STATE_SUCCEEDED
 	})
 	if all := w.tasks(d, serverID(404)); len(all) > 0 {
-		t.Errorf("a server that is not known got %v", all)
+		t.Errorf("an unknown server got %v", all)
 	}
 }
 
@@ -118,7 +122,7 @@ func TestAQueuedTaskIsSupersededByANewerChange(t *testing.T) {
 	}
 }
 
-func TestANewerChangeWaitsWhileTheOlderIsUnderWay(t *testing.T) {
+func TestANewerChangeWaitsWhileTheOlderOneIsUnderWay(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -134,7 +138,7 @@ func TestANewerChangeWaitsWhileTheOlderIsUnderWay(t *testing.T) {
 	w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_ASSIGNED)
 }
 
-func TestATaskThatExpiredIsTriedAgainWhenItsServerComesBack(t *testing.T) {
+func TestAnExpiredTaskIsRetriedWhenItsServerIsBack(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{TaskDeadline: 100 * time.Millisecond})
 	s := serverID(1)
@@ -155,7 +159,7 @@ func TestATaskThatExpiredIsTriedAgainWhenItsServerComesBack(t *testing.T) {
 	}
 }
 
-func TestAQueuedTaskExpiresWhenItsServerNeverComes(t *testing.T) {
+func TestAQueuedTaskExpiresWhenItsServerStaysOffline(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{QueuedDeadline: 100 * time.Millisecond, TaskDeadline: 200 * time.Millisecond})
 	s := serverID(1)
@@ -164,11 +168,11 @@ func TestAQueuedTaskExpiresWhenItsServerNeverComes(t *testing.T) {
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
 	w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_EXPIRED)
 	if len(w.document(s).GetEntries()) > 0 {
-		t.Error("what was never admitted has an entry")
+		t.Error("a change that was never admitted has an entry")
 	}
 }
 
-func TestATombstoneIsWrittenWhenAServerIsDead(t *testing.T) {
+func TestADeadServerHasATombstone(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(nil)
@@ -183,11 +187,12 @@ func TestATombstoneIsWrittenWhenAServerIsDead(t *testing.T) {
 	w.say(ledger.Server, s, &serverv1.Dead{Tombstone: proof})
 	bustest.Eventually(t, "a tombstone", func() bool {
 		doc := w.document(s)
-		return doc.GetLife() == serverv1.Life_LIFE_DEAD && proto.Equal(doc.Tombstone, proof) && len(doc.Entries)+len(doc.Removals)+len(doc.Requests) == 0
+		return doc.GetLife() == serverv1.Life_LIFE_DEAD && proto.Equal(doc.Tombstone, proof) &&
+			len(doc.Entries)+len(doc.Removals)+len(doc.Requests) == 0
 	})
 }
 
-func TestAgentsComeInTheOrderOfTheirTiersAndNeeds(t *testing.T) {
+func TestAgentsAreInstalledByTierAndDependency(t *testing.T) {
 	w := newWorld(t)
 	s := serverID(1)
 	w.enrol(s)
@@ -211,7 +216,7 @@ func TestAgentsComeInTheOrderOfTheirTiersAndNeeds(t *testing.T) {
 	}
 }
 
-func TestDocumentsAreNotWrittenAgainWhenNothingDiffers(t *testing.T) {
+func TestAnUnchangedDocumentIsNotWrittenAgain(t *testing.T) {
 	w := newWorld(t)
 	d, stop := w.start(Config{})
 	w.execute(nil)
@@ -219,24 +224,25 @@ func TestDocumentsAreNotWrittenAgainWhenNothingDiffers(t *testing.T) {
 	w.enrol(s)
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
 	w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
+	w.settles(d)
 	same(t, w, d, s)
 	end := w.desiredEnd()
 	stop()
 	again, _ := w.start(Config{})
 	w.enrol(serverID(2)) // its document is written after the look at the first
 	bustest.Eventually(t, "the second server's document", func() bool { return w.document(serverID(2)) != nil })
-	bustest.Eventually(t, "nothing is to be written", func() bool { return again.dirty.idle() })
+	bustest.Eventually(t, "no document is to be written", func() bool { return again.publisher.changed.idle() })
 	same(t, w, again, s)
 	if got := w.sequenceOf(s); got > end {
 		t.Errorf("the document was written again, at %d", got)
 	}
 }
 
-// same waits until the stored document is what the view projects.
+// same waits until the stored document is the view's projection.
 func same(t testing.TB, w *world, d *Dispatcher, server string) {
 	t.Helper()
-	bustest.Eventually(t, "the document is what the view says", func() bool {
-		_, want, err := d.project(server)
+	bustest.Eventually(t, "the stored document is the view's projection", func() bool {
+		_, want, err := d.publisher.project(server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,8 +251,8 @@ func same(t testing.TB, w *world, d *Dispatcher, server string) {
 	})
 }
 
-// A bus on a single server acknowledges documents before they are on its disk.
-func TestADocumentThatTheBusForgotIsWrittenAgain(t *testing.T) {
+// A bus with a single server acknowledges documents before they are on its disk.
+func TestADocumentThatTheBusLostIsWrittenAgain(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s, other := serverID(1), serverID(2)

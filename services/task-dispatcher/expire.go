@@ -12,30 +12,28 @@ import (
 )
 
 const (
-	// expireAtOnce bounds one pass.
-	expireAtOnce = 1000
-	// lookForDeadlines is how often deadlines are looked at while there are any, at
-	// least: so that a bus that was away is noticed.
-	lookForDeadlines = time.Second
-	// maxGrace is how long the reports that waited are heard, after the dispatcher or
-	// the bus was away, before a deadline that passed meanwhile counts: until the last
-	// server tries again to reach the bus, and then for what it has to say.
-	maxGrace = topology.ServerBackoff + 30*time.Second
+	// maxExpired bounds one pass.
+	maxExpired = 1000
+	// deadlineCheck is how often deadlines are checked at least, so that a disconnect is noticed.
+	deadlineCheck = time.Second
+	// maxGrace is how long, after a start or a disconnect, deadlines that passed meanwhile do not count
+	// yet: until the last server is connected again, plus the time to handle the waiting reports.
+	maxGrace = topology.ServerReturns + 30*time.Second
 )
 
-// newExpirer makes the pass that ends the tasks whose deadline passed.
+// newExpirer returns the pass that ends the tasks whose deadline passed.
 func (d *Dispatcher) newExpirer() pass {
-	grace := min(maxGrace, d.TaskDeadline)
+	grace := min(maxGrace, d.cfg.TaskDeadline)
 	var countsFrom atomic.Pointer[time.Time] // deadlines count from then on
-	spare := func() { from := d.Now().Add(grace); countsFrom.Store(&from) }
-	d.Conn.OnBack(spare) // it may be away and back between two looks, or while one waits for it
+	postpone := func() { from := d.cfg.Now().Add(grace); countsFrom.Store(&from) }
+	d.cfg.Conn.OnBack(postpone) // the connection may be lost and back between two checks
 	return func(ctx context.Context) (time.Duration, error) {
-		if countsFrom.Load() == nil || !d.Conn.Connected() {
-			spare()
+		if countsFrom.Load() == nil || !d.cfg.Conn.Connected() {
+			postpone()
 		}
-		if left := countsFrom.Load().Sub(d.Now()); left > 0 {
-			d.overdue.Store(false)
-			return min(left, lookForDeadlines), nil
+		if left := countsFrom.Load().Sub(d.cfg.Now()); left > 0 {
+			d.leader.overdue.Store(false)
+			return min(left, deadlineCheck), nil
 		}
 		now, err := d.deadlineNow(ctx)
 		if err != nil {
@@ -47,17 +45,17 @@ func (d *Dispatcher) newExpirer() pass {
 
 // deadlineNow returns the time at the bus, measured anew when a deadline seems to have passed.
 func (d *Dispatcher) deadlineNow(ctx context.Context) (time.Time, error) {
-	now, err := d.busNow(ctx, clockAge)
+	now, err := d.clock.now(ctx, clockAge)
 	if err != nil {
 		return now, err
 	}
 	var next time.Time
 	var more bool
-	d.fold.Read(func() { next, more = d.view.NextDeadline() })
+	d.follower.Read(func() { next, more = d.view.NextDeadline() })
 	if !more || next.After(now) {
 		return now, nil
 	}
-	return d.busNow(ctx, 0)
+	return d.clock.now(ctx, 0)
 }
 
 func (d *Dispatcher) expire(ctx context.Context, now time.Time) (time.Duration, error) {
@@ -65,36 +63,36 @@ func (d *Dispatcher) expire(ctx context.Context, now time.Time) (time.Duration, 
 	var next time.Time
 	var more bool
 	var claim uint64
-	left := 0 // how many are not for this process to end
-	d.fold.Read(func() {
-		claim = d.hold()
-		all := d.view.Overdue(now, expireAtOnce)
+	others := 0 // how many overdue tasks only the leader may end
+	d.follower.Read(func() {
+		claim = d.leader.claim()
+		all := d.view.Overdue(now, maxExpired)
 		overdue = endable(all, claim)
-		left = len(all) - len(overdue)
-		overdue = d.taken(overdue)
+		others = len(all) - len(overdue)
+		overdue = d.reserve(overdue)
 		next, more = d.view.NextDeadline()
 	})
 	defer d.release(overdue)
-	if d.overdue.Swap(left > 0) != (left > 0) {
-		d.kick() // the lane that claims
+	if d.leader.overdue.Swap(others > 0) != (others > 0) {
+		d.lanes.wake() // the lane that takes over
 	}
 	if len(overdue) == 0 {
 		if !more {
 			return never, nil
 		}
 		if until := next.Sub(now); until > 0 {
-			return min(until, lookForDeadlines), nil
+			return min(until, deadlineCheck), nil
 		}
-		return lookForDeadlines, nil // what is overdue is with somebody else
+		return deadlineCheck, nil // the overdue tasks are the leader's
 	}
 	if err := d.end(ctx, claim, overdue); err != nil {
 		return 0, err
 	}
-	d.Log.Warn().Int(logs.Count, len(overdue)).Msg("tasks expired")
+	d.cfg.Log.Warn().Int(logs.Count, len(overdue)).Msg("tasks expired")
 	return 0, nil
 }
 
-// endable keeps the endings that this process may record: those of queued tasks only with the claim.
+// endable returns the endings that this process may record: those of queued tasks only with a claim.
 func endable(endings []view.Ending, claim uint64) (out []view.Ending) {
 	for _, e := range endings {
 		if claim > 0 || !e.Queued {

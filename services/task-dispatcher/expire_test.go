@@ -13,25 +13,26 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// What was done while the bus was away is reported when it is back, also when it was back
-// before anybody looked whether it is there.
-func TestADeadlineThatPassedWhileTheBusWasAwayWaitsForReports(t *testing.T) {
+// Work that was done during a disconnect is reported after it, also when the disconnect fell between
+// two checks of the connection.
+func TestADeadlineThatPassedDuringADisconnectWaitsForReports(t *testing.T) {
 	w := newWorld(t)
 	var skew atomic.Int64
-	d, _ := w.start(Config{TaskDeadline: time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }})
+	d, _ := w.start(
+		Config{TaskDeadline: time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }})
 	s := serverID(1)
 	w.enrol(s)
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
 	task := w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_ASSIGNED)
-	skew.Add(int64(maxGrace)) // the grace of the start is over
-	time.Sleep(lookForDeadlines * 6 / 5)
+	skew.Add(int64(maxGrace)) // the grace period of the start is over
+	time.Sleep(deadlineCheck * 6 / 5)
 	w.bus.Restart(t, func(string) { skew.Add(int64(2 * time.Hour)) })
-	time.Sleep(lookForDeadlines * 3 / 2)
+	time.Sleep(deadlineCheck * 3 / 2)
 	w.report(s, task.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 }
 
-func TestALateReportCompletesTheRecordOfATaskThatExpired(t *testing.T) {
+func TestALateReportCompletesTheRecordOfAnExpiredTask(t *testing.T) {
 	w := newWorld(t)
 	var c clock
 	d, _ := w.start(Config{Now: c.now})
@@ -53,17 +54,18 @@ func TestALateReportCompletesTheRecordOfATaskThatExpired(t *testing.T) {
 		now.Reason != "its deadline passed while it was assigned; its server said later that it was undone" {
 		t.Errorf("the task is %v", now)
 	}
-	w.report(s, task.Id, taskv1.State_STATE_SUCCEEDED, nil) // only the first word counts
+	w.report(s, task.Id, taskv1.State_STATE_SUCCEEDED, nil) // only the first report counts
 	w.want(s, "other", 1, w.image("other", "1.0.0"))
 	other := w.awaitTask(d, s, "other", 1, taskv1.State_STATE_ASSIGNED)
 	w.report(s, other.Id, taskv1.State_STATE_SUCCEEDED, nil)
-	w.awaitTask(d, s, "other", 1, taskv1.State_STATE_SUCCEEDED) // reports are heard in their order
-	if again := w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_EXPIRED); again.Reported != taskv1.State_STATE_UNDONE {
+	w.awaitTask(d, s, "other", 1, taskv1.State_STATE_SUCCEEDED) // reports are handled in order
+	again := w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_EXPIRED)
+	if again.Reported != taskv1.State_STATE_UNDONE {
 		t.Errorf("the task is %v", again)
 	}
 }
 
-func TestADispatcherWhoseClockIsAheadEndsNothingEarly(t *testing.T) {
+func TestADispatcherWhoseClockIsAheadExpiresNothingEarly(t *testing.T) {
 	w := newWorld(t)
 	one, _ := w.start(Config{TaskDeadline: time.Hour})
 	s := serverID(1)
@@ -71,18 +73,18 @@ func TestADispatcherWhoseClockIsAheadEndsNothingEarly(t *testing.T) {
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
 	task := w.awaitTask(one, s, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	ahead := func() time.Time { return time.Now().Add(2 * time.Hour) }
-	two, _ := w.start(Config{TaskDeadline: time.Millisecond, Now: ahead, wall: ahead}) // its grace is as short
-	bustest.Eventually(t, "it measured the clock of the bus, to judge deadlines", func() bool {
+	two, _ := w.start(Config{TaskDeadline: time.Millisecond, Now: ahead, wall: ahead}) // its grace period is as short
+	bustest.Eventually(t, "it measured the clock of the bus", func() bool {
 		two.clock.mu.Lock()
 		defer two.clock.mu.Unlock()
 		return two.clock.differs
 	})
-	time.Sleep(lookForDeadlines * 3 / 2) // so that it has judged
+	time.Sleep(deadlineCheck * 3 / 2) // so that it has checked deadlines
 	w.report(s, task.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(one, s, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 }
 
-func TestATaskHasTheTimeThatItsImagesOwnLimitsNeed(t *testing.T) {
+func TestATaskHasTheTimeThatItsImagesLimitsNeed(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -93,7 +95,9 @@ func TestATaskHasTheTimeThatItsImagesOwnLimitsNeed(t *testing.T) {
 	w.say(ledger.Image, slow, &imagev1.Filled{})
 	w.want(s, "slow", 1, &imagev1.Ref{Id: slow, Version: "1.0.0"})
 	w.want(s, "plain", 1, w.image("plain", "1.0.0"))
-	for agent, want := range map[string]time.Duration{"plain": DefaultTaskDeadline, "slow": DefaultTaskDeadline + time.Hour - 30*time.Second} {
+	for agent, want := range map[string]time.Duration{
+		"plain": DefaultTaskDeadline, "slow": DefaultTaskDeadline + time.Hour - 30*time.Second,
+	} {
 		task := w.awaitTask(d, s, agent, 1, taskv1.State_STATE_ASSIGNED)
 		got := task.Deadline.AsTime().Sub(task.Since.AsTime())
 		if (got - want).Abs() > 10*time.Second {

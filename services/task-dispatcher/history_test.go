@@ -12,33 +12,65 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// DESIRED was not restored with the ledger: it holds documents of the time that the ledger lost.
-func TestADocumentOfATimeThatWasLostIsReplaced(t *testing.T) {
-	w := newWorld(t)
-	ahead, raised := serverID(1), serverID(2)
-	w.enrol(ahead, raised)
-	for _, id := range []string{ahead, raised} {
-		lost := &desiredv1.Document{ServerId: id, Cell: "main", Epoch: 1, Generation: 9999}
-		w.publish(topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: id}), lost)
-	}
-	place := &serverv1.DocumentPlace{Epoch: 1, Generation: 9999}
-	w.start(Config{})
-	w.say(ledger.Server, ahead, &serverv1.Ahead{Place: place})
-	bustest.Eventually(t, "the document of one that is ahead is the ledger's", func() bool {
-		d := w.document(ahead)
-		return d.GetGeneration() < 9999 && d.GetEpoch() == 1 && len(d.GetLineageGenerations()) > 0
-	})
-	if g := w.document(raised).GetGeneration(); g != 9999 {
-		t.Errorf("the document of a server that nobody heard is at %d", g)
-	}
-	at := w.say(ledger.Server, raised, &serverv1.EpochRaised{Epoch: 2, Place: place})
-	bustest.Eventually(t, "the document of a new epoch is written", func() bool {
-		d := w.document(raised)
-		return d.GetGeneration() == at && d.GetEpoch() == 2
-	})
+// store stores a document that no dispatcher wrote.
+func (w *world) storeForeign(id string, epoch, generation uint64) {
+	w.publish(topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: id}),
+		&desiredv1.Document{ServerId: id, Cell: "main", Epoch: epoch, Generation: generation})
 }
 
-func TestNothingIsAdmittedToAServerThatIsAheadOrTwo(t *testing.T) {
+// awaitOwn waits until a server's document is one of its epoch that a dispatcher made.
+func (w *world) awaitOwn(id string, epoch uint64) (d *desiredv1.Document) {
+	w.t.Helper()
+	bustest.Eventually(w.t, "the document is the ledger's", func() bool {
+		d = w.document(id)
+		return d.GetEpoch() == epoch && d.GetGeneration() < 999 && len(d.GetLineageGenerations()) > 0
+	})
+	return d
+}
+
+// DESIRED was not restored with the ledger: it holds documents from the time that the ledger lost. Or a thief of the
+// dispatcher's key wrote them.
+func TestADocumentThatTheLedgerCannotMakeIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	beyond, last, epoch, near := serverID(1), serverID(2), serverID(3), serverID(4)
+	w.enrol(beyond, last, epoch, near)
+	w.storeForeign(beyond, 1, 9999)
+	w.storeForeign(last, 1, 1<<64-1)
+	w.storeForeign(epoch, 1<<64-1, 1)
+	w.storeForeign(near, 1, 12) // the end of the ledger, and a fact about this server that changes no document
+	d, _ := w.start(Config{})
+	for _, id := range []string{beyond, last, epoch, near} {
+		w.awaitOwn(id, 1)
+	}
+	if got := d.publisher.foreign.said; len(got) != 4 {
+		t.Errorf("the log has lines about %d servers, want 4", len(got))
+	}
+	place := &serverv1.DocumentPlace{Generation: 9999}
+	at := w.say(ledger.Server, beyond, &serverv1.EpochRaised{Epoch: 2, Place: place})
+	if d := w.awaitOwn(beyond, 2); d.GetGeneration() != at {
+		t.Errorf("the document of a new epoch is of generation %d, want %d", d.GetGeneration(), at)
+	}
+}
+
+// A document is written over when its server says what is wrong with it, also while nothing else changes.
+func TestADocumentThatItsServerRefusesIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	forged, lost := serverID(1), serverID(2)
+	w.enrol(forged, lost)
+	w.start(Config{})
+	w.awaitOwn(forged, 1)
+	w.awaitOwn(lost, 1)
+	w.storeForeign(forged, 1, 1<<64-1)
+	w.storeForeign(lost, 1, 9999)
+	w.say(ledger.Server, forged, &serverv1.ConditionChanged{
+		State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: "IMPOSSIBLE_DOCUMENT",
+	})
+	w.say(ledger.Server, lost, &serverv1.Ahead{Place: &serverv1.DocumentPlace{Epoch: 1, Generation: 9999}})
+	w.awaitOwn(forged, 1)
+	w.awaitOwn(lost, 1)
+}
+
+func TestNothingIsAdmittedToAServerThatIsAheadOrDuplicated(t *testing.T) {
 	w := newWorld(t)
 	lost, two := serverID(1), serverID(2)
 	w.enrol(lost, two)
@@ -50,7 +82,7 @@ func TestNothingIsAdmittedToAServerThatIsAheadOrTwo(t *testing.T) {
 	for _, id := range []string{lost, two} {
 		w.want(id, "shipper", 1, image)
 		if task := w.awaitTask(d, id, "shipper", 1, taskv1.State_STATE_QUEUED); task.Reason == "" {
-			t.Error("a task does not say what it waits for")
+			t.Error("a task does not show why it waits")
 		}
 	}
 	w.say(ledger.Server, lost, &serverv1.EpochRaised{Epoch: 2})

@@ -4,66 +4,75 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
 const (
 	// never is the answer of a pass after which only the ledger wakes its lane.
 	never = time.Duration(-1)
-	// conflictPatience bounds how long a lane waits for the fact that it lost against.
-	conflictPatience = time.Second
-	// The waits after an error that is not a conflict, such as a bus that is away.
+	// maxConflictWait bounds how long a lane waits for the fact that its own one conflicted with.
+	maxConflictWait = time.Second
+	// The pauses after an error that is not a conflict, such as an unreachable bus.
 	firstBackoff, lastBackoff = 100 * time.Millisecond, 5 * time.Second
 )
 
-// pass does what there is to do now and says when to look again even if the ledger does not move: 0 means at once.
+// pass does the work that is due now and returns when to run again even if the ledger does not
+// move: 0 means at once, never means not at all.
 type pass func(ctx context.Context) (next time.Duration, err error)
 
-// lane makes the channel that wakes one lane. It holds one wake-up, so that many count as one.
-func (d *Dispatcher) lane() <-chan struct{} {
-	kick := make(chan struct{}, 1)
-	d.kicks = append(d.kicks, kick)
-	return kick
+// lanes runs passes side by side, each again whenever the ledger moves.
+type lanes struct {
+	follower *fold.Follower
+	log      zerolog.Logger
+	signals  []wakeup.Signal
 }
 
-// kick wakes every lane.
-func (d *Dispatcher) kick() {
-	for _, k := range d.kicks {
-		select {
-		case k <- struct{}{}:
-		default:
-		}
+// part returns a part of the service that repeats a pass, the first time when the view is ready.
+func (l *lanes) part(name string, run pass) rungroup.Part {
+	signal := wakeup.New()
+	l.signals = append(l.signals, signal)
+	return rungroup.Part{
+		Name: name,
+		Run:  l.follower.WhenReady(func(ctx context.Context) error { return l.repeat(ctx, name, signal, run) }),
 	}
 }
 
-// repeat runs a lane: a full look when the view is ready, and another whenever the ledger moved.
-func (d *Dispatcher) repeat(ctx context.Context, name string, kick <-chan struct{}, look pass) error {
-	if !d.ready(ctx) {
-		return nil
+// wake wakes every lane.
+func (l *lanes) wake() {
+	for _, s := range l.signals {
+		s.Wake()
 	}
+}
+
+func (l *lanes) repeat(ctx context.Context, name string, signal wakeup.Signal, run pass) error {
 	backoff := firstBackoff
 	for ctx.Err() == nil {
-		moved := d.fold.Changed() // taken before the look, so that no move is missed
-		next, err := look(ctx)
+		moved := l.follower.Changed() // taken before the pass, so that no change is missed
+		next, err := run(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case fault.Is(err, fault.Conflict): // another dispatcher was faster: look again at what it did
-			wait(ctx, moved, conflictPatience)
+		case fault.Is(err, fault.Conflict): // another dispatcher was faster: decide on what it recorded
+			wait(ctx, moved, maxConflictWait)
 		case err != nil:
-			d.Log.Warn().Err(err).Str("lane", name).Msg("pass interrupted")
+			l.log.Warn().Err(err).Str("lane", name).Msg("pass interrupted")
 			wait(ctx, nil, backoff)
 			backoff = min(2*backoff, lastBackoff)
 			continue
 		case next != 0:
-			wait(ctx, kick, next)
+			wait(ctx, signal.C(), next)
 		}
 		backoff = firstBackoff
 	}
 	return nil
 }
 
-// wait waits for a wake-up, for at most that long unless it is never.
+// wait waits for a receive from wake, at most for a time unless that is never.
 func wait(ctx context.Context, wake <-chan struct{}, most time.Duration) {
 	var timeout <-chan time.Time
 	if most != never {

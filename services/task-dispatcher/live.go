@@ -11,77 +11,51 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
 const (
-	// slowTimes is how many times the median of its step makes a task slow.
-	slowTimes = 3
-	// slowAtLeast keeps steps of a few milliseconds from being called slow: servers say their step once a second.
-	slowAtLeast = time.Second
-	// sweepAbove is from how many entries on those of tasks that ended are looked for.
-	sweepAbove = 256
+	// slowFactor is how many times the median of its step makes a task slow.
+	slowFactor = 3
+	// minSlow keeps steps of a few milliseconds from being slow: servers report their step once a second.
+	minSlow = time.Second
+	// minLiveGap is the shortest time between two reports of the same step.
+	minLiveGap = 100 * time.Millisecond
+	// minSweep is how many entries there are before those of ended tasks are looked for.
+	minSweep = 256
 )
 
-// word is the last that a server said of a task.
-type word struct {
-	server string
-	said   *taskv1.Progress
-	since  time.Time // when the step was first heard
-	heard  time.Time
+// liveReport is the last live report of a task.
+type liveReport struct {
+	progress *taskv1.Progress
+	since    time.Time // when the step was first reported
+	at       time.Time
 }
 
-// words is what servers last said of the tasks that are under way. It is memory only: a restart loses it, and the next
-// word brings it back. Only words of a task's own server about a task that is under way are kept, so that it is bounded
-// by the limit on those.
-type words struct {
-	mu    sync.Mutex
-	of    map[string]word
-	sweep int // how many entries there are when it is swept next
+// liveReports holds the last live report of each task that is under way. It is kept in memory only:
+// a restart loses it, and the next report restores it. Only reports of a task's own server are kept,
+// so the limit on tasks under way bounds it.
+type liveReports struct {
+	cfg      Config
+	view     *view.View
+	follower *fold.Follower
+
+	mu      sync.Mutex
+	last    map[string]liveReport
+	sweepAt int // how many entries there are when it is swept next
 }
 
-func newWords() *words { return &words{of: map[string]word{}, sweep: sweepAbove} }
-
-func (w *words) get(id string) (word, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	said, ok := w.of[id]
-	return said, ok
+func newLiveReports(cfg Config, v *view.View, follower *fold.Follower) *liveReports {
+	return &liveReports{cfg: cfg, view: v, follower: follower, last: map[string]liveReport{}, sweepAt: minSweep}
 }
 
-// tooSoon reports whether a server repeats itself faster than anybody reads.
-func (w *words) tooSoon(p *taskv1.Progress, now time.Time) bool {
-	last, ok := w.get(p.TaskId)
-	return ok && last.said.Step == p.Step && now.Sub(last.heard) < 100*time.Millisecond
-}
-
-func (w *words) put(server string, p *taskv1.Progress, now time.Time, underWay func(id string) bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	since := now
-	if last, ok := w.of[p.TaskId]; ok && last.said.Step == p.Step {
-		since = last.since
-	}
-	w.of[p.TaskId] = word{server: server, said: p, since: since, heard: now}
-	if len(w.of) < w.sweep {
-		return
-	}
-	for id := range w.of {
-		if !underWay(id) {
-			delete(w.of, id)
-		}
-	}
-	w.sweep = max(sweepAbove, 2*len(w.of))
-}
-
-// listen keeps what servers say live, until ctx is done.
-func (d *Dispatcher) listen(ctx context.Context) error {
-	if !d.ready(ctx) {
-		return nil
-	}
-	stop, err := d.Conn.Subscribe(topology.LiveSubjects, d.heardLive)
+// run receives live reports until ctx is done.
+func (l *liveReports) run(ctx context.Context) error {
+	stop, err := l.cfg.Conn.Subscribe(topology.LiveSubjects, l.receive)
 	if err != nil {
 		return err
 	}
@@ -90,58 +64,93 @@ func (d *Dispatcher) listen(ctx context.Context) error {
 	return nil
 }
 
-// heardLive keeps one word. What cannot be read, or is about a task of another server, is nobody's.
-func (d *Dispatcher) heardLive(m bus.Message) {
+// receive keeps one report. It drops what cannot be read or is about a task of another server.
+func (l *liveReports) receive(m bus.Message) {
 	at, what, err := topology.ParseLiveSubject(m.Subject)
 	p := &taskv1.Progress{}
 	if err != nil || what != topology.LiveTask || bus.Unmarshal(m, p) != nil {
 		return
 	}
-	now := d.Now()
-	if d.words.tooSoon(p, now) {
+	now := l.cfg.Now()
+	if l.tooSoon(p, now) {
 		return
 	}
-	d.fold.Read(func() {
-		if server, ok := d.view.OnServer(p.TaskId); !ok || server != at.Server {
+	l.follower.Read(func() {
+		if server, ok := l.view.OnServer(p.TaskId); !ok || server != at.Server {
 			return
 		}
-		d.words.put(at.Server, p, now, func(id string) bool { _, ok := d.view.OnServer(id); return ok })
+		l.put(p, now, func(id string) bool { _, ok := l.view.OnServer(id); return ok })
 	})
 }
 
-// enliven adds to tasks that are under way how far they are. It is called while the view stands still.
-func (d *Dispatcher) enliven(tasks ...*taskv1.Task) {
-	now := d.Now()
-	usual := map[string]map[taskv1.Step]time.Duration{}
+// tooSoon reports whether a server repeats itself faster than anyone reads.
+func (l *liveReports) tooSoon(p *taskv1.Progress, now time.Time) bool {
+	last, ok := l.get(p.TaskId)
+	return ok && last.progress.Step == p.Step && now.Sub(last.at) < minLiveGap
+}
+
+func (l *liveReports) get(id string) (liveReport, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, ok := l.last[id]
+	return last, ok
+}
+
+func (l *liveReports) put(p *taskv1.Progress, now time.Time, underWay func(id string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := now
+	if last, ok := l.last[p.TaskId]; ok && last.progress.Step == p.Step {
+		since = last.since
+	}
+	l.last[p.TaskId] = liveReport{progress: p, since: since, at: now}
+	if len(l.last) < l.sweepAt {
+		return
+	}
+	for id := range l.last {
+		if !underWay(id) {
+			delete(l.last, id)
+		}
+	}
+	l.sweepAt = max(minSweep, 2*len(l.last))
+}
+
+// fill adds its progress to each task that is under way. It must be called while the view stands
+// still.
+func (l *liveReports) fill(tasks ...*taskv1.Task) {
+	now := l.cfg.Now()
+	medians := map[string]map[taskv1.Step]time.Duration{} // by intent
 	for _, t := range tasks {
 		if !task.UnderWay(t.State) {
 			continue
 		}
-		of, ok := usual[t.IntentId]
+		of, ok := medians[t.IntentId]
 		if !ok && t.IntentId != "" {
-			of = d.view.Usual(t.IntentId)
-			usual[t.IntentId] = of
+			of = l.view.Usual(t.IntentId)
+			medians[t.IntentId] = of
 		}
-		said, _ := d.words.get(t.Id)
-		t.Live = live(t, said, of, now)
+		last, _ := l.get(t.Id)
+		t.Live = progressOf(t, last, of, now)
 	}
 }
 
-// live returns how far a task is: at the step that its server said, since then, or else since its assignment.
-func live(t *taskv1.Task, w word, usual map[taskv1.Step]time.Duration, now time.Time) *taskv1.Live {
+// progressOf returns how far a task is: at the last reported step, or else since its assignment.
+func progressOf(
+	t *taskv1.Task, r liveReport, medians map[taskv1.Step]time.Duration, now time.Time,
+) *taskv1.Live {
 	l := &taskv1.Live{
-		Step: w.said.GetStep(), DoneBytes: w.said.GetDoneBytes(), TotalBytes: w.said.GetTotalBytes(),
-		Since: timestamppb.New(w.since),
+		Step: r.progress.GetStep(), DoneBytes: r.progress.GetDoneBytes(), TotalBytes: r.progress.GetTotalBytes(),
+		Since: timestamppb.New(r.since),
 	}
 	if l.Step == taskv1.Step_STEP_UNSPECIFIED {
 		l.Since = t.AssignedAt
 	}
-	median, ok := usual[l.Step]
+	median, ok := medians[l.Step]
 	if !ok {
 		return l
 	}
 	l.Usual = durationpb.New(median)
-	at := now.Sub(l.Since.AsTime())
-	l.Slow = at > slowTimes*median && at > slowAtLeast
+	took := now.Sub(l.Since.AsTime())
+	l.Slow = took > slowFactor*median && took > minSlow
 	return l
 }

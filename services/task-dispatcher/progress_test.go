@@ -20,7 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// tell publishes how far a task is, as its server would.
+// tell publishes a live report of a task, as its server would.
 func (w *world) tell(server, taskID string, step taskv1.Step) {
 	at := topology.ServerAddress{Cell: "main", Server: server}
 	data, err := proto.Marshal(&taskv1.Progress{TaskId: taskID, Step: step})
@@ -32,7 +32,8 @@ func (w *world) tell(server, taskID string, step taskv1.Step) {
 	}
 }
 
-// proving makes an intent on five servers of which four have proven it; the last still does. It returns the last task.
+// proving accepts an intent on five servers, of which four have succeeded and the last one is at its
+// health check. It returns the last task.
 func (w *world) proving(d *Dispatcher) (intent string, last *taskv1.Task) {
 	image, agent := w.image("beacon", "1.0.0"), "beacon"
 	intent = ident.From("intent", agent, "1")
@@ -53,7 +54,7 @@ func (w *world) proving(d *Dispatcher) (intent string, last *taskv1.Task) {
 	return intent, w.awaitTask(d, serverID(4), agent, 1, taskv1.State_STATE_RUNNING)
 }
 
-func TestAnIntentSaysHowFarItIsAndWhichTasksAreSlow(t *testing.T) {
+func TestAnIntentShowsItsProgressAndItsSlowTasks(t *testing.T) {
 	w := newWorld(t)
 	var ahead atomic.Int64
 	d, _ := w.start(Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
@@ -88,14 +89,14 @@ func TestAnIntentSaysHowFarItIsAndWhichTasksAreSlow(t *testing.T) {
 		t.Errorf("the task shows %v, %v", shown.GetTask().GetLive(), err)
 	}
 	w.report(serverID(4), last.Id, taskv1.State_STATE_UNDONE, &taskv1.Outcome{Reason: "it did not start"})
-	bustest.Eventually(t, "the intent is through", func() bool { return ask().Ended })
+	bustest.Eventually(t, "the intent has ended", func() bool { return ask().Ended })
 	if r := ask(); len(r.Failures) != 1 || r.Failures[0].GetReason() != "it did not start" || r.Counts.Undone != 1 {
 		t.Errorf("at the end: %v", r)
 	}
 }
 
-// A newer intent takes a server away from an older one before its task is opened: the older one ends all the same.
-func TestAnIntentEndsAlthoughSomeOfItsTasksNeverExisted(t *testing.T) {
+// A newer intent replaces a change of an older one before its task is opened: the older one ends too.
+func TestAnIntentEndsAlthoughSomeOfItsTasksWereNeverOpened(t *testing.T) {
 	w := newWorld(t)
 	server, old := serverID(1), ident.From("intent", "beacon", "1")
 	w.enrol(server)
@@ -103,7 +104,7 @@ func TestAnIntentEndsAlthoughSomeOfItsTasksNeverExisted(t *testing.T) {
 	w.say(ledger.Intent, old, &intentv1.Accepted{Intent: &intentv1.Intent{}, Changed: 1})
 	w.want(server, "beacon", 2, w.image("beacon", "2.0.0"))
 	d, _ := w.start(Config{}) // the first look is at both
-	r, err := d.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: old})
+	r, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: old})
 	if err != nil || !r.GetEnded() || r.GetCounts().GetNeverOpened() != 1 {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -112,7 +113,7 @@ func TestAnIntentEndsAlthoughSomeOfItsTasksNeverExisted(t *testing.T) {
 func TestAnIntentThatIsNotCountedIsRefused(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
-	_, err := d.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: "x"})
+	_, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: "x"})
 	if code := fault.RefusalOf(err).GetCode(); code != "NOT_COUNTED" {
 		t.Errorf("%s: %v", code, err)
 	}

@@ -3,25 +3,26 @@ package dispatcher
 import (
 	"context"
 	"sync"
+
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
-// queue is the servers whose document must be looked at: each is there once however
-// often it was added, and is with one worker at a time. One that is added while a
-// worker has it comes again when the worker is done, so the latest always wins. It is
-// bounded by the number of servers.
+// queue holds the servers whose document may have changed. Each is in it once however often it was
+// added, and is with one worker at a time. A server that is added while a worker has it is handed
+// out again afterwards, so the latest document always wins. The number of servers bounds it.
 type queue struct {
 	mu      sync.Mutex
 	waiting []string
-	dirty   map[string]bool // waiting, or to wait again once it is not busy any more
+	dirty   map[string]bool // waiting, or to wait again once no worker has it
 	busy    map[string]bool // with a worker
-	wake    chan struct{}
+	added   wakeup.Signal
 }
 
 func newQueue() *queue {
-	return &queue{dirty: map[string]bool{}, busy: map[string]bool{}, wake: make(chan struct{}, 1)}
+	return &queue{dirty: map[string]bool{}, busy: map[string]bool{}, added: wakeup.New()}
 }
 
-// add asks for a look at a server's document. It never blocks.
+// add adds a server. It never blocks.
 func (q *queue) add(server string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -34,23 +35,20 @@ func (q *queue) add(server string) {
 	}
 }
 
-// push is called with the lock held.
+// push must be called with the lock held.
 func (q *queue) push(server string) {
 	q.waiting = append(q.waiting, server)
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.added.Wake()
 }
 
-// take waits for a server; false when ctx is done. The worker says done when it is.
+// take waits for a server; false when ctx is done. The worker must call done afterwards.
 func (q *queue) take(ctx context.Context) (string, bool) {
 	for {
 		if server, ok := q.pop(); ok {
 			return server, true
 		}
 		select {
-		case <-q.wake:
+		case <-q.added.C():
 		case <-ctx.Done():
 			return "", false
 		}
@@ -67,16 +65,13 @@ func (q *queue) pop() (string, bool) {
 	q.waiting = q.waiting[1:]
 	delete(q.dirty, server)
 	q.busy[server] = true
-	if len(q.waiting) > 0 { // wake the next worker
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+	if len(q.waiting) > 0 {
+		q.added.Wake() // for the next worker
 	}
 	return server, true
 }
 
-// done gives a server back.
+// done returns a server that a worker took.
 func (q *queue) done(server string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,9 +81,16 @@ func (q *queue) done(server string) {
 	}
 }
 
-// idle says whether every document was looked at.
+// idle reports whether no server waits or is with a worker.
 func (q *queue) idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting) == 0 && len(q.busy) == 0
+}
+
+// length returns how many servers wait or are with a worker.
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) + len(q.busy)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAServerWaitsOnceAndComesAgainWhenItChangedMeanwhile(t *testing.T) {
+func TestAServerIsQueuedOnceAndAgainWhenItChangedMeanwhile(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	q := newQueue()
@@ -33,12 +33,12 @@ func TestAServerWaitsOnceAndComesAgainWhenItChangedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestATaskIsMovedByOne(t *testing.T) {
-	c := newMoving()
-	if !c.take("a") || c.take("a") || !c.take("b") {
-		t.Error("a task was taken twice, or not at all")
+func TestATaskIsReservedOnce(t *testing.T) {
+	c := newReservations()
+	if !c.reserve("a") || c.reserve("a") || !c.reserve("b") {
+		t.Error("a task was reserved twice, or not at all")
 	}
-	if c.give("a", "b"); !c.take("a") {
-		t.Error("a task was not given back")
+	if c.release("a", "b"); !c.reserve("a") {
+		t.Error("a task was not released")
 	}
 }

@@ -5,67 +5,55 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 const (
-	// apartUpTo is how many facts are recorded one by one: each costs about 0.3 ms, an atomic batch about 15 ms.
-	apartUpTo = 32
-	// unitSize is how many facts are recorded as one unit when there are many. The writer
-	// puts the units that wait into one batch.
+	// maxSingles is how many facts are recorded one by one: each costs about 0.3 ms, an atomic batch
+	// about 15 ms.
+	maxSingles = 32
+	// unitSize is how many facts of a larger number are recorded as one unit. The writer puts the
+	// units that wait into one batch.
 	unitSize = 100
-	// unitsAtOnce bounds how many units wait for the writer.
-	unitsAtOnce = 64
+	// maxUnits bounds how many units wait for the writer.
+	maxUnits = 64
 )
 
-// origin is what a fact follows from.
-type origin struct {
-	actor   string // who asked; empty means the dispatcher itself
-	request string // the intent or request that all began with
-	cause   string // what led to this very fact
-	trace   string
+// recorder records many facts that do not depend on each other.
+type recorder struct {
+	writer   *bus.Writer
+	follower *fold.Follower
 }
 
-// fact makes a fact about a task.
-func (d *Dispatcher) fact(id string, body proto.Message, o origin) ledger.Fact {
-	if o.actor == "" {
-		o.actor = ledger.Dispatcher
-	}
-	return ledger.Fact{
-		Noun: ledger.Task, Key: id, Body: body, ID: d.NewID(), At: d.Now(),
-		Source: ledger.Dispatcher, Actor: o.actor, Request: o.request, Cause: o.cause, Trace: o.trace,
-	}
-}
-
-// record records facts that do not depend on each other, many at once, and waits until
-// the view holds them. A fact whose guard does not hold is left out, and the error is
-// then a Conflict after all others were tried.
-func (d *Dispatcher) record(ctx context.Context, drafts []ledger.Draft) error {
+// record records drafts, many at once, and waits until the view holds them. A fact whose guard does
+// not hold is left out; after all others were tried, the error is then a Conflict.
+func (r *recorder) record(ctx context.Context, drafts []ledger.Draft) error {
 	size := unitSize
-	if len(drafts) <= apartUpTo {
+	if len(drafts) <= maxSingles {
 		size = 1
 	}
-	last, err := d.recordUnits(ctx, drafts, size)
+	last, err := r.recordUnits(ctx, drafts, size)
 	if last > 0 {
-		if e := d.fold.Wait(ctx, last); e != nil {
+		if e := r.follower.Wait(ctx, last); e != nil {
 			return e
 		}
 	}
 	return err
 }
 
-func (d *Dispatcher) recordUnits(ctx context.Context, drafts []ledger.Draft, size int) (uint64, error) {
+func (r *recorder) recordUnits(ctx context.Context, drafts []ledger.Draft, size int) (uint64, error) {
 	var last atomic.Uint64
 	var conflict atomic.Pointer[error]
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(unitsAtOnce)
+	g.SetLimit(maxUnits)
 	for start := 0; start < len(drafts); start += size {
 		unit := drafts[start:min(start+size, len(drafts))]
 		g.Go(func() error {
-			sequence, err := d.recordUnit(ctx, unit)
+			sequence, err := r.recordUnit(ctx, unit)
 			raise(&last, sequence)
 			if fault.Is(err, fault.Conflict) {
 				conflict.Store(&err)
@@ -83,25 +71,17 @@ func (d *Dispatcher) recordUnits(ctx context.Context, drafts []ledger.Draft, siz
 	return last.Load(), nil
 }
 
-// recordUnder records facts that are drafted under a claim, and gives the claim up when
-// it is not known what became of them.
-func (d *Dispatcher) recordUnder(ctx context.Context, claim uint64, drafts []ledger.Draft) error {
-	err := d.record(ctx, drafts)
-	d.doubt(claim, err)
-	return err
-}
-
-// recordUnit records a unit, and one by one what is in it when one of its guards does
-// not hold, so that a fact that never can be recorded does not keep others back. A claim
-// that is lost is lost for the whole unit.
-func (d *Dispatcher) recordUnit(ctx context.Context, unit []ledger.Draft) (last uint64, err error) {
-	last, err = d.writer.Append(ctx, unit...)
+// recordUnit records a unit. When one of its guards does not hold, it records the facts one by one,
+// so that a fact that can never be recorded does not hold up others. A lost claim is lost for the
+// whole unit.
+func (r *recorder) recordUnit(ctx context.Context, unit []ledger.Draft) (last uint64, err error) {
+	last, err = r.writer.Append(ctx, unit...)
 	if len(unit) == 1 || !fault.Is(err, fault.Conflict) || unit[0].Guard.Subject == claimSubject {
 		return last, err
 	}
 	conflict := err
 	for _, draft := range unit {
-		sequence, err := d.writer.Append(ctx, draft)
+		sequence, err := r.writer.Append(ctx, draft)
 		if err != nil && !fault.Is(err, fault.Conflict) {
 			return last, err
 		}
@@ -110,6 +90,7 @@ func (d *Dispatcher) recordUnit(ctx context.Context, unit []ledger.Draft) (last 
 	return last, conflict
 }
 
+// raise sets to to v unless it is higher.
 func raise(to *atomic.Uint64, v uint64) {
 	for {
 		have := to.Load()

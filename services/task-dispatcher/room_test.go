@@ -12,13 +12,14 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
-// fullMetadata is as much as one instance may have.
+// fullMetadata returns as much metadata as one instance may have.
 func fullMetadata(t *testing.T) *instancev1.Configuration {
 	all := map[string]string{}
 	for n := range 8 {
@@ -30,15 +31,20 @@ func fullMetadata(t *testing.T) *instancev1.Configuration {
 	return &instancev1.Configuration{Metadata: all, Digest: metadata.Digest(all)}
 }
 
-func (w *world) wantWith(server, agent string, generation uint64, image *imagev1.Ref, c *instancev1.Configuration) ledger.Draft {
+func (w *world) wantWith(
+	server, agent string,
+	generation uint64,
+	image *imagev1.Ref,
+	c *instancev1.Configuration,
+) ledger.Draft {
 	return ledger.Free(testFact(ledger.Instance, ledger.Key(server, agent), &instancev1.Wanted{
 		InstanceId: instanceID(server, agent), Generation: generation, Image: image, Configuration: c,
 	}))
 }
 
-// Thirty-two agents with all the metadata that each may have are more than one message.
-// What has no room ends with a code, everything else comes, and the server is never cut off.
-func TestWhatWouldMakeADocumentTooLargeIsRefusedAndNothingElseWaits(t *testing.T) {
+// The metadata of thirty-two agents, each with as much as it may have, exceed one message. A change
+// without room ends with a code, all others succeed, and the server is never cut off.
+func TestAChangeThatMakesADocumentTooLargeIsRefusedAndHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -63,16 +69,18 @@ func TestWhatWouldMakeADocumentTooLargeIsRefusedAndNothingElseWaits(t *testing.T
 		}
 		return states[taskv1.State_STATE_SUCCEEDED]+states[taskv1.State_STATE_CANCELLED] == agents
 	})
-	if o := refused.GetOutcome(); o.GetCode() != view.CodeServerFull || !strings.Contains(o.GetReason(), "983040 are the most") {
+	if o := refused.GetOutcome(); o.GetCode() != code.ServerFull ||
+		!strings.Contains(o.GetReason(), "983040 are the most") {
 		t.Fatalf("of %v one ended with %v", states, o)
 	}
 	came := states[taskv1.State_STATE_SUCCEEDED]
-	bustest.Eventually(t, "the document has all that came", func() bool { return len(w.document(s).GetEntries()) == came })
+	bustest.Eventually(t, "the document has all admitted entries",
+		func() bool { return len(w.document(s).GetEntries()) == came })
 	if size := proto.Size(w.document(s)); size > view.MaxDocument || size < view.MaxDocument*9/10 {
 		t.Errorf("the document has %d bytes", size)
 	}
 
-	// A removal makes room, and what was refused comes when it is asked for again.
+	// A removal makes room, and the refused change succeeds when it is requested again.
 	gone := w.document(s).Entries[0].Agent
 	w.unwant(s, gone, 2)
 	w.awaitTask(d, s, gone, 2, taskv1.State_STATE_SUCCEEDED)

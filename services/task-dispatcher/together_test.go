@@ -17,7 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
@@ -26,7 +26,7 @@ func (w *world) ledgerFacts() []ledger.Fact {
 	w.t.Helper()
 	var out []ledger.Fact
 	for from := uint64(1); ; {
-		msgs, err := w.conn.DirectGetFrom(context.Background(), topology.Ledger, "garrison.ledger.>", from, 500)
+		msgs, err := w.conn.DirectGetFrom(context.Background(), topology.Ledger, topology.LedgerSubjects, from, 500)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -43,8 +43,9 @@ func (w *world) ledgerFacts() []ledger.Fact {
 	}
 }
 
-// judge walks the ledger and sees that the promises hold at each place of it.
-func (w *world) judge(concurrency int) (ended map[string]task.State) {
+// replay walks the ledger, checks that the promises hold at each position, and returns the ends of
+// tasks.
+func (w *world) replay(concurrency int) (ended map[string]task.State) {
 	w.t.Helper()
 	states, about := map[string]task.State{}, map[string]string{}
 	busy, underWay := map[string]string{}, 0
@@ -57,8 +58,8 @@ func (w *world) judge(concurrency int) (ended map[string]task.State) {
 			states[f.Key], about[f.Key] = task.Queued, q.ServerId+"/"+q.Agent
 			continue
 		}
-		what := task.FactOf(f.Body)
-		if what == "" {
+		what := f.Name()
+		if f.Noun != ledger.Task || what == "claimed" {
 			continue
 		}
 		next, ok := task.Life.Next(states[f.Key], what)
@@ -71,7 +72,8 @@ func (w *world) judge(concurrency int) (ended map[string]task.State) {
 		switch is := task.UnderWay(next.Proto()); {
 		case is && !was:
 			if other := busy[about[f.Key]]; other != "" {
-				w.t.Errorf("fact %d: tasks %s and %s of %s are under way at once", f.Sequence, other, f.Key, about[f.Key])
+				w.t.Errorf("fact %d: tasks %s and %s of %s are under way at once", f.Sequence, other, f.Key,
+					about[f.Key])
 			}
 			busy[about[f.Key]] = f.Key
 			if underWay++; underWay > concurrency {
@@ -81,24 +83,26 @@ func (w *world) judge(concurrency int) (ended map[string]task.State) {
 			delete(busy, about[f.Key])
 			underWay--
 		}
-		if task.Life.End(next) {
+		if task.Ended(next.Proto()) {
 			ended[f.Key] = next
 		}
 	}
 	return ended
 }
 
-// sameAsFolded sees that a dispatcher's view, and what is in DESIRED, are what a fresh fold of the ledger gives.
+// sameAsFolded checks that a dispatcher's view and the stored documents equal a fresh fold of the
+// ledger.
 func (w *world) sameAsFolded(d *Dispatcher, servers ...string) {
 	w.t.Helper()
-	bustest.Eventually(w.t, "every document is looked at", func() bool { return d.dirty.idle() })
+	bustest.Eventually(w.t, "every document is up to date", func() bool { return d.publisher.changed.idle() })
 	// The ledger may still grow, by a claim for example, so both are taken at one position.
-	position, have, err := d.fold.Canonical()
+	position, have, err := d.follower.Canonical()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	fresh := view.New(nil)
-	if _, err := fold.RebuildTo(context.Background(), w.conn, fresh, fold.Options{Service: ledger.Dispatcher, Layout: Layout, Nouns: Nouns, Log: zerolog.Nop()}, position); err != nil {
+	options := fold.Options{Service: ledger.Dispatcher, Layout: Layout, Nouns: Nouns, Log: zerolog.Nop()}
+	if _, err := fold.RebuildTo(context.Background(), w.conn, fresh, options, position); err != nil {
 		w.t.Fatal(err)
 	}
 	want, err := fold.CanonicalOf(fresh)
@@ -106,7 +110,8 @@ func (w *world) sameAsFolded(d *Dispatcher, servers ...string) {
 		w.t.Fatal(err)
 	}
 	if !bytes.Equal(have, want) {
-		w.t.Errorf("the live view at %d has %d bytes, the rebuilt one %d, and they differ", position, len(have), len(want))
+		w.t.Errorf("the live view at %d has %d bytes, the rebuilt one %d, and they differ", position, len(have),
+			len(want))
 	}
 	for _, s := range servers {
 		same(w.t, w, d, s)
@@ -121,7 +126,7 @@ func servers(n int) []string {
 	return out
 }
 
-// wantAll wants agents on all servers, many at once.
+// wantAll records that agents are wanted on all servers, many at once.
 func (w *world) wantAll(servers, agents []string, generation uint64, image *imagev1.Ref) {
 	w.t.Helper()
 	done := make(chan bool)
@@ -138,13 +143,13 @@ func (w *world) wantAll(servers, agents []string, generation uint64, image *imag
 	}
 }
 
-// awaitEnds waits until so many tasks have ended, as a dispatcher sees it.
+// awaitEnds waits until a number of tasks have ended, in the view of a dispatcher.
 func (w *world) awaitEnds(d *Dispatcher, n int) {
 	w.t.Helper()
 	end := time.After(60 * time.Second)
 	for have := -1; ; {
-		moved := d.fold.Changed()
-		d.fold.Read(func() { _, have, _ = d.view.Counts() })
+		moved := d.follower.Changed()
+		d.follower.Read(func() { _, have, _ = d.view.Counts() })
 		if have >= n {
 			return
 		}
@@ -156,7 +161,7 @@ func (w *world) awaitEnds(d *Dispatcher, n int) {
 	}
 }
 
-func TestTwoDispatchersTogetherKeepEveryPromise(t *testing.T) {
+func TestTwoDispatchersKeepEveryPromise(t *testing.T) {
 	const concurrency = 7
 	w := newWorld(t)
 	all, agents := servers(60), []string{"a", "b", "c", "d"}
@@ -178,7 +183,7 @@ func TestTwoDispatchersTogetherKeepEveryPromise(t *testing.T) {
 	w.awaitEnds(one, 480)
 	w.awaitEnds(two, 480)
 	count := map[task.State]int{}
-	for _, s := range w.judge(concurrency) {
+	for _, s := range w.replay(concurrency) {
 		count[s]++
 	}
 	if count[task.Succeeded] != 420 || count[task.Undone] != 60 || len(count) != 2 {
@@ -188,7 +193,7 @@ func TestTwoDispatchersTogetherKeepEveryPromise(t *testing.T) {
 	w.sameAsFolded(two, all...)
 }
 
-func TestADispatcherThatIsStoppedAndStartedGoesOn(t *testing.T) {
+func TestARestartedDispatcherContinues(t *testing.T) {
 	const concurrency = 5
 	w := newWorld(t)
 	store := t.TempDir()
@@ -204,13 +209,13 @@ func TestADispatcherThatIsStoppedAndStartedGoesOn(t *testing.T) {
 		d, stop = w.start(Config{Concurrency: concurrency, Store: store})
 	}
 	w.awaitEnds(d, 80)
-	if ended := w.judge(concurrency); len(ended) != 80 {
+	if ended := w.replay(concurrency); len(ended) != 80 {
 		t.Errorf("%d tasks ended, want 80", len(ended))
 	}
 	w.sameAsFolded(d, all...)
 }
 
-func TestManyTasksAtOnceGoInBatches(t *testing.T) {
+func TestManyTasksAreRecordedInBatches(t *testing.T) {
 	const concurrency = 1000
 	w := newWorld(t)
 	all := servers(200)
@@ -223,13 +228,13 @@ func TestManyTasksAtOnceGoInBatches(t *testing.T) {
 	began := time.Now()
 	w.awaitEnds(d, 1200)
 	t.Log(fmt.Sprint("1,200 tasks took ", time.Since(began)))
-	if ended := w.judge(concurrency); len(ended) != 1200 {
+	if ended := w.replay(concurrency); len(ended) != 1200 {
 		t.Errorf("%d tasks ended, want 1200", len(ended))
 	}
 	w.sameAsFolded(d, all...)
 }
 
-func TestChangesThatOvertakeEachOtherEndInTheLastOne(t *testing.T) {
+func TestOfOverlappingChangesTheLastOneHolds(t *testing.T) {
 	const concurrency, generations = 6, 5
 	w := newWorld(t)
 	all, agents := servers(30), []string{"a", "b", "c"}
@@ -246,10 +251,10 @@ func TestChangesThatOvertakeEachOtherEndInTheLastOne(t *testing.T) {
 		w.awaitSettled(d, generations, all, len(agents))
 	}
 	count := map[task.State]int{}
-	for _, s := range w.judge(concurrency) {
+	for _, s := range w.replay(concurrency) {
 		count[s]++
 	}
-	// A change that is overtaken before anybody looked has no task at all.
+	// A change that is superseded before a pass saw it has no task at all.
 	if n := count[task.Succeeded] + count[task.Superseded]; n < len(all)*len(agents) || len(count) > 2 {
 		t.Errorf("the tasks ended as %v, want each succeeded or superseded", count)
 	}

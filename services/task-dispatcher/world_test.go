@@ -26,7 +26,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// world is a bus with somebody who writes what the registry and the catalog would write.
+// world is a bus, and a writer of the facts that the registry and the image-catalog would write.
 type world struct {
 	t      testing.TB
 	bus    *bustest.Bus
@@ -44,10 +44,13 @@ func newWorld(t testing.TB) *world {
 func (w *world) start(c Config) (d *Dispatcher, stop func()) {
 	w.t.Helper()
 	c.Conn, c.Log = w.bus.Dial(w.t, ledger.Dispatcher), zerolog.Nop()
-	d = New(c)
+	d, err := New(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	stop = bustest.Go(w.t, d.Run)
 	select {
-	case <-d.fold.Ready():
+	case <-d.follower.Ready():
 	case <-time.After(20 * time.Second):
 		w.t.Fatal("the dispatcher is not ready after 20 s")
 	}
@@ -64,12 +67,20 @@ func (w *world) say(noun ledger.Noun, key string, body proto.Message) uint64 {
 }
 
 func testFact(noun ledger.Noun, key string, body proto.Message) ledger.Fact {
-	return ledger.Fact{Noun: noun, Key: key, Body: body, ID: ident.New(), At: time.Now(), Source: noun.Writer(), Actor: "ann"}
+	return ledger.Fact{
+		Noun:   noun,
+		Key:    key,
+		Body:   body,
+		ID:     ident.New(),
+		At:     time.Now(),
+		Source: noun.Writer(),
+		Actor:  "ann",
+	}
 }
 
 func serverID(n int) string { return ident.From("test server", fmt.Sprint(n)) }
 
-// enrol makes a server that is alive and online.
+// enrol adds servers that are alive and online.
 func (w *world) enrol(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
@@ -79,7 +90,7 @@ func (w *world) enrol(ids ...string) {
 	}
 }
 
-// image makes an agent's image; the agent comes with its first one.
+// image adds an image of an agent.
 func (w *world) image(agent, version string) *imagev1.Ref {
 	w.t.Helper()
 	id := ident.From("test image", agent, version)
@@ -90,7 +101,9 @@ func (w *world) image(agent, version string) *imagev1.Ref {
 
 func (w *world) agent(name string, tier uint32, needs ...string) {
 	w.t.Helper()
-	w.say(ledger.Agent, name, &agentv1.Created{Agent: &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON, Tier: tier, Dependencies: needs}})
+	w.say(ledger.Agent, name, &agentv1.Created{
+		Agent: &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON, Tier: tier, Dependencies: needs},
+	})
 }
 
 func instanceID(server, agent string) string { return ident.From("test instance", server, agent) }
@@ -98,18 +111,21 @@ func instanceID(server, agent string) string { return ident.From("test instance"
 func (w *world) want(server, agent string, generation uint64, image *imagev1.Ref) {
 	w.t.Helper()
 	w.say(ledger.Instance, ledger.Key(server, agent), &instancev1.Wanted{
-		InstanceId: instanceID(server, agent), Generation: generation, Image: image, IntentId: ident.From("intent", agent, fmt.Sprint(generation)),
+		InstanceId: instanceID(server,
+			agent), Generation: generation, Image: image, IntentId: ident.From("intent", agent, fmt.Sprint(generation)),
 	})
 }
 
 func (w *world) unwant(server, agent string, generation uint64) {
 	w.t.Helper()
-	w.say(ledger.Instance, ledger.Key(server, agent), &instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: generation})
+	w.say(ledger.Instance, ledger.Key(server, agent),
+		&instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: generation})
 }
 
-// document reads what a server would read; nil when there is nothing yet.
+// document reads a server's stored document; nil when it has none yet.
 func (w *world) document(server string) *desiredv1.Document {
-	m, err := w.conn.DirectGet(context.Background(), topology.Desired, topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: server}))
+	m, err := w.conn.DirectGet(context.Background(), topology.Desired,
+		topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: server}))
 	if err != nil {
 		return nil
 	}
@@ -120,16 +136,33 @@ func (w *world) document(server string) *desiredv1.Document {
 	return &d
 }
 
-// sequenceOf gives the place of a server's document.
+// sequenceOf returns the sequence of a server's document.
 func (w *world) sequenceOf(server string) uint64 {
-	m, err := w.conn.DirectGet(context.Background(), topology.Desired, topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: server}))
+	m, err := w.conn.DirectGet(context.Background(), topology.Desired,
+		topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: server}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return m.Sequence
 }
 
-// desiredEnd gives the place of the last document that was written.
+// settles waits until the ledger has not grown for a while, and a dispatcher has folded it and written every document.
+func (w *world) settles(d *Dispatcher) {
+	w.t.Helper()
+	last, since := uint64(0), time.Now()
+	bustest.Eventually(w.t, "the ledger settles", func() bool {
+		s, err := w.conn.Stream(context.Background(), topology.Ledger)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if s.LastSequence != last || d.follower.Position() != last || !d.publisher.changed.idle() {
+			last, since = s.LastSequence, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+}
+
+// desiredEnd returns the sequence of the last document that was written.
 func (w *world) desiredEnd() uint64 {
 	s, err := w.conn.Stream(context.Background(), topology.Desired)
 	if err != nil {
@@ -138,11 +171,16 @@ func (w *world) desiredEnd() uint64 {
 	return s.LastSequence
 }
 
-// report says how far a task is, as its server would.
+// report publishes a report of a task, as its server would.
 func (w *world) report(server, taskID string, state taskv1.State, outcome *taskv1.Outcome) {
-	r := &reportv1.Report{ServerId: server, BootId: "b", Sequence: 1, Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{
-		TaskId: taskID, State: state, Outcome: outcome,
-	}}}
+	r := &reportv1.Report{
+		ServerId: server,
+		BootId:   "b",
+		Sequence: 1,
+		Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{
+			TaskId: taskID, State: state, Outcome: outcome,
+		}},
+	}
 	w.publish(topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: server}, topology.ReportTask), r)
 }
 
@@ -156,7 +194,7 @@ func (w *world) publish(subject string, m proto.Message) {
 	}
 }
 
-// call asks a dispatcher over the bus.
+// call sends a request to a dispatcher over the bus.
 func call[R proto.Message](w *world, method string, q proto.Message) (R, error) {
 	s := dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService")
 	m := s.Methods()
@@ -170,7 +208,7 @@ func call[R proto.Message](w *world, method string, q proto.Message) (R, error) 
 
 // tasks lists the tasks of a server, the newest first.
 func (w *world) tasks(d *Dispatcher, server string) []*taskv1.Task {
-	r, err := d.listTasks(context.Background(), bus.Caller{}, &dispatcherv1.ListTasksRequest{ServerId: server})
+	r, err := d.api.listTasks(context.Background(), bus.Caller{}, &dispatcherv1.ListTasksRequest{ServerId: server})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -193,8 +231,8 @@ func (w *world) awaitTask(d *Dispatcher, server, agent string, generation uint64
 	return found
 }
 
-// executors answer the bells of all servers as executors do: they do what the document
-// asks for under a task, and report until the report is stored.
+// executors stand for the executors of all servers: at a bell they read the document, and report the
+// outcome of each task in it once.
 type executors struct {
 	w       *world
 	outcome func(taskv1.Verb, string) taskv1.State // by verb and agent
@@ -203,7 +241,7 @@ type executors struct {
 	paused  bool
 }
 
-// pause lets the executors hear nothing any more.
+// pause makes the executors ignore all further bells.
 func (e *executors) pause() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,8 +252,8 @@ func (w *world) execute(outcome func(verb taskv1.Verb, agent string) taskv1.Stat
 	w.t.Helper()
 	e := &executors{w: w, outcome: outcome, done: map[string]bool{}}
 	bells := make(chan string, 100_000)
-	stopBell, err := w.conn.Subscribe("garrison.bell.*.*", func(m bus.Message) {
-		if a, err := topology.ParseServerSubject("bell", m.Subject); err == nil {
+	stopBell, err := w.conn.Subscribe(topology.BellSubjects, func(m bus.Message) {
+		if a, err := topology.ParseBellSubject(m.Subject); err == nil {
 			bells <- a.Server
 		}
 	})
@@ -270,7 +308,7 @@ func (e *executors) do(server, taskID string, verb taskv1.Verb, agent string) {
 	}
 }
 
-// sayAll writes many facts in few units.
+// sayAll records many facts in few units.
 func (w *world) sayAll(facts []ledger.Draft) {
 	w.t.Helper()
 	for len(facts) > 0 {
@@ -282,12 +320,13 @@ func (w *world) sayAll(facts []ledger.Draft) {
 	}
 }
 
-// awaitSettled waits until each server has so many entries, all of a generation, and no task is under way.
+// awaitSettled waits until each server has a number of entries, all of one generation, and no task is
+// under way.
 func (w *world) awaitSettled(d *Dispatcher, generation uint64, servers []string, entries int) {
 	w.t.Helper()
 	bustest.Eventually(w.t, "every entry is of the last generation", func() bool {
 		settled := true
-		d.fold.Read(func() {
+		d.follower.Read(func() {
 			for n := 0; n < len(servers) && settled; n++ {
 				doc, _ := d.view.Document(servers[n])
 				settled = d.view.UnderWay() == 0 && len(doc.GetEntries()) == entries

@@ -1,5 +1,5 @@
-// Command task-dispatcher runs the service that decides when, in what order and how
-// fast what is wanted comes to the servers.
+// Command task-dispatcher runs the service that decides when, in what order and how fast changes
+// reach the servers. See package process for its flags and subcommands.
 package main
 
 import (
@@ -10,24 +10,40 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 
 	dispatcher "github.com/garrison-fleet/garrison/services/task-dispatcher"
 )
 
 func main() {
 	var c dispatcher.Config
+	var secrets string
 	process.Main(process.Spec{
 		Name: ledger.Dispatcher, View: dispatcher.NewView, Layout: dispatcher.Layout, Nouns: dispatcher.Nouns,
 		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&secrets, "secrets", "",
+				"`FILE` with the key that opens the secrets of metadata; without it no agent with a secret is changed")
 			lasting := config.Lasting(time.Millisecond)
-			config.Checked(fs, &c.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks are under way at once, at most", config.From(1))
-			config.Checked(fs, &c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline, "how long a task may wait for its turn", lasting)
-			config.Checked(fs, &c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may be under way", lasting)
-			config.Checked(fs, &c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter, "how long another dispatcher may do nothing while there is something to admit", lasting)
+			config.Checked(fs, &c.Concurrency, "concurrency", dispatcher.DefaultConcurrency,
+				"maximum number of concurrent tasks", config.From(1))
+			config.Checked(fs, &c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline,
+				"how long a task may wait in the queue", lasting)
+			config.Checked(fs, &c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline,
+				"how long a task may be under way", lasting)
+			config.Checked(fs, &c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter,
+				"how long the leader may be idle while tasks are ready, before this process takes over", lasting)
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			c.Conn, c.Store, c.AcceptLedger, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
-			return dispatcher.New(c).Run(ctx)
+			c.Conn, c.Store, c.AcceptLedger, c.Debug, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Debug, e.Log
+			var err error
+			if c.Secrets, err = trust.ReadSecretKey(secrets); err != nil {
+				return err
+			}
+			d, err := dispatcher.New(c)
+			if err != nil {
+				return err
+			}
+			return d.Run(ctx)
 		},
 	})
 }

@@ -2,19 +2,24 @@ package admission
 
 import "fmt"
 
-// order is the order of the unfinished changes of one server. Removals and other
-// changes are ordered apart, except that a change waits for any change of what it needs.
+// order is the order of the unfinished changes of one server. Removals and other changes are ordered
+// separately, except that a change waits for any change of an agent that it needs.
 type order struct {
 	tasks  []Task
 	agents func(string) Agent
-	needs  map[string]map[string]bool // by agent: what it needs, also through others
-	early  map[string]uint32          // the lowest tier of an agent and those here that need it
-	late   map[string]uint32          // the highest tier of an agent and those here that it needs
+	needs  map[string]map[string]bool // by agent: the agents that it needs, also indirectly
+	early  map[string]uint32          // the lowest tier of an agent and the listed agents that need it
+	late   map[string]uint32          // the highest tier of an agent and the listed agents that it needs
 }
 
-// newOrder makes the order. Outdated tasks and refreshes are in nobody's way.
+// newOrder returns the order of tasks. Outdated tasks and refreshes hold up no other task.
 func newOrder(tasks []Task, agents func(string) Agent) *order {
-	o := &order{agents: agents, needs: map[string]map[string]bool{}, early: map[string]uint32{}, late: map[string]uint32{}}
+	o := &order{
+		agents: agents,
+		needs:  map[string]map[string]bool{},
+		early:  map[string]uint32{},
+		late:   map[string]uint32{},
+	}
 	for _, t := range tasks {
 		if t.Outdated || t.refreshes() {
 			continue
@@ -39,7 +44,7 @@ func newOrder(tasks []Task, agents func(string) Agent) *order {
 	return o
 }
 
-// closure gives everything that an agent needs, directly or through others.
+// closure returns all agents that an agent needs, directly or indirectly.
 func closure(agent string, agents func(string) Agent) map[string]bool {
 	out := map[string]bool{}
 	todo := []string{agent}
@@ -56,7 +61,7 @@ func closure(agent string, agents func(string) Agent) map[string]bool {
 	return out
 }
 
-// reason says which other change of the server t waits for, or nothing.
+// reason returns which other change of the server t waits for, or "".
 func (o *order) reason(t Task) string {
 	if len(o.tasks) < 2 || t.refreshes() {
 		return ""
@@ -76,7 +81,7 @@ func (o *order) reason(t Task) string {
 	return ""
 }
 
-// afterNeeded orders what comes or changes: what is needed first, then by tier.
+// afterNeeded orders installations and upgrades: needed agents first, then by tier.
 func (o *order) afterNeeded(t, other Task) string {
 	if o.needs[t.Agent][other.Agent] && o.before(other, t) {
 		return fmt.Sprintf("waits for agent %s, which it needs", other.Agent)
@@ -87,7 +92,7 @@ func (o *order) afterNeeded(t, other Task) string {
 	return ""
 }
 
-// removedAfter orders what goes: what needs others first, then by tier from above.
+// removedAfter orders removals: agents that need others first, then from the highest tier down.
 func (o *order) removedAfter(t, other Task) string {
 	if !other.Removes {
 		return ""
@@ -101,7 +106,7 @@ func (o *order) removedAfter(t, other Task) string {
 	return ""
 }
 
-// before says whether first may be waited for by t: always, unless the two need each other.
+// before reports whether t may wait for first: always, unless the two need each other.
 func (o *order) before(first, t Task) bool {
 	mutual := o.needs[first.Agent][t.Agent] && o.needs[t.Agent][first.Agent]
 	return !mutual || first.UnderWay || (!t.UnderWay && first.Queued < t.Queued)

@@ -4,44 +4,51 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// ClaimKey is the key of claims: the one key of the noun task that is no task's id, and
-// the one row of the table admission.
+// ClaimKey is the key of claims: the one key of the noun task that is not a task's id, and the one
+// row of the table admission.
 const ClaimKey = "admission"
 
-// Claim is who moves queued tasks on.
+// Claim is the last claim: its process is the leader, which moves tasks out of the queue.
 type Claim struct {
-	Process  string // empty when nobody ever claimed it
-	Sequence uint64 // of the claim; what is recorded under it is guarded by it
-	Moved    uint64 // the last fact with which a task left the queue
+	Process  string // empty before the first claim
+	Sequence uint64 // of the claim; it guards the facts that are recorded under it
+	Moved    uint64 // the sequence of the last fact with which a task left the queue
 }
 
-// Claim gives the last claim.
+// claims is the table admission: its one row is the last claim.
+type claims struct {
+	table *fold.Table[*dispatcherv1.AdmissionRecord]
+}
+
+// Claim returns the last claim.
 func (v *View) Claim() Claim {
-	a, _ := v.admission.Get(ClaimKey)
+	a, _ := v.claims.table.Get(ClaimKey)
 	return Claim{Process: a.GetProcessId(), Sequence: a.GetClaimedSequence(), Moved: a.GetMovedSequence()}
 }
 
-func (v *View) claimed(f ledger.Fact, b *taskv1.Claimed) bool {
+// apply folds the fact claimed.
+func (c *claims) apply(f ledger.Fact, b *taskv1.Claimed) bool {
 	if f.Key != ClaimKey {
 		return false
 	}
-	r := v.admissionRow(f.Sequence)
+	r := c.row(f.Sequence)
 	r.ProcessId, r.ClaimedSequence = b.ProcessId, f.Sequence
 	return true
 }
 
-// leftQueue notes that somebody moves queued tasks on.
-func (v *View) leftQueue(sequence uint64) { v.admissionRow(sequence).MovedSequence = sequence }
+// leftQueue records progress of the leader.
+func (c *claims) leftQueue(sequence uint64) { c.row(sequence).MovedSequence = sequence }
 
-// admissionRow gives the one row of admission, as of a fact.
-func (v *View) admissionRow(sequence uint64) *dispatcherv1.AdmissionRecord {
-	r, ok := v.admission.Get(ClaimKey)
+// row returns the row, and sets its sequence.
+func (c *claims) row(sequence uint64) *dispatcherv1.AdmissionRecord {
+	r, ok := c.table.Get(ClaimKey)
 	if !ok {
 		r = &dispatcherv1.AdmissionRecord{}
 	}
-	v.admission.Put(ClaimKey, r, sequence)
+	c.table.Put(ClaimKey, r, sequence)
 	return r
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// tale is a server with one agent, told fact by fact.
+// tale is a server with one agent, folded fact by fact.
 type tale struct {
 	*View
 	t    *testing.T
 	last uint64
 }
 
-func (s *tale) tell(noun ledger.Noun, key string, body proto.Message) {
+func (s *tale) fold(noun ledger.Noun, key string, body proto.Message) {
 	s.t.Helper()
 	s.last++
 	if !s.Apply(ledger.Fact{Noun: noun, Key: key, Body: body, At: time.Unix(int64(s.last), 0), Sequence: s.last}) {
@@ -30,14 +30,15 @@ func (s *tale) tell(noun ledger.Noun, key string, body proto.Message) {
 	}
 }
 
-// wants makes an image with a level wanted, and gives the verb of the task that follows, assigned.
+// wants records that an image is wanted with a log level, assigns the task that follows, and returns
+// its verb.
 func (s *tale) wants(generation uint64, image, level string) (id string, verb taskv1.Verb) {
 	s.t.Helper()
 	w := &instancev1.Wanted{InstanceId: "x", Generation: generation, Image: &imagev1.Ref{Id: image}}
 	if level != "" {
 		w.Configuration = &instancev1.Configuration{Metadata: map[string]string{"level": level}, Digest: []byte(level)}
 	}
-	s.tell(ledger.Instance, "s.a", w)
+	s.fold(ledger.Instance, "s.a", w)
 	return s.assign()
 }
 
@@ -45,14 +46,14 @@ func (s *tale) assign() (id string, verb taskv1.Verb) {
 	s.t.Helper()
 	o := s.Openings(9)
 	if len(o) != 1 {
-		s.t.Fatalf("%d tasks are to be opened", len(o))
+		s.t.Fatalf("%d tasks are due", len(o))
 	}
-	s.tell(ledger.Task, o[0].ID, o[0].Body)
-	s.tell(ledger.Task, o[0].ID, &taskv1.Assigned{})
+	s.fold(ledger.Task, o[0].ID, o[0].Body)
+	s.fold(ledger.Task, o[0].ID, &taskv1.Assigned{})
 	return o[0].ID, o[0].Body.Verb
 }
 
-// shows gives what the document says of the agent.
+// shows returns the document's entry for the agent.
 func (s *tale) shows() string {
 	d, _ := s.Document("s")
 	if len(d.GetEntries()) != 1 {
@@ -64,17 +65,17 @@ func (s *tale) shows() string {
 
 func newTale(t *testing.T) *tale {
 	s := &tale{View: newStoryView(), t: t}
-	s.tell(ledger.Server, "s", &serverv1.Invited{Cell: "main"})
-	s.tell(ledger.Server, "s", &serverv1.Enrolled{})
-	s.tell(ledger.Server, "s", &serverv1.Online{})
+	s.fold(ledger.Server, "s", &serverv1.Invited{Cell: "main"})
+	s.fold(ledger.Server, "s", &serverv1.Enrolled{})
+	s.fold(ledger.Server, "s", &serverv1.Online{})
 	for _, i := range []string{"i1", "i2"} {
-		s.tell(ledger.Image, i, &imagev1.Created{Manifest: &imagev1.Manifest{Id: i}})
+		s.fold(ledger.Image, i, &imagev1.Created{Manifest: &imagev1.Manifest{Id: i}})
 	}
 	return s
 }
 
-// The document shows what is being brought, and what was last proven once that went wrong.
-func TestADocumentFollowsTheConfigurationThroughChangesAndUndos(t *testing.T) {
+// The document shows the configuration under way, and after a rollback the last healthy one.
+func TestADocumentFollowsTheConfigurationThroughChangesAndRollbacks(t *testing.T) {
 	const install, upgrade, configure = taskv1.Verb_VERB_INSTALL, taskv1.Verb_VERB_UPGRADE, taskv1.Verb_VERB_CONFIGURE
 	s := newTale(t)
 	for n, c := range []struct {
@@ -99,40 +100,44 @@ func TestADocumentFollowsTheConfigurationThroughChangesAndUndos(t *testing.T) {
 		if verb != c.verb || s.shows() != c.during {
 			t.Fatalf("change %d: %s, and the document shows %q; want %s and %q", n+1, verb, s.shows(), c.verb, c.during)
 		}
-		s.tell(ledger.Task, id, c.ends)
+		s.fold(ledger.Task, id, c.ends)
 		if s.shows() != c.after {
 			t.Fatalf("after change %d the document shows %q, want %q", n+1, s.shows(), c.after)
 		}
 	}
 }
 
-// What is wanted meanwhile is brought by the next task, not by the one under way.
-func TestATaskBringsTheConfigurationOfItsOwnGeneration(t *testing.T) {
+// A configuration that is wanted meanwhile belongs to the next task, not to the one under way.
+func TestATaskHasTheConfigurationOfItsOwnGeneration(t *testing.T) {
 	s := newTale(t)
 	s.wants(1, "i1", "info")
-	s.tell(ledger.Instance, "s.a", &instancev1.Wanted{
+	s.fold(ledger.Instance, "s.a", &instancev1.Wanted{
 		InstanceId: "x", Generation: 2, Image: &imagev1.Ref{Id: "i1"},
-		Configuration: &instancev1.Configuration{Metadata: map[string]string{"level": "debug"}, Digest: []byte("debug")},
+		Configuration: &instancev1.Configuration{
+			Metadata: map[string]string{"level": "debug"},
+			Digest:   []byte("debug"),
+		},
 	})
 	if s.shows() != "i1 info info 1" {
 		t.Errorf("the document shows %q", s.shows())
 	}
 }
 
-// An expired change leaves open what is on the server; a second try goes back to what was before the first.
-func TestASecondTryGoesBackToWhatWasBeforeTheFirst(t *testing.T) {
+// An expired change leaves the server in an unknown state; a second attempt rolls back to the state
+// before the first.
+func TestASecondAttemptRollsBackToTheStateBeforeTheFirst(t *testing.T) {
 	s := newTale(t)
 	id, _ := s.wants(1, "i1", "info")
-	s.tell(ledger.Task, id, &taskv1.Succeeded{})
+	s.fold(ledger.Task, id, &taskv1.Succeeded{})
 	id, _ = s.wants(2, "i1", "debug")
-	s.tell(ledger.Task, id, &taskv1.Expired{})
+	s.fold(ledger.Task, id, &taskv1.Expired{})
 	if s.shows() != "i1 debug debug 2" {
 		t.Fatalf("after it expired the document shows %q", s.shows())
 	}
-	s.tell(ledger.Server, "s", &serverv1.Offline{})
-	s.tell(ledger.Server, "s", &serverv1.Online{})
+	s.fold(ledger.Server, "s", &serverv1.Offline{})
+	s.fold(ledger.Server, "s", &serverv1.Online{})
 	id, verb := s.assign()
-	s.tell(ledger.Task, id, &taskv1.Undone{})
+	s.fold(ledger.Task, id, &taskv1.Undone{})
 	if verb != taskv1.Verb_VERB_CONFIGURE || s.shows() != "i1 info info 1" {
 		t.Errorf("%s, and the document shows %q", verb, s.shows())
 	}

@@ -11,6 +11,6 @@ import (
 
 var _ = flag.Bool("update", false, "write the golden files")
 
-func TestTheLayoutIsRaisedWhenFactsAreFoldedOtherwise(t *testing.T) {
+func TestTheLayoutIsRaisedWhenTheFoldChanges(t *testing.T) {
 	foldtest.Golden(t, view.New(nil), view.Layout, view.Nouns, "testdata/fold.golden")
 }

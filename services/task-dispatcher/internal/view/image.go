@@ -1,35 +1,39 @@
 package view
 
 import (
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// applyImage keeps the manifests. Whether an image is active is the registry's
-// question when it decides what is wanted; here it is only looked up.
-func (v *View) applyImage(f ledger.Fact) bool {
-	r, known := v.images.Get(f.Key)
+// images keeps the manifests. Whether an image is active is decided by the registry when an instance
+// is wanted; a document only needs the manifest. A deleted image stays while instances name it.
+type images struct {
+	table  *fold.Table[*dispatcherv1.ImageRecord]
+	users  map[string]int // by image id, how often instances name it
+	unused []string       // images whose last instance the present fact removed
+}
+
+// apply folds a fact about an image.
+func (m *images) apply(f ledger.Fact) bool {
+	r, known := m.table.Get(f.Key)
 	if known {
-		v.images.Touch(f.Key, f.Sequence)
+		m.table.Touch(f.Key, f.Sequence)
 	}
 	switch b := f.Body.(type) {
 	case *imagev1.Created:
 		if known && !r.Deleted {
 			return false
 		}
-		v.images.Put(f.Key, &dispatcherv1.ImageRecord{Manifest: b.Manifest}, f.Sequence)
-		if v.imageUsers[f.Key] > 0 {
-			v.imageCame(f.Key, f)
-		}
+		m.table.Put(f.Key, &dispatcherv1.ImageRecord{Manifest: b.Manifest}, f.Sequence)
 	case *imagev1.Deleted:
 		if !known || r.Deleted {
 			return false
 		}
-		if r.Deleted = true; v.imageUsers[f.Key] == 0 {
-			v.images.Forget(f.Key)
+		if r.Deleted = true; m.users[f.Key] == 0 {
+			m.table.Forget(f.Key)
 		}
 	default:
 		return known
@@ -37,50 +41,54 @@ func (v *View) applyImage(f ledger.Fact) bool {
 	return true
 }
 
-// imageCame moves the documents that lacked an image. It looks at all instances, which
-// is no matter: an image is only wanted once it is known.
-func (v *View) imageCame(image string, f ledger.Fact) {
-	for _, i := range v.instances.All() {
-		if i.Placed.GetId() == image {
-			v.documentChanged(i.ServerId, f)
+// manifest returns the manifest of an image, or nil.
+func (m *images) manifest(id string) *imagev1.Manifest {
+	r, _ := m.table.Get(id)
+	return r.GetManifest()
+}
+
+// use counts that an instance names images; nil ones are skipped.
+func (m *images) use(refs ...*imagev1.Ref) {
+	for _, r := range refs {
+		if r != nil {
+			m.users[r.Id]++
 		}
 	}
 }
 
-// sweepImages forgets deleted images that lost their last user.
-func (v *View) sweepImages() {
-	for _, id := range v.unused {
-		if r, ok := v.images.Get(id); ok && r.Deleted && v.imageUsers[id] == 0 {
-			v.images.Forget(id)
+// release takes back what use counted.
+func (m *images) release(refs ...*imagev1.Ref) {
+	for _, r := range refs {
+		if r == nil {
+			continue
+		}
+		if m.users[r.Id]--; m.users[r.Id] == 0 {
+			delete(m.users, r.Id)
+			m.unused = append(m.unused, r.Id)
 		}
 	}
-	v.unused = v.unused[:0]
 }
 
-// applyAgent keeps tiers and dependencies. Entries keep those with which they were
-// admitted, so that a change of an agent rewrites no document.
-func (v *View) applyAgent(f ledger.Fact) bool {
-	_, known := v.agents.Get(f.Key)
-	switch b := f.Body.(type) {
-	case *agentv1.Created:
-		if known {
-			v.agents.Touch(f.Key, f.Sequence)
-			return false
+// sweep forgets deleted images that no instance names any more.
+func (m *images) sweep() {
+	for _, id := range m.unused {
+		if r, ok := m.table.Get(id); ok && r.Deleted && m.users[id] == 0 {
+			m.table.Forget(id)
 		}
-		v.agents.Put(f.Key, b.Agent, f.Sequence)
-	case *agentv1.Changed:
-		if !known {
-			return false
-		}
-		v.agents.Put(f.Key, b.Agent, f.Sequence)
-	case *agentv1.Deleted:
-		if !known {
-			return false
-		}
-		v.agents.Forget(f.Key)
 	}
-	for server := range v.openOf {
-		v.reviewTasks(server) // the order on a server may have changed
+	m.unused = m.unused[:0]
+}
+
+// applyImage folds a fact about an image. An image that comes updates the documents that lacked it:
+// it scans all instances, but rarely, since an instance wants only images that are known.
+func (v *View) applyImage(f ledger.Fact) bool {
+	fits := v.images.apply(f)
+	if _, created := f.Body.(*imagev1.Created); created && fits && v.images.users[f.Key] > 0 {
+		for _, i := range v.instances.table.All() {
+			if i.Placed.GetId() == f.Key {
+				v.documents.changed(i.ServerId, f)
+			}
+		}
 	}
-	return true
+	return fits
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// twoSides is the view beside the disk of a server that follows its document.
+// twoSides is a view, and the disk of a server that follows its document.
 type twoSides struct {
 	t    *rapid.T
 	view *View
@@ -30,12 +30,12 @@ const placedOn = "s1"
 
 func newTwoSides(t *rapid.T) *twoSides {
 	s := &twoSides{t: t, view: New(nil), disk: map[string]string{}, over: map[string]bool{}}
-	s.tell(ledger.Server, placedOn, &serverv1.Invited{Cell: "main"})
-	s.tell(ledger.Server, placedOn, &serverv1.Enrolled{})
-	s.tell(ledger.Server, placedOn, &serverv1.Online{})
-	for n := range 4 { // those with an odd number never become ready
+	s.fold(ledger.Server, placedOn, &serverv1.Invited{Cell: "main"})
+	s.fold(ledger.Server, placedOn, &serverv1.Enrolled{})
+	s.fold(ledger.Server, placedOn, &serverv1.Online{})
+	for n := range 4 { // images with an odd number never become ready
 		id := imageID(n)
-		s.tell(ledger.Image, id, &imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Version: fmt.Sprint(n)}})
+		s.fold(ledger.Image, id, &imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Version: fmt.Sprint(n)}})
 	}
 	return s
 }
@@ -44,7 +44,7 @@ func imageID(n int) string { return fmt.Sprint("image ", n) }
 
 func ready(image string) bool { return (image[len(image)-1]-'0')%2 == 0 }
 
-func (s *twoSides) tell(noun ledger.Noun, key string, body proto.Message) {
+func (s *twoSides) fold(noun ledger.Noun, key string, body proto.Message) {
 	s.n++
 	f := ledger.Fact{Noun: noun, Key: key, Body: proto.Clone(body), At: time.Unix(int64(s.n), 0), Sequence: s.n}
 	if !s.view.Apply(f) {
@@ -54,7 +54,7 @@ func (s *twoSides) tell(noun ledger.Noun, key string, body proto.Message) {
 
 func (s *twoSides) draw(what string, most int) int { return rapid.IntRange(0, most).Draw(s.t, what) }
 
-// step is one intent, one task cancelled, or one step of the dispatcher or of the server.
+// step takes one step: an intent, a cancelled task, or work of the dispatcher or of the server.
 func (s *twoSides) step() {
 	agent := rapid.SampledFrom([]string{"a", "b"}).Draw(s.t, "agent")
 	switch s.draw("step", 6) {
@@ -70,7 +70,7 @@ func (s *twoSides) step() {
 		listed, _ := s.view.List(Filter{Limit: 50})
 		for _, t := range listed {
 			if t.State == taskv1.State_STATE_QUEUED {
-				s.tell(ledger.Task, t.Id, &taskv1.Cancelled{})
+				s.fold(ledger.Task, t.Id, &taskv1.Cancelled{})
 				return
 			}
 		}
@@ -79,35 +79,35 @@ func (s *twoSides) step() {
 
 func (s *twoSides) want(agent string) {
 	key := ledger.Key(placedOn, agent)
-	i, known := s.view.instances.Get(key)
+	i, known := s.view.instances.table.Get(key)
 	switch id, generation := i.GetInstanceId(), i.GetGeneration()+1; {
 	case known && s.draw("removal", 4) == 0:
-		s.tell(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation})
+		s.fold(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation})
 	case !known:
 		id = fmt.Sprint("instance ", s.n)
 		fallthrough
 	default:
 		image := &imagev1.Ref{Id: imageID(s.draw("image", 3))}
-		s.tell(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: image})
+		s.fold(ledger.Instance, key, &instancev1.Wanted{InstanceId: id, Generation: generation, Image: image})
 	}
 }
 
 func (s *twoSides) openDue() {
 	for _, o := range s.view.Openings(10) {
-		s.tell(ledger.Task, o.ID, o.Body)
+		s.fold(ledger.Task, o.ID, o.Body)
 	}
 	for _, e := range s.view.Outdated(10) {
-		s.tell(ledger.Task, e.ID, e.Body)
+		s.fold(ledger.Task, e.ID, e.Body)
 	}
 }
 
-// admit lets tasks go: each must say what the server has at that moment.
+// admit assigns tasks: each must name what the server has at that moment.
 func (s *twoSides) admit() {
 	for _, a := range s.view.Admissions(limit, 10) {
-		s.tell(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(int64(s.n), 0).Add(time.Hour))})
+		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(int64(s.n), 0).Add(time.Hour))})
 		t, _, _ := s.view.Task(a.ID)
 		if have := s.disk[t.Agent]; t.From.GetId() != have {
-			s.t.Fatalf("task %s of %s goes from %q; the server has %q", a.ID, t.Agent, t.From.GetId(), have)
+			s.t.Fatalf("task %s of %s starts from %q; the server has %q", a.ID, t.Agent, t.From.GetId(), have)
 		}
 		if installs := t.Verb == taskv1.Verb_VERB_INSTALL; t.To != nil && installs != (s.disk[t.Agent] == "") {
 			s.t.Fatalf("the verb is %v; the server has %q", t.Verb, s.disk[t.Agent])
@@ -115,7 +115,7 @@ func (s *twoSides) admit() {
 	}
 }
 
-// follow does what the document asks for about an agent.
+// follow applies the document for an agent.
 func (s *twoSides) follow(agent string) {
 	d, _ := s.view.Document(placedOn)
 	for _, r := range d.GetRemovals() {
@@ -143,20 +143,20 @@ func (s *twoSides) end(id string, well bool) {
 	s.over[id] = true
 	t, _, _ := s.view.Task(id)
 	if !well {
-		s.tell(ledger.Task, id, &taskv1.Undone{})
+		s.fold(ledger.Task, id, &taskv1.Undone{})
 		return
 	}
-	s.tell(ledger.Task, id, &taskv1.Succeeded{})
+	s.fold(ledger.Task, id, &taskv1.Succeeded{})
 	if t.Verb == taskv1.Verb_VERB_REMOVE {
-		if i, ok := s.view.instances.Get(ledger.Key(placedOn, t.Agent)); ok && i.Unwanted && i.TaskId == id {
-			s.tell(ledger.Instance, ledger.Key(placedOn, t.Agent), &instancev1.Gone{InstanceId: t.InstanceId})
+		if i, ok := s.view.instances.table.Get(ledger.Key(placedOn, t.Agent)); ok && i.Unwanted && i.TaskId == id {
+			s.fold(ledger.Instance, ledger.Key(placedOn, t.Agent), &instancev1.Gone{InstanceId: t.InstanceId})
 		}
 	}
 }
 
-// TestTasksAndDocumentsSayWhatTheServerHas: with changes that overlap and are undone, a task
-// names the image upon which it really begins, and the document asks for what is there.
-func TestTasksAndDocumentsSayWhatTheServerHas(t *testing.T) {
+// With changes that overlap and are rolled back, a task names the image from which it really starts,
+// and in the end the document equals the server.
+func TestTasksAndDocumentsMatchTheServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newTwoSides(t)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -174,7 +174,7 @@ func TestTasksAndDocumentsSayWhatTheServerHas(t *testing.T) {
 			asked[e.Agent] = e.Image.Id
 		}
 		if fmt.Sprint(asked) != fmt.Sprint(s.disk) || len(d.GetRemovals()) > 0 {
-			t.Fatalf("the document asks for %v and %d removals; the server has %v", asked, len(d.GetRemovals()), s.disk)
+			t.Fatalf("the document has %v and %d removals; the server has %v", asked, len(d.GetRemovals()), s.disk)
 		}
 	})
 }

@@ -1,11 +1,11 @@
 package view
 
 import (
-	"cmp"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/tidwall/btree"
 	"google.golang.org/protobuf/proto"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -14,11 +14,11 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 )
 
-// Filter says which tasks are meant. Everything that is set must hold.
+// Filter selects tasks. All conditions that are set must hold.
 type Filter struct {
 	Intent, Server, Agent string
 	States                []taskv1.State
-	Before                uint64 // only tasks queued before this place; 0 means all
+	Before                uint64 // only tasks queued before this sequence; 0 means all
 	Limit                 int
 }
 
@@ -27,89 +27,34 @@ func (f Filter) matches(t *taskv1.Task) bool {
 		(f.Agent == "" || t.Agent == f.Agent) && (len(f.States) == 0 || slices.Contains(f.States, t.State))
 }
 
-// lists names the lists of which every task that is meant is in one: the shortest that there is.
-func (v *View) listsFor(f Filter) []string {
-	candidates := [][]string{{""}}
-	for name, set := range map[string]bool{inIntent(f.Intent): f.Intent != "", inServer(f.Server): f.Server != "", inAgent(f.Agent): f.Agent != ""} {
-		if set {
-			candidates = append(candidates, []string{name})
+// List returns copies of the tasks of a filter, the newest first, by the sequence by which they were queued, and, when
+// there are more, the sequence of the last one.
+func (v *View) List(f Filter) (tasks iter.Seq2[string, *taskv1.Task], next uint64) {
+	found, next := v.lists.page(f)
+	return func(yield func(string, *taskv1.Task) bool) {
+		for _, r := range found {
+			if !yield(strconv.FormatUint(r.QueuedSequence, 10), v.Explained(r)) {
+				return
+			}
 		}
-	}
-	if len(f.States) > 0 {
-		var names []string
-		for _, s := range f.States {
-			names = append(names, inState(s))
-		}
-		candidates = append(candidates, slices.Compact(slices.Sorted(slices.Values(names))))
-		if f.Intent != "" {
-			candidates = append(candidates, intentStates(f.Intent, f.States))
-		}
-	}
-	return slices.MinFunc(candidates, func(a, b []string) int { return cmp.Compare(v.length(a), v.length(b)) })
+	}, next
 }
 
-func intentStates(intent string, states []taskv1.State) []string {
-	var names []string
-	for _, s := range slices.Compact(slices.Sorted(slices.Values(states))) {
-		names = append(names, inIntentState(intent, s))
-	}
-	return names
-}
-
-func (v *View) length(lists []string) int {
-	n := 0
-	for _, name := range lists {
-		if l := v.lists[name]; l != nil {
-			n += l.Len()
-		}
-	}
-	return n
-}
-
-// List gives the tasks that are meant, the newest first, and the place of the last one
-// when there are more.
-func (v *View) List(f Filter) (tasks []*taskv1.Task, next uint64) {
-	var found []*dispatcherv1.TaskRecord
-	for _, name := range v.listsFor(f) {
-		if l := v.lists[name]; l != nil {
-			found = append(found, v.newest(l, f)...)
-		}
-	}
-	slices.SortFunc(found, func(a, b *dispatcherv1.TaskRecord) int { return cmp.Compare(b.QueuedSequence, a.QueuedSequence) })
-	if len(found) > f.Limit {
-		found = found[:f.Limit]
-		next = found[f.Limit-1].QueuedSequence
-	}
-	for _, r := range found {
+func (v *View) explained(records []*dispatcherv1.TaskRecord) (tasks []*taskv1.Task) {
+	for _, r := range records {
 		tasks = append(tasks, v.Explained(r))
 	}
-	return tasks, next
+	return tasks
 }
 
-// newest gives the newest tasks of a list that are meant, one more than asked for if there are.
-func (v *View) newest(l *btree.Map[uint64, string], f Filter) []*dispatcherv1.TaskRecord {
-	from := uint64(1<<64 - 1)
-	if f.Before > 0 {
-		from = f.Before - 1
-	}
-	var out []*dispatcherv1.TaskRecord
-	l.Descend(from, func(_ uint64, id string) bool {
-		if r, ok := v.tasks.Get(id); ok && f.matches(r.Task) {
-			out = append(out, r)
-		}
-		return len(out) <= f.Limit
-	})
-	return out
-}
-
-// Explained gives a copy of a task in which a queued one says what it waits for.
+// Explained returns a copy of a task; a queued one has the reason why it waits.
 func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	t := proto.CloneOf(r.Task)
 	if t.State != taskv1.State_STATE_QUEUED {
 		return t
 	}
 	tasks, records := v.forAdmission(t.ServerId)
-	reasons := admission.Judge(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
+	reasons := admission.Decide(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
 	for n, r := range records {
 		if r.Task.Id == t.Id {
 			t.Reason = reasons[n]
@@ -118,7 +63,24 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	return t
 }
 
-// Known gives the tasks whose id starts with prefix, up to most.
+// placesCounted bounds how far a task's place in the queue is counted: a list explains up to a thousand tasks.
+const placesCounted = 1000
+
+// Place returns the place, from 1 on, of a queued task among those that may be assigned, in the order in which they
+// will be; exact is false, and the place the last one counted, for a task behind that.
+func (v *View) Place(id string) (place int, exact bool) {
+	v.ready.Scan(func(_ uint64, other string) bool {
+		if place == placesCounted {
+			return false
+		}
+		place++
+		exact = other == id
+		return !exact
+	})
+	return place, exact
+}
+
+// Known returns the tasks whose id starts with prefix, up to most.
 func (v *View) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
 	if r, ok := v.tasks.Get(prefix); ok {
 		return []*dispatcherv1.TaskRecord{r}
@@ -134,16 +96,16 @@ func (v *View) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
 	return out
 }
 
-// Counts gives how many open tasks, ended tasks and servers the view holds.
+// Counts returns how many open tasks, ended tasks and servers the view holds.
 func (v *View) Counts() (open, ended, servers int) {
-	ended = v.succeeded.Len() + v.otherwise.Len()
+	ended = v.ended.len()
 	return v.tasks.Len() - ended, ended, v.servers.Len()
 }
 
 // Dropped reports whether ended tasks may have left the view.
-func (v *View) Dropped() bool { return max(v.succeeded.Len(), v.otherwise.Len()) >= v.keepEnded }
+func (v *View) Dropped() bool { return v.ended.full() }
 
-// ServerNear gives the first server, in the order of ids, that starts with prefix.
+// ServerNear returns the first server, in the order of ids, that starts with prefix.
 func (v *View) ServerNear(prefix string) string {
 	near := ""
 	for id := range v.servers.All() {

@@ -4,19 +4,29 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tidwall/btree"
+
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
-// applyAccepted notes the servers of an accepted refresh that will need a task.
+// refreshes are the accepted refreshes for which servers still need a task.
+type refreshes struct {
+	table    *fold.Table[*dispatcherv1.RefreshRecord] // by intent
+	byServer map[string]map[string]bool               // by server, the intents for which it needs a task
+	due      btree.Map[uint64, string]                // intent ids, by sequence of accepted
+}
+
+// applyAccepted records the servers of an accepted refresh that need a task.
 func (v *View) applyAccepted(f ledger.Fact, a *intentv1.Accepted) {
 	if a.GetIntent().GetRefresh() == nil || a.GetIntent().GetDryRun() {
 		return
 	}
-	r := &dispatcherv1.RefreshRecord{Sequence: f.Sequence}
+	r := &dispatcherv1.RefreshRecord{Sequence: f.Sequence, Scan: a.GetIntent().GetRefresh().GetScan()}
 	for _, id := range a.ServerIds {
 		if s, ok := v.servers.Get(id); ok && s.Life == serverv1.Life_LIFE_ALIVE {
 			r.ServerIds = append(r.ServerIds, id)
@@ -25,31 +35,32 @@ func (v *View) applyAccepted(f ledger.Fact, a *intentv1.Accepted) {
 	slices.Sort(r.ServerIds)
 	r.ServerIds = slices.Compact(r.ServerIds)
 	if a.Changed > 0 {
-		c := v.beginCount(f.Key, f.Sequence).Counts
+		c := v.counts.begin(f.Key, f.Sequence).Counts
 		c.ToOpen, c.NeverOpened = uint32(len(r.ServerIds)), a.Changed-min(a.Changed, uint32(len(r.ServerIds)))
 	}
 	if len(r.ServerIds) == 0 {
 		return
 	}
-	v.refreshes.Put(f.Key, r, f.Sequence)
-	v.indexRefresh(f.Key, r)
+	v.refreshes.table.Put(f.Key, r, f.Sequence)
+	v.refreshes.index(f.Key, r)
 }
 
-func (v *View) indexRefresh(intent string, r *dispatcherv1.RefreshRecord) {
-	v.refreshDue.Set(r.Sequence, intent)
+func (p *refreshes) index(intent string, r *dispatcherv1.RefreshRecord) {
+	p.due.Set(r.Sequence, intent)
 	for _, server := range r.ServerIds {
-		of := v.refreshing[server]
+		of := p.byServer[server]
 		if of == nil {
 			of = map[string]bool{}
-			v.refreshing[server] = of
+			p.byServer[server] = of
 		}
 		of[intent] = true
 	}
 }
 
-// dropRefresh notes that a server needs no task for an intent any more, and reports whether it needed one.
-func (v *View) dropRefresh(intent, server string) (needed bool) {
-	r, ok := v.refreshes.Get(intent)
+// drop records that a server needs no task for an intent any more, and reports whether it
+// needed one.
+func (p *refreshes) drop(intent, server string) (needed bool) {
+	r, ok := p.table.Get(intent)
 	if !ok {
 		return false
 	}
@@ -57,23 +68,23 @@ func (v *View) dropRefresh(intent, server string) (needed bool) {
 	if needed {
 		r.ServerIds = slices.Delete(r.ServerIds, at, at+1)
 	}
-	if of := v.refreshing[server]; of != nil {
+	if of := p.byServer[server]; of != nil {
 		if delete(of, intent); len(of) == 0 {
-			delete(v.refreshing, server)
+			delete(p.byServer, server)
 		}
 	}
 	if len(r.ServerIds) == 0 {
-		v.refreshDue.Delete(r.Sequence)
-		v.refreshes.Forget(intent)
+		p.due.Delete(r.Sequence)
+		p.table.Forget(intent)
 	}
 	return needed
 }
 
-// dropRefreshes does so for every intent.
+// dropRefreshes records that a server needs no task for any refresh.
 func (v *View) dropRefreshes(server string) {
-	for _, intent := range slices.Collect(maps.Keys(v.refreshing[server])) {
-		if v.dropRefresh(intent, server) {
-			v.passed(intent)
+	for _, intent := range slices.Collect(maps.Keys(v.refreshes.byServer[server])) {
+		if v.refreshes.drop(intent, server) {
+			v.counts.passed(intent)
 		}
 	}
 }

@@ -27,12 +27,12 @@ const keepInStories = 4
 
 func newStoryView() *View {
 	v := New(nil)
-	v.keepEnded, v.keepIntents = keepInStories, keepInStories
+	v.ended.keep, v.counts.keep = keepInStories, keepInStories
 	return v
 }
 
-// story makes up a ledger, fact by fact, from what a small fleet may live through. Some
-// facts fit and some do not; those about tasks mostly are what the view itself asks for.
+// story generates a ledger, fact by fact, as a small fleet may produce it. Some facts fit and some do
+// not; those about tasks are mostly the work that the view itself lists.
 type story struct {
 	t     *rapid.T
 	view  *View
@@ -46,10 +46,10 @@ func newStory(t *rapid.T) *story {
 	if rapid.Bool().Draw(t, "empty") {
 		return s
 	}
-	for _, id := range []string{"s1", "s2", "s3"} { // most of what can happen needs servers
-		s.tell(ledger.Server, id, &serverv1.Invited{Cell: "main"})
-		s.tell(ledger.Server, id, &serverv1.Enrolled{})
-		s.tell(ledger.Server, id, &serverv1.Online{})
+	for _, id := range []string{"s1", "s2", "s3"} { // most facts need servers
+		s.fold(ledger.Server, id, &serverv1.Invited{Cell: "main"})
+		s.fold(ledger.Server, id, &serverv1.Enrolled{})
+		s.fold(ledger.Server, id, &serverv1.Online{})
 	}
 	return s
 }
@@ -60,8 +60,8 @@ func (s *story) agent() string                         { return s.pick("agent", 
 func (s *story) image() string                         { return s.pick("image", "i1", "i2", "i3") }
 func (s *story) number(what string, most int) int      { return rapid.IntRange(0, most).Draw(s.t, what) }
 
-// tell folds the next fact.
-func (s *story) tell(noun ledger.Noun, key string, body proto.Message) bool {
+// fold folds the next fact.
+func (s *story) fold(noun ledger.Noun, key string, body proto.Message) bool {
 	s.now = s.now.Add(time.Second)
 	f := ledger.Fact{Noun: noun, Key: key, Body: body, At: s.now, Sequence: uint64(len(s.facts) + 1)}
 	s.facts = append(s.facts, f)
@@ -69,7 +69,7 @@ func (s *story) tell(noun ledger.Noun, key string, body proto.Message) bool {
 	return s.view.Apply(f)
 }
 
-// step tells one thing.
+// step folds the facts of one event.
 func (s *story) step() {
 	switch s.number("step", 9) {
 	case 0:
@@ -92,17 +92,22 @@ func (s *story) step() {
 func (s *story) serverStep() {
 	id := s.server()
 	all := []proto.Message{
-		&serverv1.Invited{Cell: "main"}, &serverv1.Enrolled{}, &serverv1.Online{}, &serverv1.Online{}, &serverv1.Offline{},
-		&serverv1.Changed{Labels: map[string]string{"n": fmt.Sprint(len(s.facts) % 3), "z": "1"}}, &serverv1.SysinfoSeen{},
-		&serverv1.Quarantined{}, &serverv1.Released{}, &serverv1.Released{}, &serverv1.Dying{}, &serverv1.Dead{}, &serverv1.Forgotten{},
+		&serverv1.Invited{
+			Cell: "main",
+		}, &serverv1.Enrolled{}, &serverv1.Online{}, &serverv1.Online{}, &serverv1.Offline{},
+		&serverv1.Changed{
+			Labels: map[string]string{"n": fmt.Sprint(len(s.facts) % 3), "z": "1"},
+		}, &serverv1.SysinfoSeen{},
+		&serverv1.Quarantined{}, &serverv1.Released{}, &serverv1.Released{}, &serverv1.Dying{}, &serverv1.Dead{},
+		&serverv1.Forgotten{},
 	}
-	s.tell(ledger.Server, id, all[s.number("fact", len(all)-1)])
+	s.fold(ledger.Server, id, all[s.number("fact", len(all)-1)])
 }
 
 func (s *story) instanceStep() {
 	server, agent := s.server(), s.agent()
 	key := ledger.Key(server, agent)
-	i, known := s.view.instances.Get(key)
+	i, known := s.view.instances.table.Get(key)
 	id, generation := i.GetInstanceId(), i.GetGeneration()+uint64(s.number("ahead", 2))
 	if !known {
 		id = fmt.Sprintf("x%d", len(s.facts))
@@ -110,25 +115,28 @@ func (s *story) instanceStep() {
 	ref := &imagev1.Ref{Id: s.image()}
 	switch s.number("fact", 7) {
 	case 0, 1, 2, 3:
-		s.tell(ledger.Instance, key, &instancev1.Wanted{
+		s.fold(ledger.Instance, key, &instancev1.Wanted{
 			InstanceId: id, Generation: generation, Image: ref, Configuration: s.configuration(), IntentId: s.intent(),
+			AdoptCandidate:    s.pick("candidate", "", "", "process/7-8"),
 			WithdrawnIntentId: s.pick("withdrawn", "", "", "", "", "n1"),
 		})
 	case 4:
-		s.tell(ledger.Instance, key, &instancev1.Unwanted{InstanceId: id, Generation: generation, IntentId: s.intent()})
+		s.fold(ledger.Instance, key, &instancev1.Unwanted{
+			InstanceId: id, Generation: generation, IntentId: s.intent(), Release: s.number("release", 1) == 1,
+		})
 	case 5:
-		s.tell(ledger.Instance, key, &instancev1.Observed{InstanceId: id, Image: ref})
+		s.fold(ledger.Instance, key, &instancev1.Observed{InstanceId: id, Image: ref})
 	case 6:
-		s.tell(ledger.Instance, key, &instancev1.Gone{InstanceId: id})
+		s.fold(ledger.Instance, key, &instancev1.Gone{InstanceId: id})
 	case 7:
-		s.tell(ledger.Instance, key, &instancev1.Adopted{InstanceId: id, Image: ref})
+		s.fold(ledger.Instance, key, &instancev1.Adopted{InstanceId: id, Image: ref})
 	}
 }
 
-// intent is the same for a few facts in a row.
+// intent returns the same id for a few facts in a row.
 func (s *story) intent() string { return fmt.Sprintf("n%d", len(s.facts)/5) }
 
-// configuration is none, or one that says at which fact it was made.
+// configuration returns nil, or a configuration that names the fact at which it was generated.
 func (s *story) configuration() *instancev1.Configuration {
 	if s.number("configured", 2) == 0 {
 		return nil
@@ -142,20 +150,23 @@ func (s *story) libraryStep() {
 	a := &agentv1.Agent{Name: agent, Tier: uint32(s.number("tier", 2)), Dependencies: []string{s.agent()}}
 	switch s.number("fact", 8) {
 	case 8:
-		s.tell(ledger.Intent, fmt.Sprintf("n%d", s.number("intent", len(s.facts))), &intentv1.Withdrawn{})
+		s.fold(ledger.Intent, fmt.Sprintf("n%d", s.number("intent", len(s.facts))), &intentv1.Withdrawn{})
 	case 0, 1, 2:
-		s.tell(ledger.Image, id, &imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Version: fmt.Sprint(len(s.facts))}})
+		s.fold(ledger.Image, id,
+			&imagev1.Created{Manifest: &imagev1.Manifest{Id: id, Version: fmt.Sprint(len(s.facts))}})
 	case 3:
-		s.tell(ledger.Image, id, &imagev1.Deleted{})
+		s.fold(ledger.Image, id, &imagev1.Deleted{})
 	case 4:
-		s.tell(ledger.Agent, agent, &agentv1.Created{Agent: a})
+		s.fold(ledger.Agent, agent, &agentv1.Created{Agent: a})
 	case 5:
-		s.tell(ledger.Agent, agent, &agentv1.Changed{Agent: a})
+		s.fold(ledger.Agent, agent, &agentv1.Changed{Agent: a})
 	case 6:
-		s.tell(ledger.Agent, agent, &agentv1.Deleted{})
+		s.fold(ledger.Agent, agent, &agentv1.Deleted{})
 	case 7:
-		s.tell(ledger.Intent, fmt.Sprintf("n%d", len(s.facts)), &intentv1.Accepted{
-			Intent: &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}, ServerIds: []string{s.server(), s.server()}, Changed: 2,
+		s.fold(ledger.Intent, fmt.Sprintf("n%d", len(s.facts)), &intentv1.Accepted{
+			Intent: &intentv1.Intent{
+				Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}},
+			}, ServerIds: []string{s.server(), s.server()}, Changed: 2,
 		})
 	}
 }
@@ -164,45 +175,56 @@ func (s *story) openStep() {
 	for _, o := range s.view.Openings(2) {
 		o.Body.Deadline = timestamppb.New(s.now.Add(time.Hour))
 		s.tasks = append(s.tasks, o.ID)
-		s.tell(ledger.Task, o.ID, o.Body)
+		s.fold(ledger.Task, o.ID, o.Body)
 	}
 	for _, e := range s.view.Outdated(2) {
-		s.tell(ledger.Task, e.ID, e.Body)
+		s.fold(ledger.Task, e.ID, e.Body)
 	}
 }
 
 func (s *story) admitStep() {
 	if s.number("claim", 4) == 0 {
-		s.tell(ledger.Task, s.pick("claim key", ClaimKey, ClaimKey, "other"), &taskv1.Claimed{ProcessId: s.pick("process", "p1", "p2")})
+		s.fold(ledger.Task, s.pick("claim key", ClaimKey, ClaimKey, "other"),
+			&taskv1.Claimed{ProcessId: s.pick("process", "p1", "p2")})
 	}
 	for _, a := range s.view.Admissions(limit, 2) {
-		s.tell(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
+		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
 	}
 }
 
-// reportStep says something of any task that ever was, fitting or not.
+// reportStep folds a fact about any task that was ever queued, fitting or not.
 func (s *story) reportStep() {
 	if len(s.tasks) == 0 {
 		return
 	}
-	all := []proto.Message{&taskv1.Started{}, &taskv1.Succeeded{}, &taskv1.Failed{}, &taskv1.Undone{}, &taskv1.Cancelled{}}
+	all := []proto.Message{
+		&taskv1.Started{},
+		&taskv1.Succeeded{},
+		&taskv1.Failed{},
+		&taskv1.Undone{},
+		&taskv1.Cancelled{},
+	}
 	id := s.tasks[len(s.tasks)-1-s.number("task", min(len(s.tasks)-1, 8))]
-	s.tell(ledger.Task, id, all[s.number("fact", len(all)-1)])
+	s.fold(ledger.Task, id, all[s.number("fact", len(all)-1)])
 }
 
 func (s *story) endStep() {
 	for _, e := range s.view.Overdue(s.now.Add(time.Duration(s.number("minutes", 2))*time.Minute), 2) {
-		s.tell(ledger.Task, e.ID, e.Body)
+		s.fold(ledger.Task, e.ID, e.Body)
 	}
 }
 
-// whole gives everything that the view answers, for comparison with another's answers.
+// whole returns the results of all queries, for comparison with another view's.
 func whole(v *View) string {
 	outdated := v.Outdated(100)
 	slices.SortFunc(outdated, func(a, b Ending) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
 	tasks, claim := v.Admissions(limit, 100), v.Claim()
 	next, more := v.NextDeadline()
-	listed, _ := v.List(Filter{Limit: 1000})
+	rows, _ := v.List(Filter{Limit: 1000})
+	var listed []*taskv1.Task
+	for _, t := range rows {
+		listed = append(listed, t)
+	}
 	out := fmt.Sprint(v.Openings(100), outdated, tasks, claim, next, more, v.UnderWay(), counted(v), listed)
 	for _, server := range []string{"s1", "s2", "s3"} {
 		d, ok := v.Document(server)
@@ -212,24 +234,27 @@ func whole(v *View) string {
 	return out
 }
 
-// counted sums up what has no answer of its own.
+// counted returns the sizes of the indexes without a query.
 func counted(v *View) string {
-	return fmt.Sprint(v.due.Len(), v.refreshDue.Len(), len(v.stale), v.ready.Len(), len(v.readyOf), v.succeeded.Len()+v.otherwise.Len(), len(v.lists), len(v.openOf), len(v.instanceOf), v.imageUsers, len(v.refreshing), v.through.Len())
+	return fmt.Sprint(v.instances.due.Len(), v.refreshes.due.Len(), len(v.outdated), v.ready.Len(), len(v.readyOf),
+		v.ended.len(), len(v.lists.byName), len(v.openOf), len(v.instances.byServer), v.images.users,
+		len(v.refreshes.byServer), v.counts.ended.Len())
 }
 
-// heal brings every server back that can come back.
+// heal brings every server online that can be.
 func (s *story) heal() {
 	for _, id := range []string{"s1", "s2", "s3"} {
-		s.tell(ledger.Server, id, &serverv1.Released{})
-		s.tell(ledger.Server, id, &serverv1.Online{})
+		s.fold(ledger.Server, id, &serverv1.Released{})
+		s.fold(ledger.Server, id, &serverv1.Online{})
 	}
 }
 
-// succeedAll lets every task succeed that is under way.
+// succeedAll lets every task under way succeed.
 func (s *story) succeedAll() {
 	for _, id := range s.tasks {
-		if t, _, ok := s.view.Task(id); ok && (t.State == taskv1.State_STATE_ASSIGNED || t.State == taskv1.State_STATE_RUNNING) {
-			s.tell(ledger.Task, id, &taskv1.Succeeded{})
+		if t, _, ok := s.view.Task(id); ok &&
+			(t.State == taskv1.State_STATE_ASSIGNED || t.State == taskv1.State_STATE_RUNNING) {
+			s.fold(ledger.Task, id, &taskv1.Succeeded{})
 		}
 	}
 }

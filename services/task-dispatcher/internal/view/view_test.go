@@ -14,7 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 )
 
 func canonical(t *rapid.T, v *View) []byte {
@@ -40,7 +40,7 @@ func TestASnapshotAnywhereMakesNoDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, b := whole(first), whole(second); a != b {
-			t.Fatalf("what is derived differs after loading at %d:\n%s\n%s", at, a, b)
+			t.Fatalf("the indexes differ after loading at %d:\n%s\n%s", at, a, b)
 		}
 		for _, f := range s.facts[at:] {
 			second.Apply(cloned(f))
@@ -49,7 +49,7 @@ func TestASnapshotAnywhereMakesNoDifference(t *testing.T) {
 			t.Fatalf("the view differs from one that was loaded at %d of %d", at, len(s.facts))
 		}
 		if a, b := whole(s.view), whole(second); a != b {
-			t.Fatalf("what is derived differs from a view loaded at %d:\n%s\n%s", at, a, b)
+			t.Fatalf("the indexes differ from a view loaded at %d:\n%s\n%s", at, a, b)
 		}
 	})
 }
@@ -63,15 +63,15 @@ func TestWhatMustAlwaysHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStory(t)
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
-			told, before := len(s.facts), contents(s.view)
+			facts, before := len(s.facts), contents(s.view)
 			s.step()
 			checkLimits(t, s.view)
-			checkGenerations(t, s, told, before)
+			checkGenerations(t, s, facts, before)
 		}
 	})
 }
 
-// checkLimits looks for two tasks of one agent on one server, and for too many.
+// checkLimits fails on two tasks of one agent on one server, and on too many tasks.
 func checkLimits(t *rapid.T, v *View) {
 	n, seen := 0, map[string]string{}
 	succeeded, otherwise := 0, 0
@@ -100,7 +100,7 @@ func checkLimits(t *rapid.T, v *View) {
 	}
 }
 
-// contents gives what each server's document says, apart from its generation.
+// contents returns each server's document without its generation.
 func contents(v *View) map[string]string {
 	out := map[string]string{}
 	for server := range v.servers.All() {
@@ -113,12 +113,13 @@ func contents(v *View) map[string]string {
 	return out
 }
 
-// checkGenerations sees that a document that says something else has a newer generation, and never both an entry and a removal.
-func checkGenerations(t *rapid.T, s *story, told int, before map[string]string) {
+// checkGenerations checks that a changed document has a newer generation, and that no document has
+// both an entry and a removal of one agent.
+func checkGenerations(t *rapid.T, s *story, facts int, before map[string]string) {
 	for server, now := range contents(s.view) {
 		d, _ := s.view.Document(server)
-		if now != before[server] && d.Generation <= uint64(told) {
-			t.Fatalf("the document of %s changed after fact %d, but its generation is %d", server, told, d.Generation)
+		if now != before[server] && d.Generation <= uint64(facts) {
+			t.Fatalf("the document of %s changed after fact %d, but its generation is %d", server, facts, d.Generation)
 		}
 		agents := map[string]bool{}
 		for _, e := range d.Entries {
@@ -132,8 +133,8 @@ func checkGenerations(t *rapid.T, s *story, told int, before map[string]string) 
 	}
 }
 
-// A story is played, and then everything goes well: nothing may stay open.
-func TestNothingStaysQueuedOnceServersAreThereAndTasksSucceed(t *testing.T) {
+// After a story every server comes online and every task succeeds: no task may stay open.
+func TestNoTaskStaysOpenOnceServersAreOnlineAndTasksSucceed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStory(t)
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
@@ -152,19 +153,19 @@ func TestNothingStaysQueuedOnceServersAreThereAndTasksSucceed(t *testing.T) {
 			}
 		}
 		if left := s.view.Openings(10); len(left) > 0 {
-			t.Fatalf("tasks stay to be opened: %s", fmt.Sprint(left))
+			t.Fatalf("tasks are still due: %s", fmt.Sprint(left))
 		}
 	})
 }
 
-// A misfit is a sign of trouble, so what every decommissioning ends with must be none.
-func TestWhatAnExecutorSaysOfItsOwnEndFitsADeadServer(t *testing.T) {
+// A fact that does not fit indicates an error, so the last facts of a decommissioning must fit.
+func TestTheOutcomeOfACleanUpFitsADeadServer(t *testing.T) {
 	s := newTale(t)
-	s.tell(ledger.Server, "s", &serverv1.Dying{})
-	s.tell(ledger.Server, "s", &serverv1.Dead{})
-	s.tell(ledger.Server, "s", &serverv1.Uninstalled{})
+	s.fold(ledger.Server, "s", &serverv1.Dying{})
+	s.fold(ledger.Server, "s", &serverv1.Dead{})
+	s.fold(ledger.Server, "s", &serverv1.Uninstalled{})
 	if s.Apply(ledger.Fact{Noun: ledger.Server, Key: "s", Body: &serverv1.Online{}, Sequence: s.last + 1}) {
 		t.Error("a dead server comes online")
 	}
-	s.tell(ledger.Server, "s", &serverv1.Forgotten{})
+	s.fold(ledger.Server, "s", &serverv1.Forgotten{})
 }

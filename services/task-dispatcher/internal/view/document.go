@@ -4,25 +4,37 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // lineageLength is how many generations of a server's document its lineage holds.
 const lineageLength = 16
 
-// changeHistory changes what the dispatcher knows of a server's history, and who beats as it.
-func (v *View) changeHistory(f ledger.Fact, s *dispatcherv1.ServerRecord) {
+// documents keeps the generations of the servers' documents.
+type documents struct {
+	servers *fold.Table[*dispatcherv1.ServerRecord]
+	notify  func(server string) // called for each server whose document may have changed
+}
+
+// applyHistory folds the facts about a server's history and about duplicates of it.
+func (d *documents) applyHistory(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 	switch b := f.Body.(type) {
 	case *serverv1.Ahead:
 		s.Ahead = true
-		v.onDocument(f.Key) // a document of the time that was lost may be in its place
+		d.notify(f.Key) // the stored document may be from the time that was lost
 	case *serverv1.EpochRaised:
 		s.Epoch, s.Ahead = b.Epoch, false
 		s.LineageGenerations, s.LineageMarks, s.ConfirmedGeneration, s.ConfirmedMark = nil, nil, 0, 0
-		v.documentChanged(f.Key, f)
+		d.changed(f.Key, f)
 	case *serverv1.PlaceConfirmed:
 		s.ConfirmedGeneration, s.ConfirmedMark = b.Place.GetGeneration(), b.Place.GetMark()
-		v.documentChanged(f.Key, f)
+		d.changed(f.Key, f)
+	case *serverv1.ConditionChanged:
+		if b.Code == code.ImpossibleDocument {
+			d.notify(f.Key) // the stored document is not one of a dispatcher
+		}
 	case *serverv1.Duplicated:
 		s.Duplicated = true
 	case *serverv1.DuplicateEnded:
@@ -30,9 +42,10 @@ func (v *View) changeHistory(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 	}
 }
 
-// documentChanged moves the generation of a server's document, if it has one, to the fact that changed it.
-func (v *View) documentChanged(server string, f ledger.Fact) {
-	s, ok := v.servers.Get(server)
+// changed sets the generation of a server's document, if it has one, to the fact that changed
+// it.
+func (d *documents) changed(server string, f ledger.Fact) {
+	s, ok := d.servers.Get(server)
 	if !ok || s.DocumentGeneration == 0 {
 		return
 	}
@@ -41,10 +54,10 @@ func (v *View) documentChanged(server string, f ledger.Fact) {
 		s.LineageGenerations = lastOf(s.LineageGenerations, f.Sequence)
 		s.LineageMarks = lastOf(s.LineageMarks, ledger.Mark(f))
 	}
-	v.onDocument(server)
+	d.notify(server)
 }
 
-// lastOf adds a number behind the last ones.
+// lastOf appends a number and keeps the last lineageLength.
 func lastOf(have []uint64, next uint64) []uint64 {
 	if len(have) == lineageLength {
 		copy(have, have[1:])

@@ -1,4 +1,4 @@
-package task
+package opening
 
 import (
 	"strconv"
@@ -14,8 +14,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
-// InstanceID computes the id of the task that brings an instance to a generation. The epoch of the server's history is
-// part of it from the second on: a generation that the ledger lost comes again, and is another change then.
+// InstanceID computes the id of the task that brings an instance to a generation. From the second
+// epoch of the server's history on, the epoch is part of it: a generation that the ledger lost
+// repeats, and is another change then.
 func InstanceID(instance string, generation uint64, attempt uint32, epoch uint64) string {
 	parts := []string{"task", instance, strconv.FormatUint(generation, 10), strconv.FormatUint(uint64(attempt), 10)}
 	if epoch > 1 {
@@ -27,15 +28,15 @@ func InstanceID(instance string, generation uint64, attempt uint32, epoch uint64
 // RefreshID computes the id of the task that an intent to refresh opens on a server.
 func RefreshID(intent, server string) string { return ident.From("task", "refresh", intent, server) }
 
-// Due gives the attempt with which a task must be opened for an instance, 0 when none
-// must. A generation gets one task; when that ended in a way that is tried again, it
-// gets another once the server has come back.
+// Due returns the attempt with which a task must be opened for an instance, 0 when none must. A
+// generation gets one task; when that ended in a way that is retried, it gets another one once the
+// server is online again.
 func Due(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) uint32 {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 	case serverv1.Life_LIFE_DYING:
 		if !i.GetUnwanted() {
-			return 0 // nothing comes to a server that goes
+			return 0 // nothing is installed on a dying server
 		}
 	default:
 		return 0
@@ -50,16 +51,16 @@ func Due(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) uint32 {
 	return 0
 }
 
-// TriedAgain says whether a task that ended with a fact is tried again when its server
-// comes back: one that expired, which does not say how the server was left, and a
-// removal that failed, because what is not wanted must go in the end.
-func TriedAgain(how Fact, verb taskv1.Verb) bool {
-	return how == HasExpired || (how == HasFailed && verb == taskv1.Verb_VERB_REMOVE)
+// Retried reports whether a task that ended in a state is retried when its server is online again:
+// an expired one, which does not say in what state it left the server, and a failed removal,
+// because an unwanted instance must go in the end.
+func Retried(s taskv1.State, verb taskv1.Verb) bool {
+	return s == taskv1.State_STATE_EXPIRED || (s == taskv1.State_STATE_FAILED && verb == taskv1.Verb_VERB_REMOVE)
 }
 
-// ForInstance returns the fact that opens the task of an instance, and the task's id, in an epoch of its server's
-// history. The deadline is the caller's. From is what is placed now, and a change under way may still be undone:
-// nothing may be decided by it later.
+// ForInstance returns the fact that opens the task of an instance, and the task's id, in an epoch of
+// its server's history. The caller sets the deadline. From is what is placed now; a change under way
+// may still be rolled back, so no later decision may rest on it.
 func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32, epoch uint64) (id string, q *taskv1.Queued) {
 	from, configuration := From(i, i.Generation)
 	q = &taskv1.Queued{
@@ -67,8 +68,12 @@ func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32, epoch uint64) (
 		From: from, IntentId: i.IntentId,
 	}
 	switch {
+	case i.Unwanted && i.Release:
+		q.Verb = taskv1.Verb_VERB_RELEASE
 	case i.Unwanted:
 		q.Verb = taskv1.Verb_VERB_REMOVE
+	case q.From == nil && i.AdoptCandidate != "":
+		q.Verb, q.To = taskv1.Verb_VERB_ADOPT, i.Wanted
 	case q.From == nil:
 		q.Verb, q.To = taskv1.Verb_VERB_INSTALL, i.Wanted
 	case q.From.Id == i.Wanted.GetId() && (i.Reconfigured || !proto.Equal(configuration, i.Configuration)):
@@ -79,8 +84,8 @@ func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32, epoch uint64) (
 	return InstanceID(i.InstanceId, i.Generation, attempt, epoch), q
 }
 
-// From gives the image and the configuration to which a change to a generation goes back
-// when it is undone: those placed now, unless an earlier try at the same generation left that open.
+// From returns the image and the configuration that a rollback of a change to a generation restores:
+// those placed now, unless an earlier attempt at the same generation left that open.
 func From(i *dispatcherv1.InstanceRecord, generation uint64) (*imagev1.Ref, *instancev1.Configuration) {
 	if i.Unsettled && i.PlacedGeneration == generation {
 		return i.Before, i.BeforeConfiguration
@@ -88,9 +93,10 @@ func From(i *dispatcherv1.InstanceRecord, generation uint64) (*imagev1.Ref, *ins
 	return i.Placed, i.PlacedConfiguration
 }
 
-// ForRefresh gives the fact that opens a refresh task on a server, and the task's id.
-func ForRefresh(intent, server string, accepted uint64) (id string, q *taskv1.Queued) {
+// ForRefresh returns the fact that opens a refresh task on a server, and the task's id.
+func ForRefresh(intent, server string, r *dispatcherv1.RefreshRecord) (id string, q *taskv1.Queued) {
 	return RefreshID(intent, server), &taskv1.Queued{
-		Verb: taskv1.Verb_VERB_REFRESH, ServerId: server, Generation: accepted, Attempt: 1, IntentId: intent,
+		Verb: taskv1.Verb_VERB_REFRESH, ServerId: server, Generation: r.GetSequence(), Attempt: 1, IntentId: intent,
+		Scan: r.GetScan(),
 	}
 }

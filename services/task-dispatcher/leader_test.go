@@ -14,20 +14,22 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/task"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/opening"
 )
 
-// patient is how long a dispatcher waits in tests in which it must not take over.
-const patient = time.Hour
+// patient is longer than any test moves the clock: a dispatcher with it takes over only at its start.
+const patient = 1000 * time.Hour
 
-// clock is the time of a dispatcher, which a test can move on.
+// clock is a dispatcher's clock that a test can advance.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time       { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *clock) move(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// claimants gives the processes of all claims, in order.
+// claimants returns the processes of all claims, in order.
 func (w *world) claimants() []string {
 	w.t.Helper()
 	var out []string
@@ -42,8 +44,8 @@ func (w *world) claimants() []string {
 // stealClaim claims admission for a process that does nothing with it, and waits until a dispatcher sees it.
 func (w *world) stealClaim(d *Dispatcher) {
 	w.t.Helper()
-	seq := w.say(ledger.Task, view.ClaimKey, &taskv1.Claimed{ProcessId: "somebody"})
-	if err := d.fold.Wait(w.t.Context(), seq); err != nil {
+	seq := w.say(ledger.Task, view.ClaimKey, &taskv1.Claimed{ProcessId: "another"})
+	if err := d.follower.Wait(w.t.Context(), seq); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -79,12 +81,12 @@ func TestTheFirstAdmissionClaims(t *testing.T) {
 	}
 	w.want(serverID(1), "shipper", 1, w.image("shipper", "1.0.0"))
 	w.awaitTask(d, serverID(1), "shipper", 1, taskv1.State_STATE_ASSIGNED)
-	if diff := cmp.Diff([]string{d.process}, w.claimants()); diff != "" {
+	if diff := cmp.Diff([]string{d.leader.process}, w.claimants()); diff != "" {
 		t.Errorf("claims (-want +have):\n%s", diff)
 	}
 }
 
-func TestARestartedDispatcherDoesNotWaitForTheOneItWas(t *testing.T) {
+func TestARestartedDispatcherTakesOverAtOnce(t *testing.T) {
 	w := newWorld(t)
 	store := t.TempDir()
 	w.enrol(serverID(1))
@@ -96,12 +98,12 @@ func TestARestartedDispatcherDoesNotWaitForTheOneItWas(t *testing.T) {
 	after, _ := w.start(Config{TakeOverAfter: patient, Store: store})
 	w.want(serverID(1), "two", 1, img)
 	w.awaitTask(after, serverID(1), "two", 1, taskv1.State_STATE_ASSIGNED)
-	if diff := cmp.Diff([]string{before.process, after.process}, w.claimants()); diff != "" {
+	if diff := cmp.Diff([]string{before.leader.process, after.leader.process}, w.claimants()); diff != "" {
 		t.Errorf("claims (-want +have):\n%s", diff)
 	}
 }
 
-func TestADispatcherTakesOverFromOneThatIsGone(t *testing.T) {
+func TestADispatcherTakesOverFromAStoppedOne(t *testing.T) {
 	w := newWorld(t)
 	w.enrol(serverID(1))
 	img := w.image("shipper", "1.0.0")
@@ -114,8 +116,8 @@ func TestADispatcherTakesOverFromOneThatIsGone(t *testing.T) {
 	stop()
 	w.want(serverID(1), "three", 1, img)
 	w.awaitTask(two, serverID(1), "three", 1, taskv1.State_STATE_ASSIGNED)
-	if got := w.claimants(); got[len(got)-1] != two.process {
-		t.Errorf("claimed by %v, want %s in the end", got, two.process)
+	if got := w.claimants(); got[len(got)-1] != two.leader.process {
+		t.Errorf("claimed by %v, want %s in the end", got, two.leader.process)
 	}
 }
 
@@ -136,7 +138,7 @@ func TestNothingLeavesTheQueueWithoutTheClaim(t *testing.T) {
 	w.awaitTask(lost, s, "changes", 2, taskv1.State_STATE_QUEUED)
 	c.move(2 * DefaultQueuedDeadline)
 	w.awaitTask(lost, s, "first", 1, taskv1.State_STATE_EXPIRED) // what is under way needs no claim
-	bustest.Eventually(t, "there is something overdue that the dispatcher may not end", lost.overdue.Load)
+	bustest.Eventually(t, "a task is overdue that the dispatcher must not end", lost.leader.overdue.Load)
 
 	next, _ := w.start(Config{TakeOverAfter: patient})
 	w.awaitTask(next, s, "changes", 1, taskv1.State_STATE_SUPERSEDED)
@@ -148,10 +150,10 @@ func TestNothingLeavesTheQueueWithoutTheClaim(t *testing.T) {
 		}
 		return true
 	})
-	if n := w.leftQueueUnder("somebody"); n > 0 {
-		t.Errorf("%d tasks left the queue under somebody else's claim", n)
+	if n := w.leftQueueUnder("another"); n > 0 {
+		t.Errorf("%d tasks left the queue under another process's claim", n)
 	}
-	if diff := cmp.Diff([]string{lost.process, "somebody", next.process}, w.claimants()); diff != "" {
+	if diff := cmp.Diff([]string{lost.leader.process, "another", next.leader.process}, w.claimants()); diff != "" {
 		t.Errorf("claims (-want +have):\n%s", diff)
 	}
 }
@@ -165,16 +167,17 @@ func TestACancellationIsRecordedUnderTheClaim(t *testing.T) {
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
 	queued := w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_QUEUED)
 	w.stealClaim(d)
-	got, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: queued.Id})
+	got, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask",
+		&dispatcherv1.CancelTaskRequest{Task: queued.Id})
 	if err != nil || got.Task.State != taskv1.State_STATE_CANCELLED {
 		t.Fatalf("cancelled: %v, %v", got, err)
 	}
-	if diff := cmp.Diff([]string{"somebody", d.process}, w.claimants()); diff != "" {
+	if diff := cmp.Diff([]string{"another", d.leader.process}, w.claimants()); diff != "" {
 		t.Errorf("claims (-want +have):\n%s", diff)
 	}
 }
 
-func TestAClaimInDoubtIsMadeAgain(t *testing.T) {
+func TestAClaimInDoubtIsRenewed(t *testing.T) {
 	w := newWorld(t)
 	d, _ := w.start(Config{TakeOverAfter: patient})
 	s := serverID(1)
@@ -182,10 +185,10 @@ func TestAClaimInDoubtIsMadeAgain(t *testing.T) {
 	img := w.image("shipper", "1.0.0")
 	w.want(s, "one", 1, img)
 	w.awaitTask(d, s, "one", 1, taskv1.State_STATE_ASSIGNED)
-	d.fold.Read(func() { raise(&d.doubted, d.view.Claim().Sequence) }) // as after an answer that never came
+	d.follower.Read(func() { raise(&d.leader.doubted, d.view.Claim().Sequence) }) // as after an answer that never came
 	w.want(s, "two", 1, img)
 	w.awaitTask(d, s, "two", 1, taskv1.State_STATE_ASSIGNED)
-	if diff := cmp.Diff([]string{d.process, d.process}, w.claimants()); diff != "" {
+	if diff := cmp.Diff([]string{d.leader.process, d.leader.process}, w.claimants()); diff != "" {
 		t.Errorf("claims (-want +have):\n%s", diff)
 	}
 }
@@ -202,7 +205,7 @@ func TestTwoDispatchersDoNotFightForTheClaim(t *testing.T) {
 	w.wantAll(all, agents, 1, img)
 	w.awaitEnds(one, len(all)*len(agents))
 	w.awaitEnds(two, len(all)*len(agents))
-	if ended := w.judge(concurrency); len(ended) != len(all)*len(agents) {
+	if ended := w.replay(concurrency); len(ended) != len(all)*len(agents) {
 		t.Errorf("%d tasks ended, want %d", len(ended), len(all)*len(agents))
 	}
 	if got := w.claimants(); len(got) > 3 {
@@ -210,7 +213,7 @@ func TestTwoDispatchersDoNotFightForTheClaim(t *testing.T) {
 	}
 }
 
-func TestARemovalThatDidNotWorkIsTriedAgainWhenItsServerComesBack(t *testing.T) {
+func TestAFailedRemovalIsRetriedWhenItsServerIsBack(t *testing.T) {
 	for _, how := range []taskv1.State{taskv1.State_STATE_FAILED, taskv1.State_STATE_EXPIRED} {
 		t.Run(string(task.StateOf(how)), func(t *testing.T) {
 			w := newWorld(t)
@@ -230,7 +233,7 @@ func TestARemovalThatDidNotWorkIsTriedAgainWhenItsServerComesBack(t *testing.T) 
 				c.move(2 * DefaultTaskDeadline)
 			}
 			w.awaitTask(d, s, "shipper", 2, how)
-			bustest.Eventually(t, "the removal stays asked for, without a task", func() bool {
+			bustest.Eventually(t, "the removal stays in the document, without a task", func() bool {
 				r := w.document(s).GetRemovals()
 				return len(r) == 1 && r[0].TaskId == ""
 			})
@@ -238,7 +241,8 @@ func TestARemovalThatDidNotWorkIsTriedAgainWhenItsServerComesBack(t *testing.T) 
 			w.say(ledger.Server, s, &serverv1.Offline{})
 			w.say(ledger.Server, s, &serverv1.Online{BootId: "c"})
 			second := w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_ASSIGNED)
-			if second.Id != task.InstanceID(instanceID(s, "shipper"), 2, 2, 1) || second.Attempt != 2 || second.Verb != taskv1.Verb_VERB_REMOVE {
+			if second.Id != opening.InstanceID(instanceID(s, "shipper"), 2, 2, 1) || second.Attempt != 2 ||
+				second.Verb != taskv1.Verb_VERB_REMOVE {
 				t.Errorf("the second attempt is %v", second)
 			}
 			bustest.Eventually(t, "the removal names the new task", func() bool {

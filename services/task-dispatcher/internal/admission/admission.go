@@ -8,36 +8,36 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
-// Server is what counts of a server.
+// Server is a server as a decision sees it.
 type Server struct {
-	Life     serverv1.Life
-	Presence serverv1.Presence
-	Standing serverv1.Standing
-	Ahead    bool // it is ahead of the ledger
-	Twin     bool // two executors beat as it
+	Life       serverv1.Life
+	Presence   serverv1.Presence
+	Standing   serverv1.Standing
+	Ahead      bool // it is ahead of the ledger
+	Duplicated bool // two executors beat with its identity
 }
 
-// Task is what counts of a task that has not ended.
+// Task is a task that has not ended.
 type Task struct {
-	ID       string // empty for one that is still to be opened
+	ID       string // empty for a task that is still to be opened
 	Agent    string // empty for a refresh
-	Queued   uint64 // its place in the queue
+	Queued   uint64 // its position in the queue
 	Removes  bool
 	UnderWay bool // assigned or running
-	Outdated bool // queued, and what it would bring about is not wanted any more
+	Outdated bool // queued, and its outcome is not wanted any more
 }
 
 func (t Task) refreshes() bool { return t.Agent == "" }
 
-// Agent is what counts of an agent.
+// Agent is an agent as a decision sees it.
 type Agent struct {
 	Tier         uint32
 	Dependencies []string
 }
 
-// Judge says of each task of one server why it waits; empty means that it may go, or
-// is under way. agents tells about agents by name.
-func Judge(s Server, tasks []Task, agents func(name string) Agent) []string {
+// Decide returns, for each task of one server, the reason why it waits; empty when it may be assigned
+// or is under way. agents returns an agent by its name.
+func Decide(s Server, tasks []Task, agents func(name string) Agent) []string {
 	reasons := make([]string, len(tasks))
 	o := newOrder(tasks, agents)
 	for i, t := range tasks {
@@ -69,12 +69,15 @@ func byServer(s Server, t Task) string {
 		return "is not sent: the server is dying, and only removals are sent to it"
 	case s.Life != serverv1.Life_LIFE_ALIVE && s.Life != serverv1.Life_LIFE_DYING:
 		return "waits for the server, which is not enrolled"
+	case s.Standing == serverv1.Standing_STANDING_REVOKED:
+		return "waits for the server, whose credentials are revoked; garrison server enroll makes a new token"
 	case s.Standing != serverv1.Standing_STANDING_ENROLLED:
-		return "waits for the server, which is quarantined"
+		return "waits for the server, which is quarantined; garrison server release ends that"
 	case s.Ahead:
-		return "waits for the server, which is ahead of the ledger, as after the restore of a backup; garrison restore status"
-	case s.Twin:
-		return "waits for the server, as which two machines beat; garrison explain DUPLICATE_IDENTITY"
+		return "waits for the server, which is ahead of the ledger, as after the restore of a backup; " +
+			"garrison restore status"
+	case s.Duplicated:
+		return "waits for the server: two machines use its identity; garrison explain DUPLICATE_IDENTITY"
 	case s.Presence != serverv1.Presence_PRESENCE_ONLINE:
 		return "waits for the server, which is not online"
 	}
@@ -93,8 +96,8 @@ func bySameAgent(t Task, tasks []Task) string {
 	return ""
 }
 
-// Limit takes from the tasks that may go, in the order of the queue, as many as there
-// are free places, and at most most.
+// Limit returns the first of the ready tasks, in the order of the queue: as many as there are free
+// slots, and at most most.
 func Limit(ready func(yield func(uint64, string) bool), underWay, concurrency, most int) []string {
 	free := min(concurrency-underWay, most)
 	if free <= 0 {

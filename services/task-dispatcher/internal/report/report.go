@@ -1,0 +1,137 @@
+package report
+
+import (
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bounds"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+)
+
+// The sizes to which the texts and lists of a report are cut before they become a fact.
+const (
+	MaxLogTail = 4 << 10
+	MaxReason  = 1 << 10
+	MaxCode    = 64
+	MaxSteps   = 32
+)
+
+// ErrIgnored is wrapped by the error of a report that is dropped without a trace in the ledger.
+var ErrIgnored = errors.New("report ignored")
+
+// Decide returns the fact that a report leads to for a task, nil when it repeats what is recorded.
+// The task is nil when it is unknown, the server is the one that reports. An error is Invalid when
+// such a report is never believed, or wraps ErrIgnored.
+func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report) (proto.Message, error) {
+	switch {
+	case t == nil:
+		return nil, fault.New(fault.NotFound, "%w: the task is unknown, or was forgotten", ErrIgnored)
+	case t.ServerId != r.ServerId:
+		return nil, fault.New(fault.Invalid, "server %s reports on task %s of server %s", r.ServerId, t.Id, t.ServerId)
+	case server.GetLife() == serverv1.Life_LIFE_DEAD:
+		return nil, fault.New(fault.NotFound, "%w: the server is dead", ErrIgnored)
+	case server.GetStanding() != serverv1.Standing_STANDING_ENROLLED:
+		return nil, fault.New(fault.Invalid, "server %s is shut out; its report on task %s is not believed",
+			r.ServerId, t.Id)
+	}
+	said := r.GetTask()
+	body, err := factOf(said, r.BootId)
+	switch {
+	case err != nil:
+		return nil, err
+	case task.AwaitsReport(t) && said.State != taskv1.State_STATE_RUNNING:
+		return &taskv1.ReportedLate{State: said.State, Outcome: bounded(said.Outcome)}, nil
+	case task.Ended(t.State):
+		return nil, nil // the end is recorded; the server does not know that yet
+	case t.State == taskv1.State_STATE_RUNNING && said.State == taskv1.State_STATE_RUNNING:
+		return nil, nil
+	case !task.Fits(t, ledger.Fact{Body: body}):
+		return nil, fault.New(fault.Invalid, "a task that is %s cannot be reported as %s",
+			task.StateOf(t.State), task.StateOf(said.State))
+	}
+	return body, nil
+}
+
+func factOf(s *reportv1.TaskReport, bootID string) (proto.Message, error) {
+	switch s.State {
+	case taskv1.State_STATE_RUNNING:
+		return &taskv1.Started{BootId: tidy(bootID, MaxCode)}, nil
+	case taskv1.State_STATE_SUCCEEDED:
+		return &taskv1.Succeeded{Outcome: bounded(s.Outcome)}, nil
+	case taskv1.State_STATE_FAILED:
+		return &taskv1.Failed{Outcome: bounded(s.Outcome)}, nil
+	case taskv1.State_STATE_UNDONE:
+		return &taskv1.Undone{Outcome: bounded(s.Outcome)}, nil
+	}
+	return nil, fault.New(fault.Invalid,
+		"a server cannot report a task as %v (want running, succeeded, failed or undone)", s.State)
+}
+
+// bounded returns a copy of an outcome that is cut to the sizes above. Of the log the end is kept:
+// it says what went wrong.
+func bounded(o *taskv1.Outcome) *taskv1.Outcome {
+	if o == nil {
+		return &taskv1.Outcome{}
+	}
+	out := &taskv1.Outcome{
+		FailedStep: o.FailedStep,
+		Code:       tidy(o.Code, MaxCode),
+		Reason:     tidy(o.Reason, MaxReason),
+		Steps:      o.Steps,
+	}
+	if len(out.Steps) > MaxSteps {
+		out.Steps = out.Steps[:MaxSteps]
+	}
+	if l := o.Listed; l != nil && len(l.Sha256) == sha256.Size {
+		out.Listed = &taskv1.Listed{Candidates: min(l.Candidates, bounds.More), Sha256: l.Sha256}
+	}
+	out.Adoption = boundedAdoption(o.Adoption)
+	out.LogTail = o.LogTail
+	if len(out.LogTail) > MaxLogTail {
+		out.LogTail = out.LogTail[len(out.LogTail)-MaxLogTail:]
+	}
+	out.LogTail = strings.ToValidUTF8(out.LogTail, "")
+	return out
+}
+
+// MaxSockets is how many sockets of an adopted process are recorded.
+const MaxSockets = 16
+
+func boundedAdoption(a *serverv1.Adoption) *serverv1.Adoption {
+	if a == nil || len(a.ExeSha256) != sha256.Size {
+		return nil
+	}
+	out := &serverv1.Adoption{
+		Candidate: tidy(a.Candidate, bounds.Text), Pid: a.Pid, StartedAt: a.StartedAt, Exe: tidy(a.Exe, bounds.Text),
+		ExeSha256: a.ExeSha256, Same: a.Same, At: a.At,
+	}
+	for _, s := range a.Sockets[:min(len(a.Sockets), MaxSockets)] {
+		out.Sockets = append(out.Sockets, tidy(s, bounds.Text))
+	}
+	return out
+}
+
+// tidy cuts a text to n bytes, at the end of a character.
+func tidy(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// Reason returns a person's reason as a fact keeps it: valid UTF-8 of a bounded size.
+func Reason(s string) string { return tidy(strings.ToValidUTF8(s, ""), MaxReason) }

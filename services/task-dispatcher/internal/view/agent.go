@@ -1,0 +1,35 @@
+package view
+
+import (
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// applyAgent keeps tiers and dependencies. Entries keep those with which they were admitted, so that
+// a change of an agent rewrites no document.
+func (v *View) applyAgent(f ledger.Fact) bool {
+	_, known := v.agents.Get(f.Key)
+	switch b := f.Body.(type) {
+	case *agentv1.Created:
+		if known {
+			v.agents.Touch(f.Key, f.Sequence)
+			return false
+		}
+		v.agents.Put(f.Key, b.Agent, f.Sequence)
+	case *agentv1.Changed:
+		if !known {
+			return false
+		}
+		v.agents.Put(f.Key, b.Agent, f.Sequence)
+	case *agentv1.Deleted:
+		if !known {
+			return false
+		}
+		v.agents.Forget(f.Key)
+	}
+	for server := range v.openOf {
+		v.reviewTasks(server) // the order on a server may have changed
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/tidwall/btree"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/opening"
+)
+
+// instances are the instances with the indexes by server and of those that need a task.
+type instances struct {
+	table    *fold.Table[*dispatcherv1.InstanceRecord] // by server and agent
+	servers  *fold.Table[*dispatcherv1.ServerRecord]
+	images   *images
+	byServer map[string]map[string]*dispatcherv1.InstanceRecord // by server and agent
+	due      btree.Map[uint64, string]                          // keys, by decided sequence
+}
+
+// change changes a record and updates what is derived from it.
+func (n *instances) change(i *dispatcherv1.InstanceRecord, change func()) {
+	n.unindex(i)
+	change()
+	n.index(i)
+	n.review(i)
+	n.images.sweep()
+}
+
+// settle records how a task that was under way left its instance.
+func (n *instances) settle(i *dispatcherv1.InstanceRecord, end taskv1.State) {
+	n.change(i, func() {
+		i.OpenTaskId = ""
+		switch end {
+		case taskv1.State_STATE_EXPIRED:
+			return // the entry stays: how far the server came is unknown
+		case taskv1.State_STATE_SUCCEEDED:
+			i.Removing = false
+		case taskv1.State_STATE_UNDONE:
+			rollBack(i)
+			i.Removing = false
+		case taskv1.State_STATE_FAILED:
+			if i.Removing {
+				return // a failed removal stays in the document
+			}
+			rollBack(i)
+		}
+		i.Before, i.BeforeConfiguration, i.BeforeGeneration, i.Unsettled = nil, nil, 0, false
+	})
+}
+
+func (n *instances) index(i *dispatcherv1.InstanceRecord) {
+	of := n.byServer[i.ServerId]
+	if of == nil {
+		of = map[string]*dispatcherv1.InstanceRecord{}
+		n.byServer[i.ServerId] = of
+	}
+	of[i.Agent] = i
+	n.images.use(i.Wanted, i.Placed, i.Before)
+}
+
+func (n *instances) unindex(i *dispatcherv1.InstanceRecord) {
+	n.due.Delete(i.DecidedSequence)
+	if of := n.byServer[i.ServerId]; of != nil {
+		if delete(of, i.Agent); len(of) == 0 {
+			delete(n.byServer, i.ServerId)
+		}
+	}
+	n.images.release(i.Wanted, i.Placed, i.Before)
+}
+
+// review updates the index due.
+func (n *instances) review(i *dispatcherv1.InstanceRecord) {
+	s, _ := n.servers.Get(i.ServerId)
+	if opening.Due(i, s) > 0 {
+		n.due.Set(i.DecidedSequence, ledger.Key(i.ServerId, i.Agent))
+	} else {
+		n.due.Delete(i.DecidedSequence)
+	}
+}
+
+func (n *instances) reviewServer(server string) {
+	for _, i := range n.byServer[server] {
+		n.review(i)
+	}
+}
+
+// dueOn returns the agents of a server that need a task, sorted.
+func (n *instances) dueOn(server string) []string {
+	var agents []string
+	for agent, i := range n.byServer[server] {
+		if _, due := n.due.Get(i.DecidedSequence); due {
+			agents = append(agents, agent)
+		}
+	}
+	slices.Sort(agents)
+	return agents
+}

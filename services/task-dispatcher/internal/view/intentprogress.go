@@ -1,0 +1,97 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+const (
+	// maxSamples is how many successful tasks a median is computed over.
+	maxSamples = 64
+	// minSamples is how many of them it takes.
+	minSamples = 3
+	// maxListed is how many tasks that are under way are listed, those that were queued first.
+	maxListed = 1000
+)
+
+// IntentProgress is the progress of an intent.
+type IntentProgress struct {
+	Record   *dispatcherv1.ProgressRecord
+	Tasks    []*taskv1.Task // all tasks of an intent with no more changes than rows
+	UnderWay []*taskv1.Task // in the order of the queue, 1,000 at most
+	Failures []*taskv1.Task // the first that ended and did not succeed
+}
+
+// underWay are the states of the tasks that are assigned or running.
+var underWay = []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
+
+// failures are the states of the tasks that ended and did not succeed.
+var failures = []taskv1.State{
+	taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED,
+	taskv1.State_STATE_EXPIRED, taskv1.State_STATE_SUPERSEDED,
+}
+
+// Progress returns the progress of an intent, at a cost that does not grow with its size; false when
+// the intent is not counted.
+func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
+	r, ok := v.counts.table.Get(intent)
+	if !ok {
+		return IntentProgress{}, false
+	}
+	p := IntentProgress{Record: proto.CloneOf(r)}
+	if int(Changes(r.Counts)) <= rows {
+		p.Tasks = v.explained(v.lists.oldest([]string{inIntent(intent)}, maxListed))
+	}
+	p.UnderWay = v.explained(v.lists.oldest(intentStates(intent, underWay), maxListed))
+	p.Failures = v.explained(v.lists.oldest(intentStates(intent, failures), rows))
+	return p, true
+}
+
+// Usual returns how long each step usually takes: the medians over the newest successful tasks of an
+// intent. The unspecified step stands for the whole task, from the assignment to the end. A step with
+// too few samples is missing.
+func (v *View) Usual(intent string) map[taskv1.Step]time.Duration {
+	usual := map[taskv1.Step]time.Duration{}
+	l := v.lists.byName[inIntentState(intent, taskv1.State_STATE_SUCCEEDED)]
+	if l == nil {
+		return usual
+	}
+	took := map[taskv1.Step][]time.Duration{}
+	n := 0
+	l.Descend(1<<64-1, func(_ uint64, id string) bool {
+		r, ok := v.tasks.Get(id)
+		if !ok {
+			return true
+		}
+		for _, s := range r.Task.Outcome.GetSteps() {
+			took[s.Step] = append(took[s.Step], s.Took.AsDuration())
+		}
+		if r.Task.AssignedAt != nil {
+			whole := r.Task.Since.AsTime().Sub(r.Task.AssignedAt.AsTime())
+			took[taskv1.Step_STEP_UNSPECIFIED] = append(took[taskv1.Step_STEP_UNSPECIFIED], whole)
+		}
+		n++
+		return n < maxSamples
+	})
+	for step, all := range took {
+		if len(all) >= minSamples {
+			slices.Sort(all)
+			usual[step] = all[len(all)/2]
+		}
+	}
+	return usual
+}
+
+// OnServer returns the server on which a task is under way; false when the task is not under way.
+func (v *View) OnServer(id string) (server string, underWay bool) {
+	r, ok := v.tasks.Get(id)
+	if !ok || (r.Task.State != taskv1.State_STATE_ASSIGNED && r.Task.State != taskv1.State_STATE_RUNNING) {
+		return "", false
+	}
+	return r.Task.ServerId, true
+}
