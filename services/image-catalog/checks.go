@@ -11,25 +11,26 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 const (
-	// readAhead is how many chunks are asked for before the first is needed.
+	// readAhead is how many chunks are requested before the first one is needed.
 	readAhead = 8
-	// checksAtOnce is how many blobs are read at once; each takes readAhead chunks of memory.
-	checksAtOnce = 2
+	// maxChecks is how many blobs are read at once; each takes readAhead chunks of memory.
+	maxChecks = 2
 	// checkWithin bounds one check: 4 GiB at 10 MB/s take 7 minutes.
 	checkWithin = 15 * time.Minute
-	// resultFor is how long a result waits for somebody who asks again.
-	resultFor = time.Minute
+	// keepResult is how long a result is kept for a repeated request.
+	keepResult = time.Minute
 )
 
-// errCorrupt says that the stored content is not what the manifest says.
-var errCorrupt = errors.New("the stored content has another digest than the manifest says")
+// errCorrupt reports that the stored content does not have the digest of its manifest.
+var errCorrupt = errors.New("the stored content does not have the digest of its manifest")
 
-// checks reads blobs back. A large one takes longer than a request may, so a check goes
-// on without whoever asked, and who asks again joins it or gets its result.
+// checks reads blobs back and compares digests. A large blob takes longer than a request may, so a
+// check outlives the request that started it; a repeated request joins it or receives its result.
 type checks struct {
 	conn  *bus.Conn
 	now   func() time.Time
@@ -48,10 +49,10 @@ type check struct {
 }
 
 func newChecks(conn *bus.Conn, now func() time.Time) *checks {
-	return &checks{conn: conn, now: now, slots: make(chan struct{}, checksAtOnce), running: map[string]*check{}}
+	return &checks{conn: conn, now: now, slots: make(chan struct{}, maxChecks), running: map[string]*check{}}
 }
 
-// run lets checks run until ctx is done, and waits for those that do.
+// run allows checks until ctx is done, and waits until the running ones have ended.
 func (c *checks) run(ctx context.Context) error {
 	c.mu.Lock()
 	c.life = ctx
@@ -64,10 +65,9 @@ func (c *checks) run(ctx context.Context) error {
 	return nil
 }
 
-// whole says whether every chunk of a blob is stored and the whole has its digest. Its
-// error is errCorrupt, NotFound for a chunk that is not there, or Unavailable, also
-// while the check goes on.
-func (c *checks) whole(ctx context.Context, b *imagev1.Blob) error {
+// verify checks that every chunk of a blob is stored and that the whole has its digest. Its error is
+// errCorrupt, NotFound for a missing chunk, or Unavailable, also while the check continues.
+func (c *checks) verify(ctx context.Context, b *imagev1.Blob) error {
 	k, err := c.join(b)
 	if err != nil {
 		return err
@@ -77,11 +77,12 @@ func (c *checks) whole(ctx context.Context, b *imagev1.Blob) error {
 		c.forget(b, k)
 		return k.err
 	case <-ctx.Done():
-		return refuse(fault.Unavailable, "STILL_CHECKING", "the content (%d bytes) is still being read back; ask again to wait on", b.SizeBytes)
+		return refuse(fault.Unavailable, code.StillChecking,
+			"the content (%d bytes) is still being read back; repeat the request to wait for it", b.SizeBytes)
 	}
 }
 
-// join gives the check of a blob, a new one if there is none that is fresh.
+// join returns the running or fresh check of a blob, or starts one.
 func (c *checks) join(b *imagev1.Blob) (*check, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,10 +107,10 @@ func (c *checks) join(b *imagev1.Blob) (*check, error) {
 	return k, nil
 }
 
-// dropOld forgets results that nobody came back for.
+// dropOld forgets results that no request collected.
 func (c *checks) dropOld() {
 	for d, k := range c.running {
-		if !k.ended.IsZero() && c.now().Sub(k.ended) > resultFor {
+		if !k.ended.IsZero() && c.now().Sub(k.ended) > keepResult {
 			delete(c.running, d)
 		}
 	}
@@ -139,7 +140,7 @@ func (c *checks) read(ctx context.Context, b *imagev1.Blob) error {
 		return fault.New(fault.Unavailable, "check content: %w", ctx.Err())
 	}
 	order := make(chan chan piece, readAhead)
-	go c.ask(ctx, b, order)
+	go c.fetch(ctx, b, order)
 	sum := sha256.New()
 	for one := range order {
 		p := <-one
@@ -160,8 +161,8 @@ func (c *checks) read(ctx context.Context, b *imagev1.Blob) error {
 	return nil
 }
 
-// ask asks for the chunks one after another, without waiting for their content.
-func (c *checks) ask(ctx context.Context, b *imagev1.Blob, order chan<- chan piece) {
+// fetch requests the chunks one after another, without waiting for their content.
+func (c *checks) fetch(ctx context.Context, b *imagev1.Blob, order chan<- chan piece) {
 	defer close(order)
 	for n := range b.ChunkDigests {
 		one := make(chan piece, 1)

@@ -16,7 +16,8 @@ import (
 func stored(t *testing.T, conn *bus.Conn, s sample) {
 	t.Helper()
 	for n := range s.Blob.ChunkDigests {
-		if _, err := conn.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, n), Data: s.chunk(n)}); err != nil {
+		chunk := bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, n), Data: s.chunk(n)}
+		if _, err := conn.PublishDurable(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,30 +40,30 @@ func TestACheckReadsEveryChunk(t *testing.T) {
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 50_000)
 	stored(t, conn, s)
-	if err := c.whole(t.Context(), s.Blob); err != nil {
+	if err := c.verify(t.Context(), s.Blob); err != nil {
 		t.Fatal(err)
 	}
 	damage(t, conn, s.Manifest, 48)
-	if err := c.whole(t.Context(), s.Blob); !errors.Is(err, errCorrupt) {
+	if err := c.verify(t.Context(), s.Blob); !errors.Is(err, errCorrupt) {
 		t.Fatal(err)
 	}
 	if err := conn.Purge(t.Context(), topology.Blobs, topology.BlobSubject(s.Blob.Digest, 3)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.whole(t.Context(), s.Blob); !fault.Is(err, fault.NotFound) {
+	if err := c.verify(t.Context(), s.Blob); !fault.Is(err, fault.NotFound) {
 		t.Fatal(err)
 	}
 }
 
-func TestACheckGoesOnWithoutWhoeverAskedAndItsResultWaits(t *testing.T) {
+func TestACheckOutlivesItsRequestAndKeepsItsResult(t *testing.T) {
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 5000)
 	stored(t, conn, s)
 	c.slots <- struct{}{}
-	c.slots <- struct{}{} // as many checks as may be are running
+	c.slots <- struct{}{} // the maximum number of checks is running
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := c.whole(gone, s.Blob)
+	err := c.verify(gone, s.Blob)
 	if fault.RefusalOf(err).GetCode() != "STILL_CHECKING" || !fault.Is(err, fault.Unavailable) {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestACheckGoesOnWithoutWhoeverAskedAndItsResultWaits(t *testing.T) {
 	if second, err := c.join(s.Blob); second != first || err != nil {
 		t.Fatalf("another check was started (%v)", err)
 	}
-	if err := c.whole(t.Context(), s.Blob); err != nil {
+	if err := c.verify(t.Context(), s.Blob); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.running) != 0 {
@@ -84,7 +85,7 @@ func TestACheckGoesOnWithoutWhoeverAskedAndItsResultWaits(t *testing.T) {
 	}
 }
 
-func TestAResultThatNobodyCameForIsForgotten(t *testing.T) {
+func TestAResultThatNoRequestCollectsIsForgotten(t *testing.T) {
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 5000)
 	stored(t, conn, s)
@@ -94,16 +95,16 @@ func TestAResultThatNobodyCameForIsForgotten(t *testing.T) {
 	}
 	<-old.done
 	c.mu.Lock()
-	c.now = func() time.Time { return time.Now().Add(2 * resultFor) }
+	c.now = func() time.Time { return time.Now().Add(2 * keepResult) }
 	c.mu.Unlock()
 	if fresh, err := c.join(s.Blob); fresh == old || err != nil {
-		t.Fatalf("the old result is given (%v)", err)
+		t.Fatalf("the old result is returned (%v)", err)
 	}
 }
 
 func TestNoCheckStartsWhenTheCatalogStops(t *testing.T) {
 	c := newChecks(nil, time.Now)
-	if err := c.whole(t.Context(), newSample("a", "1.0.0", "s", 10).Blob); !fault.Is(err, fault.Unavailable) {
+	if err := c.verify(t.Context(), newSample("a", "1.0.0", "s", 10).Blob); !fault.Is(err, fault.Unavailable) {
 		t.Fatal(err)
 	}
 }

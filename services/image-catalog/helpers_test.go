@@ -29,18 +29,25 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// run runs a catalog until the test ends or stop is called, and waits until it answers.
+// run runs a catalog until the test ends or stop is called, and waits until it serves requests.
 // An image must be signed by one of the keys, if there are any.
 func run(t *testing.T, b *bustest.Bus, keys ...string) (*Catalog, func()) {
 	t.Helper()
-	c, err := New(Config{Conn: b.Dial(t, ledger.Catalog), Store: filepath.Join(t.TempDir(), "views"), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel), Now: time.Now, NewID: ident.New, Keys: keys})
+	c, err := New(Config{
+		Conn:  b.Dial(t, ledger.Catalog),
+		Store: filepath.Join(t.TempDir(), "views"),
+		Log:   zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		Now:   time.Now,
+		NewID: ident.New,
+		Keys:  keys,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := bustest.Go(t, c.Run)
-	bustest.Eventually(t, "the catalog answers", func() bool {
+	bustest.Eventually(t, "the catalog serves requests", func() bool {
 		select {
-		case <-c.answering:
+		case <-c.serving:
 			return true
 		default:
 			return false
@@ -49,16 +56,19 @@ func run(t *testing.T, b *bustest.Bus, keys ...string) (*Catalog, func()) {
 	return c, stop
 }
 
-// client asks the catalog as a person does.
+// client calls the catalog as an operator does.
 type client struct {
-	t    *testing.T
+	t    testing.TB
 	conn *bus.Conn
 }
 
 func newClient(t *testing.T, b *bustest.Bus) *client { return &client{t, b.Dial(t, "ada")} }
 
 func method(name string) protoreflect.MethodDescriptor {
-	return catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().ByName("CatalogService").Methods().ByName(protoreflect.Name(name))
+	return catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().
+		ByName("CatalogService").
+		Methods().
+		ByName(protoreflect.Name(name))
 }
 
 func call[R proto.Message](c *client, name string, q proto.Message) (R, error) {
@@ -68,7 +78,7 @@ func call[R proto.Message](c *client, name string, q proto.Message) (R, error) {
 	return bus.Call[R](ctx, c.conn, ledger.Catalog, method(name), q)
 }
 
-// must is call for what has to work.
+// must is call for requests that must succeed.
 func must[R proto.Message](c *client, name string, q proto.Message) R {
 	c.t.Helper()
 	r, err := call[R](c, name, q)
@@ -78,7 +88,7 @@ func must[R proto.Message](c *client, name string, q proto.Message) R {
 	return r
 }
 
-// refused wants a call to be refused with a code and a kind.
+// refused checks that a call is refused with a code and a kind.
 func refused[R proto.Message](c *client, name string, q proto.Message, kind fault.Kind, code string) *apiv1.Refusal {
 	c.t.Helper()
 	_, err := call[R](c, name, q)
@@ -96,12 +106,14 @@ func (c *client) create(m *imagev1.Manifest) *imagev1.Image {
 
 func (c *client) put(m *imagev1.Manifest, n int, data []byte) {
 	c.t.Helper()
-	must[*catalogv1.PutChunkResponse](c, "PutChunk", &catalogv1.PutChunkRequest{ImageId: m.Id, Chunk: uint32(n), Content: data})
+	must[*catalogv1.PutChunkResponse](c, "PutChunk",
+		&catalogv1.PutChunkRequest{ImageId: m.Id, Chunk: uint32(n), Content: data})
 }
 
 func (c *client) missing(m *imagev1.Manifest) []uint32 {
 	c.t.Helper()
-	return must[*catalogv1.MissingChunksResponse](c, "MissingChunks", &catalogv1.MissingChunksRequest{ImageId: m.Id}).Chunks
+	return must[*catalogv1.MissingChunksResponse](c, "MissingChunks",
+		&catalogv1.MissingChunksRequest{ImageId: m.Id}).Chunks
 }
 
 func (c *client) get(ref string) *imagev1.Image {
@@ -111,12 +123,14 @@ func (c *client) get(ref string) *imagev1.Image {
 
 func (c *client) activate(ref, channel string) *imagev1.Image {
 	c.t.Helper()
-	return must[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: ref, Channel: channel}).Image
+	return must[*catalogv1.ActivateImageResponse](c, "ActivateImage",
+		&catalogv1.ActivateImageRequest{Image: ref, Channel: channel}).Image
 }
 
 func (c *client) channel(name string) *channelv1.Channel {
 	c.t.Helper()
-	for _, ch := range must[*catalogv1.ListChannelsResponse](c, "ListChannels", &catalogv1.ListChannelsRequest{}).Channels {
+	r := must[*catalogv1.ListChannelsResponse](c, "ListChannels", &catalogv1.ListChannelsRequest{})
+	for _, ch := range r.Channels {
 		if ch.Name == name {
 			return ch
 		}
@@ -134,7 +148,7 @@ func (c *client) upload(s sample) {
 	}
 }
 
-// sample is an image that was made up, with its content.
+// sample is a generated image with its content.
 type sample struct {
 	*imagev1.Manifest
 	content []byte
@@ -145,7 +159,7 @@ func (s sample) chunk(n int) []byte {
 	return s.content[start : start+image.ChunkLen(s.Blob, n)]
 }
 
-// newSample makes up an image of some bytes in small chunks; seed decides its content.
+// newSample generates an image of some bytes in small chunks; seed decides its content.
 func newSample(agent, version, seed string, size int) sample {
 	const chunk = 1 << 10
 	var content []byte
@@ -156,14 +170,21 @@ func newSample(agent, version, seed string, size int) sample {
 	}
 	content = content[:size]
 	whole := sha256.Sum256(content)
-	b := &imagev1.Blob{Digest: whole[:], SizeBytes: uint64(size), ChunkSizeBytes: chunk, UnpackedSizeBytes: uint64(size), Entries: 1}
+	b := &imagev1.Blob{
+		Digest:            whole[:],
+		SizeBytes:         uint64(size),
+		ChunkSizeBytes:    chunk,
+		UnpackedSizeBytes: uint64(size),
+		Entries:           1,
+	}
 	for at := 0; at < size; at += chunk {
 		d := sha256.Sum256(content[at:min(at+chunk, size)])
 		b.ChunkDigests = append(b.ChunkDigests, d[:])
 	}
 	m := &imagev1.Manifest{
-		Agent: agent, Version: version, Kind: agentv1.Kind_KIND_FILES, Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
-		Blob: b, Description: "made up",
+		Agent: agent, Version: version, Kind: agentv1.Kind_KIND_FILES,
+		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
+		Blob:     b, Description: "generated",
 	}
 	m.Id = image.ID(m)
 	return sample{m, content}
@@ -175,8 +196,9 @@ func built(t *testing.T, size int) *image.File {
 	dir := t.TempDir()
 	s := newSample("x", "1.0.0", "built", size)
 	for name, text := range map[string][]byte{
-		"garrison.yaml": []byte("agent: cn-agent\nversion: 1.2.3\nkind: daemon\nos: linux\narch: amd64\nrun: {command: run}\n"),
-		"run":           []byte("#!/bin/sh\n"), "data": s.content,
+		"garrison.yaml": []byte("agent: cn-agent\nversion: 1.2.3\nkind: daemon\nos: linux\narch: amd64\n" +
+			"run: {command: run}\n"),
+		"run": []byte("#!/bin/sh\n"), "data": s.content,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o700); err != nil {
 			t.Fatal(err)
@@ -194,14 +216,15 @@ func built(t *testing.T, size int) *image.File {
 	return f
 }
 
-// damage puts other bytes where a chunk is.
+// damage replaces a stored chunk with other bytes.
 func damage(t *testing.T, conn *bus.Conn, m *imagev1.Manifest, n int) {
 	t.Helper()
 	subject := topology.BlobSubject(m.Blob.Digest, n)
 	if err := conn.Purge(t.Context(), topology.Blobs, subject); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.PublishDurable(t.Context(), bus.Durable{Subject: subject, Data: bytes.Repeat([]byte{7}, image.ChunkLen(m.Blob, n))}); err != nil {
+	wrong := bytes.Repeat([]byte{7}, image.ChunkLen(m.Blob, n))
+	if _, err := conn.PublishDurable(t.Context(), bus.Durable{Subject: subject, Data: wrong}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -209,7 +232,7 @@ func damage(t *testing.T, conn *bus.Conn, m *imagev1.Manifest, n int) {
 // facts reads every fact in the ledger about the catalog's nouns, as NOUN.NAME.
 func facts(t *testing.T, conn *bus.Conn) []string {
 	t.Helper()
-	msgs, err := conn.DirectGetFrom(t.Context(), topology.Ledger, ledger.Prefix+">", 1, 1000)
+	msgs, err := conn.DirectGetFrom(t.Context(), topology.Ledger, ledger.AllSubjects, 1, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,19 +8,34 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/seal"
+
+	"github.com/garrison-fleet/garrison/services/image-catalog/internal/decision"
 )
 
-func (c *Catalog) listImages(_ context.Context, _ bus.Caller, q *catalogv1.ListImagesRequest) (r *catalogv1.ListImagesResponse, err error) {
-	r = &catalogv1.ListImagesResponse{}
-	c.follower.Read(func() { r.Images, r.NextCursor, err = c.view.List(q) })
+const maxReason = 1024
+
+func (c *Catalog) listImages(
+	_ context.Context,
+	_ bus.Caller,
+	q *catalogv1.ListImagesRequest,
+) (r *catalogv1.ListImagesResponse, err error) {
+	c.follower.Read(func() {
+		part, e := c.view.List(q)
+		r, err = &catalogv1.ListImagesResponse{Images: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut}, e
+	})
 	return r, err
 }
 
-func (c *Catalog) getImage(ctx context.Context, _ bus.Caller, q *catalogv1.GetImageRequest) (*catalogv1.GetImageResponse, error) {
+func (c *Catalog) getImage(
+	ctx context.Context,
+	_ bus.Caller,
+	q *catalogv1.GetImageRequest,
+) (*catalogv1.GetImageResponse, error) {
 	i, err := c.find(ctx, q.Image)
 	if err != nil {
 		return nil, err
@@ -28,78 +43,79 @@ func (c *Catalog) getImage(ctx context.Context, _ bus.Caller, q *catalogv1.GetIm
 	return &catalogv1.GetImageResponse{Image: i}, nil
 }
 
-// createImage is safe to run twice: the same manifest again gives the image that is there.
-func (c *Catalog) createImage(ctx context.Context, caller bus.Caller, q *catalogv1.CreateImageRequest) (*catalogv1.CreateImageResponse, error) {
+// createImage is safe to run twice: a repeated manifest returns the existing image.
+func (c *Catalog) createImage(
+	ctx context.Context,
+	caller bus.Caller,
+	q *catalogv1.CreateImageRequest,
+) (*catalogv1.CreateImageResponse, error) {
 	if q.Manifest == nil {
-		return nil, refuse(fault.Invalid, "MALFORMED", "the request has no manifest")
+		return nil, refuse(fault.Invalid, code.Malformed, "the request has no manifest")
 	}
 	if err := image.Check(q.Manifest); err != nil {
 		return nil, err
 	}
-	if len(c.keys) > 0 {
-		if err := seal.Trust(q.Manifest, c.keys); err != nil {
+	if len(c.cfg.Keys) > 0 {
+		if err := seal.Trust(q.Manifest, c.cfg.Keys); err != nil {
 			return nil, err
 		}
 	}
-	err := c.creating(ctx, func() error {
-		return c.settle(ctx, caller, func() ([]ledger.Draft, error) { return c.view.Create(q.Manifest) })
-	})
-	if err != nil {
+	create := func() ([]ledger.Draft, error) { return decision.Create(c.view, q.Manifest) }
+	if err := c.oneAtATime(ctx, func() error { return c.decide(ctx, caller, create) }); err != nil {
 		return nil, err
 	}
-	i, err := c.look(q.Manifest.Id)
+	i, err := c.find(ctx, q.Manifest.Id)
 	return &catalogv1.CreateImageResponse{Image: i}, err
 }
 
-// creating lets one request of this catalog at a time create an image: the guard spans
-// all images, so two at once could only be in each other's way.
-func (c *Catalog) creating(ctx context.Context, f func() error) error {
+// oneAtATime lets one request of this catalog create an image at a time: the guard spans all
+// images, so concurrent creations would only conflict.
+func (c *Catalog) oneAtATime(ctx context.Context, create func() error) error {
 	select {
-	case c.create <- struct{}{}:
+	case c.creating <- struct{}{}:
 	case <-ctx.Done():
 		return fault.New(fault.Unavailable, "wait for other images to be created: %w", ctx.Err())
 	}
-	defer func() { <-c.create }()
-	return f()
+	defer func() { <-c.creating }()
+	return create()
 }
 
-func (c *Catalog) disableImage(ctx context.Context, caller bus.Caller, q *catalogv1.DisableImageRequest) (*catalogv1.DisableImageResponse, error) {
-	if len(q.Reason) > 1024 {
-		return nil, refuse(fault.Invalid, "BAD_REASON", "the reason has %d bytes, want at most 1024", len(q.Reason))
+func (c *Catalog) disableImage(
+	ctx context.Context,
+	caller bus.Caller,
+	q *catalogv1.DisableImageRequest,
+) (*catalogv1.DisableImageResponse, error) {
+	if len(q.Reason) > maxReason {
+		return nil, refuse(fault.Invalid, code.BadReason, "the reason has %d bytes, want at most %d",
+			len(q.Reason), maxReason)
 	}
-	i, err := c.change(ctx, caller, q.Image, func(id string) ([]ledger.Draft, error) { return c.view.Disable(id, q.Reason) })
+	i, err := c.change(ctx, caller, q.Image,
+		func(id string) ([]ledger.Draft, error) { return decision.Disable(c.view, id, q.Reason) })
 	return &catalogv1.DisableImageResponse{Image: i}, err
 }
 
-func (c *Catalog) promoteImage(ctx context.Context, caller bus.Caller, q *catalogv1.PromoteImageRequest) (*catalogv1.PromoteImageResponse, error) {
-	if err := c.knowChannel(ctx, q.Channel); err != nil {
+func (c *Catalog) promoteImage(
+	ctx context.Context,
+	caller bus.Caller,
+	q *catalogv1.PromoteImageRequest,
+) (*catalogv1.PromoteImageResponse, error) {
+	if _, err := c.channel(ctx, q.Channel); err != nil {
 		return nil, err
 	}
-	i, err := c.change(ctx, caller, q.Image, func(id string) ([]ledger.Draft, error) { return c.view.Promote(id, q.Channel) })
+	i, err := c.change(ctx, caller, q.Image,
+		func(id string) ([]ledger.Draft, error) { return decision.Promote(c.view, id, q.Channel) })
 	if err == nil {
-		err = offered(i, q.Channel)
+		err = checkOffered(i, q.Channel)
 	}
 	return &catalogv1.PromoteImageResponse{Image: i}, err
 }
 
-// offered refuses when an image is not active in a channel after all: the guard of a
-// fact about a channel does not span the image, which may have been disabled meanwhile.
-func offered(i *imagev1.Image, channel string) error {
+// checkOffered refuses an image that is not active in a channel after all: the guard of a fact about
+// a channel does not span the image, which may have been disabled meanwhile.
+func checkOffered(i *imagev1.Image, channel string) error {
 	if i.State == imagev1.State_STATE_ACTIVE && slices.Contains(i.Channels, channel) {
 		return nil
 	}
-	return refuse(fault.Conflict, "MOVED", "image %s or channel %q was changed meanwhile by someone else", i.Manifest.Id, channel)
-}
-
-// change settles a decision about the image that ref names, and gives the image after it.
-func (c *Catalog) change(ctx context.Context, caller bus.Caller, ref string, decide func(id string) ([]ledger.Draft, error)) (*imagev1.Image, error) {
-	i, err := c.find(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	id := i.Manifest.Id
-	if err := c.settle(ctx, caller, func() ([]ledger.Draft, error) { return decide(id) }); err != nil {
-		return nil, err
-	}
-	return c.look(id)
+	return refuse(fault.Conflict, code.Conflict, "image %s or channel %q was changed meanwhile",
+		i.Manifest.Id, channel)
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
-	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -43,7 +43,8 @@ func TestADisabledImageIsEnabledByActivatingItAgain(t *testing.T) {
 	s := newSample("a", "1.0.0", "s", 100)
 	c.upload(s)
 	c.activate(s.Id, "")
-	i := must[*catalogv1.DisableImageResponse](c, "DisableImage", &catalogv1.DisableImageRequest{Image: "a@1.0.0", Reason: "leaks"}).Image
+	i := must[*catalogv1.DisableImageResponse](c, "DisableImage",
+		&catalogv1.DisableImageRequest{Image: "a@1.0.0", Reason: "leaks"}).Image
 	if i.State != imagev1.State_STATE_DISABLED || i.Reason != "leaks" {
 		t.Fatalf("%v for %q", i.State, i.Reason)
 	}
@@ -60,15 +61,16 @@ func TestADisabledImageWhoseContentIsGoneStaysDisabled(t *testing.T) {
 	c.upload(s)
 	c.activate(s.Id, "")
 	must[*catalogv1.DisableImageResponse](c, "DisableImage", &catalogv1.DisableImageRequest{Image: s.Id})
-	if err := cat.conn.Purge(t.Context(), topology.Blobs, topology.BlobSubject(s.Blob.Digest, 1)); err != nil {
+	if err := cat.cfg.Conn.Purge(t.Context(), topology.Blobs, topology.BlobSubject(s.Blob.Digest, 1)); err != nil {
 		t.Fatal(err)
 	}
-	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id}, fault.Conflict, "INCOMPLETE")
+	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id},
+		fault.Conflict, "INCOMPLETE")
 	c.upload(s) // a disabled image may be filled again
 	c.activate(s.Id, "")
 }
 
-func TestAnActiveImageIsNotDeletedAndADisabledOneGoesWithItsContent(t *testing.T) {
+func TestAnActiveImageIsNotDeletedAndADisabledOneIsWithItsContent(t *testing.T) {
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -79,8 +81,10 @@ func TestAnActiveImageIsNotDeletedAndADisabledOneGoesWithItsContent(t *testing.T
 	refused[*catalogv1.DeleteImageResponse](c, "DeleteImage", q, fault.Conflict, "ACTIVE")
 	must[*catalogv1.DisableImageResponse](c, "DisableImage", &catalogv1.DisableImageRequest{Image: s.Id})
 	must[*catalogv1.DeleteImageResponse](c, "DeleteImage", q)
-	refused[*catalogv1.GetImageResponse](c, "GetImage", &catalogv1.GetImageRequest{Image: s.Id}, fault.NotFound, "NO_MATCH")
-	if left, err := c.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); len(left) != 0 || err != nil {
+	refused[*catalogv1.GetImageResponse](c, "GetImage", &catalogv1.GetImageRequest{Image: s.Id}, fault.NotFound,
+		"NO_MATCH")
+	left, err := c.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest))
+	if len(left) != 0 || err != nil {
 		t.Fatal(left, err)
 	}
 	if ids := c.channel("release").ImageIds; len(ids) != 0 {
@@ -96,11 +100,13 @@ func TestAManifestIsCheckedBeforeAnythingElse(t *testing.T) {
 	c := newClient(t, b)
 	m := newSample("a", "1.0.0", "s", 100).Manifest
 	m.Version = "1.0.1"
-	r := refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{Manifest: m}, fault.Invalid, image.CodeWrongID)
+	r := refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{Manifest: m},
+		fault.Invalid, code.WrongID)
 	if r.Component != ledger.Catalog {
 		t.Fatalf("refused by %q", r.Component)
 	}
-	refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{}, fault.Invalid, "MALFORMED")
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{}, fault.Invalid,
+		"MALFORMED")
 }
 
 func TestTheSameBuildPublishedAgainIsTheSameImage(t *testing.T) {
@@ -121,10 +127,11 @@ func TestTheSameBuildPublishedAgainIsTheSameImage(t *testing.T) {
 	if err := seal.Sign(again, seed); err != nil {
 		t.Fatal(err)
 	}
-	refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{Manifest: again}, fault.Conflict, "VERSION_EXISTS")
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", &catalogv1.CreateImageRequest{Manifest: again},
+		fault.Conflict, "VERSION_EXISTS")
 }
 
-func TestACatalogWithKeysTakesOnlyWhatOneOfThemSigned(t *testing.T) {
+func TestACatalogWithKeysAcceptsOnlyImagesThatOneOfThemSigned(t *testing.T) {
 	b := bustest.Start(t)
 	public, seed, err := seal.NewKey()
 	if err != nil {
@@ -138,11 +145,11 @@ func TestACatalogWithKeysTakesOnlyWhatOneOfThemSigned(t *testing.T) {
 	c := newClient(t, b)
 	m := newSample("a", "1.0.0", "s", 100).Manifest
 	q := &catalogv1.CreateImageRequest{Manifest: m}
-	refused[*catalogv1.CreateImageResponse](c, "CreateImage", q, fault.Invalid, seal.CodeUnsigned)
+	refused[*catalogv1.CreateImageResponse](c, "CreateImage", q, fault.Invalid, code.UnsignedImage)
 	for _, step := range []struct {
 		seed []byte
 		code string
-	}{{foreign, seal.CodeOtherSigner}, {seed, ""}} {
+	}{{foreign, code.UnknownSigner}, {seed, ""}} {
 		if err := seal.Sign(m, step.seed); err != nil {
 			t.Fatal(err)
 		}
@@ -179,9 +186,11 @@ func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
 	s := newSample("a", "1.0.0", "s", 100)
 	c.upload(s)
 	for range 2 { // the second time changes nothing
-		must[*catalogv1.CreateChannelResponse](c, "CreateChannel", &catalogv1.CreateChannelRequest{Name: "dev", Description: "d"})
+		must[*catalogv1.CreateChannelResponse](c, "CreateChannel",
+			&catalogv1.CreateChannelRequest{Name: "dev", Description: "d"})
 	}
-	refused[*catalogv1.CreateChannelResponse](c, "CreateChannel", &catalogv1.CreateChannelRequest{Name: "dev", Description: "e"}, fault.Conflict, "CHANNEL_EXISTS")
+	refused[*catalogv1.CreateChannelResponse](c, "CreateChannel",
+		&catalogv1.CreateChannelRequest{Name: "dev", Description: "e"}, fault.Conflict, "EXISTS")
 	q := &catalogv1.PromoteImageRequest{Image: "a@1.0.0", Channel: "release"}
 	refused[*catalogv1.PromoteImageResponse](c, "PromoteImage", q, fault.Conflict, "NOT_ACTIVE")
 	c.activate(s.Id, "dev")
@@ -190,8 +199,10 @@ func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
 		t.Fatal(d)
 	}
 	must[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "dev"})
-	refused[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "dev"}, fault.NotFound, "NO_CHANNEL")
-	refused[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "release"}, fault.Conflict, "DEFAULT_CHANNEL")
+	refused[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "dev"},
+		fault.NotFound, "UNKNOWN_CHANNEL")
+	refused[*catalogv1.DeleteChannelResponse](c, "DeleteChannel", &catalogv1.DeleteChannelRequest{Name: "release"},
+		fault.Conflict, "DEFAULT_CHANNEL")
 	if d := cmp.Diff([]string{"release"}, c.get(s.Id).Channels); d != "" {
 		t.Fatal(d)
 	}
@@ -218,30 +229,30 @@ func TestImagesAreListedOverTheBus(t *testing.T) {
 	}
 }
 
-func TestAnImageActivatedWhileItsContentGoesIsDisabledByTheOneWhoActivates(t *testing.T) {
+func TestActivationDisablesAnImageWhoseContentIsPurgedMeanwhile(t *testing.T) {
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	c := newClient(t, b)
 	s := newSample("a", "1.0.0", "s", 3000)
 	c.upload(s)
 	i := c.activate(s.Id, "")
-	if err := cat.conn.Purge(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); err != nil {
+	if err := cat.cfg.Conn.Purge(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); err != nil {
 		t.Fatal(err)
 	}
-	err := cat.stillWhole(t.Context(), bus.Caller{Actor: "ada"}, i)
+	err := cat.recheckContent(t.Context(), bus.Caller{Actor: "ada"}, i)
 	if fault.RefusalOf(err).GetCode() != "INCOMPLETE" || c.get(s.Id).State != imagev1.State_STATE_DISABLED {
 		t.Fatal(err)
 	}
 }
 
-func TestAnImageActivatedWhileItsContentGoesIsDisabledByTheOneWhoDeletes(t *testing.T) {
+func TestDeletionDisablesAnImageThatIsActivatedMeanwhile(t *testing.T) {
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	c := newClient(t, b)
 	s := newSample("a", "1.0.0", "s", 3000)
 	c.upload(s)
 	c.activate(s.Id, "")
-	if err := cat.undermined(t.Context(), bus.Caller{Actor: "ada"}, s.Blob.Digest); err != nil {
+	if err := cat.disableUndermined(t.Context(), bus.Caller{Actor: "ada"}, s.Blob.Digest); err != nil {
 		t.Fatal(err)
 	}
 	if i := c.get(s.Id); i.State != imagev1.State_STATE_DISABLED || i.Reason != lostContent {
@@ -257,29 +268,34 @@ func TestContentWithoutAnImageIsSweptAtTheStart(t *testing.T) {
 	c.upload(kept)
 	stop()
 	for n := range lost.Blob.ChunkDigests {
-		if _, err := c.conn.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(lost.Blob.Digest, n), Data: lost.chunk(n)}); err != nil {
+		chunk := bus.Durable{Subject: topology.BlobSubject(lost.Blob.Digest, n), Data: lost.chunk(n)}
+		if _, err := c.conn.PublishDurable(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
 	run(t, b)
 	for s, want := range map[string]int{string(kept.Blob.Digest): 3, string(lost.Blob.Digest): 0} {
-		if have, err := c.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects([]byte(s))); len(have) != want || err != nil {
+		have, err := c.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects([]byte(s)))
+		if len(have) != want || err != nil {
 			t.Fatalf("%d chunks are left, want %d (%v)", len(have), want, err)
 		}
 	}
 }
 
-func TestAChunkThatComesAfterItsImageWasDeletedIsTakenAwayAgain(t *testing.T) {
+func TestAChunkThatIsStoredAfterItsImageWasDeletedIsPurged(t *testing.T) {
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	s := newSample("a", "1.0.0", "s", 100)
-	if _, err := cat.conn.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, 0), Data: s.chunk(0)}); err != nil {
+	chunk := bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, 0), Data: s.chunk(0)}
+	if _, err := cat.cfg.Conn.PublishDurable(t.Context(), chunk); err != nil {
 		t.Fatal(err)
 	}
-	if err := cat.stillWanted(t.Context(), &imagev1.Image{Manifest: s.Manifest}); !fault.Is(err, fault.NotFound) {
+	err := cat.content.checkWanted(t.Context(), &imagev1.Image{Manifest: s.Manifest})
+	if !fault.Is(err, fault.NotFound) {
 		t.Fatal(err)
 	}
-	if left, err := cat.conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest)); len(left) != 0 || err != nil {
+	left, err := cat.cfg.Conn.Subjects(t.Context(), topology.Blobs, topology.BlobSubjects(s.Blob.Digest))
+	if len(left) != 0 || err != nil {
 		t.Fatal(left, err)
 	}
 }
@@ -292,12 +308,14 @@ func TestTheViewOverTheBusIsThatOfAFreshFold(t *testing.T) {
 	c.upload(s)
 	c.activate(s.Id, "")
 	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods()
-	live, err := bus.Call[*apiv1.ViewResponse](t.Context(), c.conn, ledger.Catalog, about.ByName("View"), &apiv1.ViewRequest{})
+	live, err := bus.Call[*apiv1.ViewResponse](t.Context(), c.conn, ledger.Catalog, about.ByName("View"),
+		&apiv1.ViewRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	fresh := view.New()
-	if _, err := fold.RebuildTo(t.Context(), c.conn, fresh, fold.Options{Service: ledger.Catalog, Layout: view.Layout, Nouns: view.Nouns}, live.Position); err != nil {
+	options := fold.Options{Service: ledger.Catalog, Layout: view.Layout, Nouns: view.Nouns}
+	if _, err := fold.RebuildTo(t.Context(), c.conn, fresh, options, live.Position); err != nil {
 		t.Fatal(err)
 	}
 	encoding, err := fold.CanonicalOf(fresh)
@@ -307,23 +325,27 @@ func TestTheViewOverTheBusIsThatOfAFreshFold(t *testing.T) {
 	if d := cmp.Diff(live.Canonical, encoding); d != "" {
 		t.Fatal(d)
 	}
-	if r, err := bus.Call[*apiv1.AboutResponse](t.Context(), c.conn, ledger.Catalog, about.ByName("About"), &apiv1.AboutRequest{}); err != nil || r.Misfits != 0 {
+	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), c.conn, ledger.Catalog, about.ByName("About"),
+		&apiv1.AboutRequest{})
+	if err != nil || r.Misfits != 0 {
 		t.Fatal(r, err)
 	}
 }
 
-func TestFactsNameWhoAskedAndWhy(t *testing.T) {
+func TestFactsNameTheCallerAndTheRequest(t *testing.T) {
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
 	s := newSample("a", "1.0.0", "s", 100)
 	c.create(s.Manifest)
-	m, err := c.conn.DirectGet(t.Context(), topology.Ledger, ledger.Fact{Noun: ledger.Image, Key: s.Id, Body: &imagev1.Created{}}.Subject())
+	m, err := c.conn.DirectGet(t.Context(), topology.Ledger,
+		ledger.Fact{Noun: ledger.Image, Key: s.Id, Body: &imagev1.Created{}}.Subject())
 	if err != nil {
 		t.Fatal(err)
 	}
 	f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
-	if err != nil || f.Actor != "ada" || f.Source != ledger.Catalog || f.Request == "" || f.Cause != ledger.CausedByRequest(f.Request) {
+	if err != nil || f.Actor != "ada" || f.Source != ledger.Catalog || f.Request == "" ||
+		f.Cause != ledger.CausedByRequest(f.Request) {
 		t.Fatalf("%+v (%v)", f, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-func TestOfTwoContentsForOneVersionOneIsCreatedWhicheverCatalogIsAsked(t *testing.T) {
+func TestOfTwoContentsForOneVersionTwoCatalogsCreateOne(t *testing.T) {
 	b := bustest.Start(t)
 	cats := []*Catalog{nil, nil}
 	cats[0], _ = run(t, b)
@@ -28,7 +27,8 @@ func TestOfTwoContentsForOneVersionOneIsCreatedWhicheverCatalogIsAsked(t *testin
 		for n := range contents {
 			all.Go(func() {
 				s := newSample("a", "1.0."+strconv.Itoa(v), strconv.Itoa(n), 100)
-				_, err := cats[n%2].createImage(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.CreateImageRequest{Manifest: s.Manifest})
+				_, err := cats[n%2].createImage(t.Context(), bus.Caller{Actor: "ada"},
+					&catalogv1.CreateImageRequest{Manifest: s.Manifest})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -52,18 +52,20 @@ func TestOfTwoContentsForOneVersionOneIsCreatedWhicheverCatalogIsAsked(t *testin
 	bustest.Eventually(t, "both catalogs have the same view", same)
 }
 
-func TestTwoCatalogsMakeOneDefaultChannelAndKnowEachOthersImages(t *testing.T) {
+func TestTwoCatalogsCreateOneDefaultChannelAndKnowEachOthersImages(t *testing.T) {
 	b := bustest.Start(t)
 	one, _ := run(t, b)
 	two, _ := run(t, b)
 	s := newSample("a", "1.0.0", "s", 100)
-	if _, err := one.createImage(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.CreateImageRequest{Manifest: s.Manifest}); err != nil {
+	ada := bus.Caller{Actor: "ada"}
+	if _, err := one.createImage(t.Context(), ada, &catalogv1.CreateImageRequest{Manifest: s.Manifest}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := two.putChunk(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.PutChunkRequest{ImageId: s.Id, Content: s.chunk(0)}); err != nil {
+	put := &catalogv1.PutChunkRequest{ImageId: s.Id, Content: s.chunk(0)}
+	if _, err := two.putChunk(t.Context(), ada, put); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"channel.created", "image.created"}, facts(t, one.conn), cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff([]string{"channel.created", "image.created"}, facts(t, one.cfg.Conn)); d != "" {
 		t.Fatal(d)
 	}
 }
@@ -82,13 +84,15 @@ func TestManyActivationsAtOnceInTwoCatalogsAllSucceed(t *testing.T) {
 	for n, s := range samples {
 		for _, cat := range []*Catalog{one, two}[n%2:] {
 			all.Go(func() {
-				if _, err := cat.activateImage(t.Context(), bus.Caller{Actor: "ada"}, &catalogv1.ActivateImageRequest{Image: s.Id}); err != nil {
+				q := &catalogv1.ActivateImageRequest{Image: s.Id}
+				if _, err := cat.activateImage(t.Context(), bus.Caller{Actor: "ada"}, q); err != nil {
 					t.Errorf("image %d: %v", n, err)
 				}
 			})
 		}
 	}
 	all.Wait()
-	// Either catalog answers, and one may not have heard yet of what the other did last.
-	bustest.Eventually(t, "all images are in the channel", func() bool { return len(c.channel("release").ImageIds) == len(samples) })
+	// Either catalog answers, and its view may lag behind the other's last fact.
+	bustest.Eventually(t, "all images are in the channel",
+		func() bool { return len(c.channel("release").ImageIds) == len(samples) })
 }

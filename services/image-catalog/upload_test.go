@@ -36,7 +36,8 @@ func TestABuiltImageIsUploadedActivatedAndReadBack(t *testing.T) {
 	}
 	for n := range f.Chunks() {
 		want, _ := f.Chunk(n)
-		have := must[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: m.Id, Chunk: uint32(n)})
+		have := must[*catalogv1.GetChunkResponse](c, "GetChunk",
+			&catalogv1.GetChunkRequest{ImageId: m.Id, Chunk: uint32(n)})
 		if !bytes.Equal(have.Content, want) {
 			t.Fatalf("chunk %d differs", n)
 		}
@@ -101,7 +102,8 @@ func TestAChunkIsRefused(t *testing.T) {
 		"that is far behind the image": {1 << 31, s.chunk(0), fault.Invalid, "NO_SUCH_CHUNK"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused[*catalogv1.PutChunkResponse](c, "PutChunk", &catalogv1.PutChunkRequest{ImageId: s.Id, Chunk: uint32(q.chunk), Content: q.content}, q.kind, q.code)
+			refused[*catalogv1.PutChunkResponse](c, "PutChunk",
+				&catalogv1.PutChunkRequest{ImageId: s.Id, Chunk: uint32(q.chunk), Content: q.content}, q.kind, q.code)
 		})
 	}
 	if d := cmp.Diff([]uint32{0, 1, 2}, c.missing(s.Manifest)); d != "" {
@@ -117,7 +119,8 @@ func TestActivationBeforeAllChunksSaysHowManyAreMissing(t *testing.T) {
 	c.create(s.Manifest)
 	c.put(s.Manifest, 0, s.chunk(0))
 	c.put(s.Manifest, 4, s.chunk(4))
-	r := refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id}, fault.Conflict, "INCOMPLETE")
+	r := refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id},
+		fault.Conflict, "INCOMPLETE")
 	if want := "image " + s.Id + " (a 1.0.0) lacks 3 of 5 chunks; send them, then activate it"; r.Message != want {
 		t.Fatalf("said %q, want %q", r.Message, want)
 	}
@@ -133,8 +136,10 @@ func TestADamagedChunkIsPurgedAtActivationAndCanBeSentAgain(t *testing.T) {
 	s := newSample("a", "1.0.0", "s", 5000)
 	c.upload(s)
 	damage(t, c.conn, s.Manifest, 2)
-	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id, Chunk: 2}, fault.Internal, "CORRUPT")
-	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id}, fault.Conflict, "CORRUPT")
+	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id, Chunk: 2},
+		fault.Internal, "CORRUPT")
+	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id},
+		fault.Conflict, "CORRUPT")
 	if n := len(c.missing(s.Manifest)); n != 5 {
 		t.Fatalf("%d chunks are missing, want all 5", n)
 	}
@@ -150,7 +155,8 @@ func TestAManifestWhoseDigestsContradictEachOtherIsNotActivated(t *testing.T) {
 	s.Blob.Digest[0] ^= 1
 	s.Id = imageID(s)
 	c.upload(s)
-	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id}, fault.Conflict, "CORRUPT")
+	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id},
+		fault.Conflict, "CORRUPT")
 }
 
 func TestAChunkThatIsNotStoredYetIsNotFound(t *testing.T) {
@@ -159,8 +165,10 @@ func TestAChunkThatIsNotStoredYetIsNotFound(t *testing.T) {
 	c := newClient(t, b)
 	s := newSample("a", "1.0.0", "s", 3000)
 	c.create(s.Manifest)
-	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id}, fault.NotFound, "INCOMPLETE")
-	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id, Chunk: 3}, fault.NotFound, "NO_SUCH_CHUNK")
+	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id}, fault.NotFound,
+		"INCOMPLETE")
+	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id, Chunk: 3},
+		fault.NotFound, "NO_SUCH_CHUNK")
 }
 
 func TestImagesWithTheSameContentShareTheirChunks(t *testing.T) {

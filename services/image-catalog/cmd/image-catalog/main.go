@@ -1,5 +1,5 @@
-// Command image-catalog answers what can be installed. See package process for its
-// flags and subcommands.
+// Command image-catalog runs the service that answers what can be installed. See package process for
+// its flags and subcommands.
 package main
 
 import (
@@ -18,10 +18,13 @@ func main() {
 	process.Main(process.Spec{
 		Name: ledger.Catalog, View: func() fold.View { return view.New() }, Layout: view.Layout, Nouns: view.Nouns,
 		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&config.Keys, "image-key", "public `KEY` of which an image must be signed by one; may be repeated; without it none need be signed")
+			fs.Var(&config.Keys, "image-key",
+				"accept only images signed by the public `KEY` (repeatable: by one of them; "+
+					"default: no signature is needed)")
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			config.Conn, config.Store, config.AcceptLedger, config.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
+			config.Conn, config.Store, config.AcceptLedger = e.Conn, e.Store, e.AcceptLedger
+			config.Debug, config.Log = e.Debug, e.Log
 			c, err := catalog.New(config)
 			if err != nil {
 				return err

@@ -1,15 +1,11 @@
-// Package view is what the image-catalog knows: a fold of the facts about images and
-// channels, the questions that can be asked of it, and the decisions taken on it.
+// Package view is the image-catalog's view: a fold of the facts about images and channels, with
+// the indexes and queries that requests and decisions need.
 //
-// It is pure: no clock, log, bus or files. Decisions give drafts without id, time and
-// actor, which the shell fills in.
+// It is pure: no clock, log, bus or files. The lives of the nouns are in pkg/noun.
 //
 // Guarantees:
 //
-//  1. Apply is a function of the facts; a view read from its tables equals the one that wrote them.
-//  2. A draft is guarded so that it is only recorded on what the decision was taken on:
-//     by its key, and a new image by all images that were ever created.
-//  3. A decision whose wish already holds gives no drafts.
-//  4. There is one image of an agent, version and platform, and images that share a
-//     digest share its chunks.
+//  1. Apply is a function of the facts; a view that is loaded from tables equals the one that wrote them.
+//  2. An agent, version and platform have one image at most.
+//  3. A channel holds only images that exist: a deleted image leaves its channels.
 package view

@@ -10,16 +10,17 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
-// namedAtOnce is how many images an ambiguity lists.
-const namedAtOnce = 5
+// maxNamed is how many images the refusal of an ambiguous reference lists.
+const maxNamed = 5
 
-// Image gives an image with its channels, by its id. It may be kept and must not be
-// changed: its manifest is shared, because nothing ever changes one and each chunk that
-// comes would copy thousands of digests.
+// Image returns an image with its channels, by its id. The caller may keep it and must not change
+// it: its manifest is shared, because manifests never change and a copy of thousands of chunk
+// digests for each uploaded chunk would be expensive.
 func (v *View) Image(id string) (*imagev1.Image, bool) {
 	i, ok := v.images.Get(id)
 	if !ok {
@@ -28,7 +29,31 @@ func (v *View) Image(id string) (*imagev1.Image, bool) {
 	return v.with(i, i.Manifest), true
 }
 
-// with gives the record with its channels and a manifest, whole or not.
+// Manifest returns the manifest of an image, or nil. The caller must not change it.
+func (v *View) Manifest(id string) *imagev1.Manifest {
+	i, _ := v.images.Get(id)
+	return i.GetManifest()
+}
+
+// Find returns the image that ref names, with its channels, or a refusal; see Resolve.
+func (v *View) Find(ref string) (*imagev1.Image, error) {
+	id, err := v.Resolve(ref)
+	if err != nil {
+		return nil, err
+	}
+	return v.ImageByID(id)
+}
+
+// ImageByID returns an image with its channels, or a refusal that names similar images.
+func (v *View) ImageByID(id string) (*imagev1.Image, error) {
+	i, ok := v.Image(id)
+	if !ok {
+		return nil, v.noReference(id)
+	}
+	return i, nil
+}
+
+// with returns the record with its channels and a manifest, whole or not.
 func (v *View) with(i *imagev1.Image, m *imagev1.Manifest) *imagev1.Image {
 	return &imagev1.Image{
 		Manifest: m, State: i.State, Filled: i.Filled, Since: i.Since, Reason: i.Reason,
@@ -36,7 +61,7 @@ func (v *View) with(i *imagev1.Image, m *imagev1.Manifest) *imagev1.Image {
 	}
 }
 
-// Channel gives a copy of a channel.
+// Channel returns a copy of a channel, or a refusal that names a similar one.
 func (v *View) Channel(name string) (*channelv1.Channel, error) {
 	c, ok := v.channels.Get(name)
 	if !ok {
@@ -45,7 +70,7 @@ func (v *View) Channel(name string) (*channelv1.Channel, error) {
 	return proto.CloneOf(c), nil
 }
 
-// Resolve gives the id of the image that ref names: its id, a prefix that only one has, or agent@version.
+// Resolve returns the id of the image that ref names: its id, a prefix that only one has, or agent@version.
 func (v *View) Resolve(ref string) (string, error) {
 	if _, ok := v.images.Get(ref); ok {
 		return ref, nil
@@ -65,7 +90,7 @@ func (v *View) byPrefix(prefix string) (string, error) {
 		if strings.HasPrefix(id, prefix) {
 			found = append(found, id)
 		}
-		return strings.HasPrefix(id, prefix) && len(found) <= namedAtOnce
+		return strings.HasPrefix(id, prefix) && len(found) <= maxNamed
 	})
 	switch len(found) {
 	case 0:
@@ -94,12 +119,27 @@ func (v *View) byVersion(agent, version string) (string, error) {
 	return "", v.ambiguous(agent+"@"+version, found)
 }
 
-// ByDigest gives the ids of the images with that content, sorted.
+// ByBuild returns the id of the image of the same agent, version and platform as a manifest.
+func (v *View) ByBuild(m *imagev1.Manifest) (id string, ok bool) {
+	id, ok = v.index.byBuild[buildOf(m)]
+	return id, ok
+}
+
+// ImageSequence returns the sequence of the last fact on an image's key; 0 when it has none.
+func (v *View) ImageSequence(id string) uint64 { return v.images.Sequence(id) }
+
+// ChannelSequence returns the sequence of the last fact on a channel's key; 0 when it has none.
+func (v *View) ChannelSequence(name string) uint64 { return v.channels.Sequence(name) }
+
+// CreatedSequence returns the sequence of the last fact image.created, whatever became of its image.
+func (v *View) CreatedSequence() uint64 { return v.marks.Sequence(createdMark) }
+
+// ByDigest returns the ids of the images with that content, sorted.
 func (v *View) ByDigest(digest []byte) []string {
 	return slices.Clone(v.index.byDigest[string(digest)])
 }
 
-// versions gives how many images an agent has, and the newest of them.
+// versions returns how many images an agent has, and the newest of them.
 func (v *View) versions(agent string) (count int, newest entry) {
 	v.index.all.Ascend(entry{agent: agent}, func(e entry) bool {
 		if e.agent != agent {
@@ -111,7 +151,7 @@ func (v *View) versions(agent string) (count int, newest entry) {
 	return count, newest
 }
 
-// agents gives the names of all agents that have images, sorted.
+// agents returns the names of all agents that have images, sorted.
 func (v *View) agents() []string {
 	var names []string
 	v.index.all.Scan(func(e entry) bool {
@@ -126,17 +166,20 @@ func (v *View) agents() []string {
 func (v *View) ambiguous(ref string, ids []string) error {
 	var names []string
 	for n, id := range ids {
-		if n == namedAtOnce {
+		if n == maxNamed {
 			names = append(names, "…")
 			break
 		}
 		i, _ := v.images.Get(id)
-		names = append(names, ident.Short(id)+" ("+label(i.Manifest)+")")
+		names = append(names, ident.Short(id)+" ("+Label(i.Manifest)+")")
 	}
-	return refuse(fault.Invalid, "AMBIGUOUS_IMAGE", hint{try: "garrison image list"}, "%q names more than one image: %s", ref, strings.Join(names, ", "))
+	return refuse(fault.Invalid, code.AmbiguousImage, "%q names more than one image: %s",
+		ref, strings.Join(names, ", ")).
+		Try("garrison image list")
 }
 
-// label names an image as people do.
-func label(m *imagev1.Manifest) string {
-	return fmt.Sprintf("%s %s for %s/%s", m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch())
+// Label returns the name of an image in texts for people: agent, version and platform.
+func Label(m *imagev1.Manifest) string {
+	return fmt.Sprintf("%s %s for %s/%s", m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(),
+		m.GetPlatform().GetArch())
 }

@@ -4,39 +4,27 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/tidwall/btree"
 
+	"github.com/garrison-fleet/garrison/pkg/version"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
 
-// entry is an image in order: by agent, version and id.
+// entry is an image's position in the order of lists: by agent, version and id.
 type entry struct {
-	agent   string
-	version *semver.Version // nil comes before every version
-	raw     string
-	id      string
+	agent string
+	place version.Key
+	raw   string
+	id    string
 }
 
-func entryOf(agent, version, id string) entry {
-	parsed, _ := semver.StrictNewVersion(version) // a fold has no errors: what cannot be read comes first
-	return entry{agent: agent, version: parsed, raw: version, id: id}
+func entryOf(agent, text, id string) entry {
+	return entry{agent: agent, place: version.KeyOf(text), raw: text, id: id}
 }
 
 func compare(a, b entry) int {
-	return cmp.Or(cmp.Compare(a.agent, b.agent), compareVersions(a.version, b.version), cmp.Compare(a.raw, b.raw), cmp.Compare(a.id, b.id))
-}
-
-func compareVersions(a, b *semver.Version) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return -1
-	case b == nil:
-		return 1
-	}
-	return a.Compare(b)
+	return cmp.Or(cmp.Compare(a.agent, b.agent), a.place.Compare(b.place), cmp.Compare(a.raw, b.raw),
+		cmp.Compare(a.id, b.id))
 }
 
 type ordered = btree.BTreeG[entry]
@@ -45,14 +33,14 @@ func newOrdered() *ordered {
 	return btree.NewBTreeG(func(a, b entry) bool { return compare(a, b) < 0 })
 }
 
-// build is what there is one image of.
+// build identifies a build: it has one image at most.
 type build struct{ agent, version, os, arch string }
 
 func buildOf(m *imagev1.Manifest) build {
 	return build{m.GetAgent(), m.GetVersion(), m.GetPlatform().GetOs(), m.GetPlatform().GetArch()}
 }
 
-// index finds images without looking at all. It is derived from the tables.
+// index finds images without a scan of all of them. It is derived from the tables.
 type index struct {
 	all       *ordered // its prefixes are the agents
 	byState   map[imagev1.State]*ordered
@@ -66,47 +54,54 @@ type index struct {
 func newIndex() *index {
 	return &index{
 		all: newOrdered(), byState: map[imagev1.State]*ordered{}, byChannel: map[string]*ordered{},
-		byBuild: map[build]string{}, byDigest: map[string][]string{}, channels: map[string][]string{}, ids: &btree.Set[string]{},
+		byBuild: map[build]string{}, byDigest: map[string][]string{}, channels: map[string][]string{},
+		ids: &btree.Set[string]{},
 	}
 }
 
-func place(i *imagev1.Image) entry {
+func entryOfImage(i *imagev1.Image) entry {
 	return entryOf(i.Manifest.Agent, i.Manifest.Version, i.Manifest.Id)
 }
 
 func (x *index) add(i *imagev1.Image) {
 	m := i.Manifest
-	x.all.Set(place(i))
+	x.all.Set(entryOfImage(i))
 	x.ids.Insert(m.Id)
 	x.byBuild[buildOf(m)] = m.Id
 	d := string(m.GetBlob().GetDigest())
 	x.byDigest[d] = insert(x.byDigest[d], m.Id)
-	x.enterState(i)
+	enter(x.byState, i.State, entryOfImage(i))
 }
 
-func (x *index) drop(i *imagev1.Image) {
+func (x *index) remove(i *imagev1.Image) {
 	m := i.Manifest
-	x.all.Delete(place(i))
+	x.all.Delete(entryOfImage(i))
 	x.ids.Delete(m.Id)
 	delete(x.byBuild, buildOf(m))
 	d := string(m.GetBlob().GetDigest())
 	keepOrDelete(x.byDigest, d, without(x.byDigest[d], m.Id))
-	x.leaveState(i)
+	leave(x.byState, i.State, entryOfImage(i))
 }
 
-func (x *index) enterState(i *imagev1.Image) { enter(x.byState, i.State, place(i)) }
-func (x *index) leaveState(i *imagev1.Image) { leave(x.byState, i.State, place(i)) }
+// moveState moves an image to its present state from the one before.
+func (x *index) moveState(i *imagev1.Image, before imagev1.State) {
+	if i.State == before {
+		return
+	}
+	leave(x.byState, before, entryOfImage(i))
+	enter(x.byState, i.State, entryOfImage(i))
+}
 
-func (x *index) join(i *imagev1.Image, channel string) {
+func (x *index) joinChannel(i *imagev1.Image, channel string) {
 	id := i.Manifest.Id
 	x.channels[id] = insert(x.channels[id], channel)
-	enter(x.byChannel, channel, place(i))
+	enter(x.byChannel, channel, entryOfImage(i))
 }
 
-func (x *index) part(i *imagev1.Image, channel string) {
+func (x *index) leaveChannel(i *imagev1.Image, channel string) {
 	id := i.Manifest.Id
 	keepOrDelete(x.channels, id, without(x.channels[id], channel))
-	leave(x.byChannel, channel, place(i))
+	leave(x.byChannel, channel, entryOfImage(i))
 }
 
 func (x *index) channelsOf(id string) []string { return x.channels[id] }
@@ -125,6 +120,11 @@ func leave[K comparable](in map[K]*ordered, k K, e entry) {
 			delete(in, k)
 		}
 	}
+}
+
+// without returns names without one of them; it changes the slice in place.
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(names, func(have string) bool { return have == name })
 }
 
 // insert adds s to sorted names, once.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/base64"
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,51 +13,44 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/page"
 )
 
 const (
-	usualLimit = 100
-	mostLimit  = 1000
-	// mostBytes ends a part early, so that it fits into one message of the bus.
-	mostBytes = 512 << 10
+	defaultLimit = 100
+	maxLimit     = 1000
 )
 
 func limitOf(p *apiv1.Page) int {
 	if n := int(p.GetLimit()); n > 0 {
-		return min(n, mostLimit)
+		return min(n, maxLimit)
 	}
-	return usualLimit
+	return defaultLimit
 }
 
-// List gives one part of the images, by agent, version and id, without chunk digests,
-// and the cursor of the next part. It starts from the index that fits the filters best.
-func (v *View) List(q *catalogv1.ListImagesRequest) ([]*imagev1.Image, string, error) {
+// List returns one part of the images, by agent, version and id, without chunk digests. It scans the
+// narrowest index that the filters allow.
+func (v *View) List(q *catalogv1.ListImagesRequest) (part page.Part[*imagev1.Image], err error) {
 	from, err := start(q)
 	if err != nil {
-		return nil, "", err
+		return part, err
 	}
 	if q.Channel != "" {
 		if _, ok := v.channels.Get(q.Channel); !ok {
-			return nil, "", v.noChannel(q.Channel)
+			return part, v.noChannel(q.Channel)
 		}
 	}
-	part := &page{limit: limitOf(q.Page), exclude: from}
-	if o := v.orderFor(q); o != nil {
-		o.Ascend(from, func(e entry) bool { return v.listed(part, q, e) })
+	part = page.Take(v.listed(q, from), limitOf(q.Page))
+	for _, l := range part.LeftOut {
+		at, _ := readCursor(l.Id, 3) // written above
+		l.Id = at[2]
 	}
-	return part.images, part.next, nil
+	return part, nil
 }
 
-type page struct {
-	limit, bytes int
-	exclude      entry // the last one of the previous part
-	images       []*imagev1.Image
-	last         entry
-	next         string
-}
-
-// orderFor gives the images in order, from the narrowest index; nil when there are none.
+// orderFor returns the images in order, from the narrowest index; nil when it is empty.
 func (v *View) orderFor(q *catalogv1.ListImagesRequest) *ordered {
 	switch {
 	case q.Channel != "":
@@ -67,25 +61,27 @@ func (v *View) orderFor(q *catalogv1.ListImagesRequest) *ordered {
 	return v.index.all
 }
 
-// listed adds an image to the part if it passes the filters, and says whether to go on.
-func (v *View) listed(p *page, q *catalogv1.ListImagesRequest, e entry) bool {
-	if q.Agent != "" && e.agent != q.Agent {
-		return false
+// listed returns the images after an entry that pass the filters, by their cursors.
+func (v *View) listed(q *catalogv1.ListImagesRequest, after entry) iter.Seq2[string, *imagev1.Image] {
+	return func(yield func(string, *imagev1.Image) bool) {
+		o := v.orderFor(q)
+		if o == nil {
+			return
+		}
+		o.Ascend(after, func(e entry) bool {
+			if q.Agent != "" && e.agent != q.Agent {
+				return false
+			}
+			i, ok := v.images.Get(e.id)
+			if !ok || compare(e, after) == 0 || q.State != imagev1.State_STATE_UNSPECIFIED && i.State != q.State {
+				return true
+			}
+			return yield(cursorOf(e), v.row(i))
+		})
 	}
-	i, ok := v.images.Get(e.id)
-	if !ok || compare(e, p.exclude) == 0 || (q.State != imagev1.State_STATE_UNSPECIFIED && i.State != q.State) {
-		return true
-	}
-	if len(p.images) == p.limit || p.bytes > mostBytes {
-		p.next = cursorOf(p.last)
-		return false
-	}
-	row := v.row(i)
-	p.images, p.last, p.bytes = append(p.images, row), e, p.bytes+proto.Size(row)
-	return true
 }
 
-// row gives an image without its chunk digests.
+// row returns an image without its chunk digests.
 func (v *View) row(i *imagev1.Image) *imagev1.Image {
 	m, b := i.Manifest, i.Manifest.GetBlob()
 	return v.with(i, &imagev1.Manifest{
@@ -98,11 +94,11 @@ func (v *View) row(i *imagev1.Image) *imagev1.Image {
 	})
 }
 
-// Channels gives one part of the channels, by name, and the cursor of the next.
-func (v *View) Channels(p *apiv1.Page) ([]*channelv1.Channel, string, error) {
+// Channels returns one part of the channels, by name.
+func (v *View) Channels(p *apiv1.Page) (part page.Part[*channelv1.Channel], err error) {
 	after, err := readCursor(p.GetCursor(), 1)
 	if err != nil {
-		return nil, "", err
+		return part, err
 	}
 	var names []string
 	for name := range v.channels.All() {
@@ -111,19 +107,20 @@ func (v *View) Channels(p *apiv1.Page) ([]*channelv1.Channel, string, error) {
 		}
 	}
 	slices.Sort(names)
-	var out []*channelv1.Channel
-	size := 0
-	for n, name := range names {
-		if n == limitOf(p) || size > mostBytes {
-			return out, writeCursor(names[n-1]), nil
+	part = page.Take(func(yield func(string, *channelv1.Channel) bool) {
+		for _, name := range names {
+			if c, _ := v.channels.Get(name); !yield(name, proto.CloneOf(c)) {
+				return
+			}
 		}
-		c, _ := v.channels.Get(name)
-		out, size = append(out, proto.CloneOf(c)), size+proto.Size(c)
+	}, limitOf(p))
+	if part.Next != "" {
+		part.Next = writeCursor(part.Next)
 	}
-	return out, "", nil
+	return part, nil
 }
 
-// start gives the place from which a part is listed.
+// start returns the position from which a page is listed.
 func start(q *catalogv1.ListImagesRequest) (entry, error) {
 	if q.GetPage().GetCursor() == "" {
 		return entry{agent: q.Agent}, nil
@@ -145,7 +142,7 @@ func readCursor(s string, parts int) ([]string, error) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	t := strings.Split(string(text), "\x00")
 	if err != nil || len(t) != parts {
-		return nil, refuse(fault.Invalid, "BAD_CURSOR", hint{}, "cursor %.80q is not one that an answer gave", s)
+		return nil, refuse(fault.Invalid, code.BadCursor, "invalid cursor %.80q: pass next_cursor of an answer", s)
 	}
 	return t, nil
 }

@@ -11,20 +11,23 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/page"
 )
 
 func (w *world) listAll(t *testing.T, q *catalogv1.ListImagesRequest) []string {
 	t.Helper()
 	var out []string
 	for {
-		images, next, err := w.List(q)
+		part, err := w.List(q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, i := range images {
+		next := part.Next
+		for _, i := range part.Rows {
 			if len(i.Manifest.Blob.ChunkDigests) != 0 {
 				t.Fatal("chunk digests are listed")
 			}
@@ -37,7 +40,7 @@ func (w *world) listAll(t *testing.T, q *catalogv1.ListImagesRequest) []string {
 	}
 }
 
-func TestImagesAreListedInPartsByAgentAndVersion(t *testing.T) {
+func TestImagesAreListedInPagesByAgentAndVersion(t *testing.T) {
 	w := newWorld()
 	var want []string
 	for _, agent := range []string{"a", "b"} {
@@ -54,7 +57,8 @@ func TestImagesAreListedInPartsByAgentAndVersion(t *testing.T) {
 			t.Fatalf("limit %d: %s", limit, d)
 		}
 	}
-	if d := cmp.Diff(want[5:], w.listAll(t, &catalogv1.ListImagesRequest{Agent: "b", Page: &apiv1.Page{Limit: 2}})); d != "" {
+	ofB := w.listAll(t, &catalogv1.ListImagesRequest{Agent: "b", Page: &apiv1.Page{Limit: 2}})
+	if d := cmp.Diff(want[5:], ofB); d != "" {
 		t.Fatal(d)
 	}
 }
@@ -63,14 +67,10 @@ func TestImagesAreFilteredByChannelAndState(t *testing.T) {
 	w := newWorld()
 	id := w.active(t, manifest("a", "1.0.0", "amd64", "x"))
 	w.active(t, manifest("a", "1.1.0", "amd64", "y"))
-	drafts, err := w.Create(manifest("a", "1.2.0", "amd64", "z"))
-	w.do(t, drafts, err)
-	drafts, err = w.CreateChannel("dev", "")
-	w.do(t, drafts, err)
-	drafts, err = w.Promote(id, "dev")
-	w.do(t, drafts, err)
-	drafts, err = w.Disable(id, "")
-	w.do(t, drafts, err)
+	unactivated := manifest("a", "1.2.0", "amd64", "z")
+	w.image(t, unactivated.Id, &imagev1.Created{Manifest: unactivated})
+	w.channel(t, "dev", &channelv1.Created{}, &channelv1.ImageAdded{ImageId: id})
+	w.image(t, id, &imagev1.Disabled{})
 	for _, c := range []struct {
 		q    *catalogv1.ListImagesRequest
 		want []string
@@ -85,51 +85,64 @@ func TestImagesAreFilteredByChannelAndState(t *testing.T) {
 			t.Errorf("%v: %s", c.q, d)
 		}
 	}
-	if _, _, err := w.List(&catalogv1.ListImagesRequest{Channel: "stage"}); fault.RefusalOf(err).GetCode() != "NO_CHANNEL" {
+	_, err := w.List(&catalogv1.ListImagesRequest{Channel: "stage"})
+	if fault.RefusalOf(err).GetCode() != "UNKNOWN_CHANNEL" {
 		t.Fatal(err)
 	}
 }
 
-func TestAPartOfAListEndsBeforeItIsTooLargeForAMessage(t *testing.T) {
+func TestAPageEndsBeforeItIsTooLargeForAMessage(t *testing.T) {
 	w := newWorld()
 	for n := range 40 {
 		m := manifest("a", "1.0."+strconv.Itoa(n), "amd64", strconv.Itoa(n))
 		m.Run = &imagev1.Run{Args: []string{strings.Repeat("x", 60<<10)}}
 		w.active(t, m)
 	}
-	images, next, err := w.List(&catalogv1.ListImagesRequest{})
-	if err != nil || next == "" || proto.Size(&catalogv1.ListImagesResponse{Images: images}) > 900<<10 {
-		t.Fatalf("%d images, next %q, %v", len(images), next, err)
+	part, err := w.List(&catalogv1.ListImagesRequest{})
+	if err != nil || part.Next == "" || proto.Size(&catalogv1.ListImagesResponse{Images: part.Rows}) > 600<<10 {
+		t.Fatalf("%d images, next %q, %v", len(part.Rows), part.Next, err)
 	}
 	if all := w.listAll(t, &catalogv1.ListImagesRequest{}); len(all) != 40 {
 		t.Fatalf("%d images listed", len(all))
 	}
 }
 
+func TestAnImageThatIsLargerThanAnAnswerIsLeftOutByItsID(t *testing.T) {
+	w := newWorld()
+	large := manifest("a", "1.0.0", "amd64", "large")
+	large.Run = &imagev1.Run{Args: []string{strings.Repeat("x", page.Bytes)}}
+	w.active(t, large)
+	w.active(t, manifest("a", "1.0.1", "amd64", "small"))
+	part, err := w.List(&catalogv1.ListImagesRequest{})
+	if err != nil || len(part.Rows) != 1 || len(part.LeftOut) != 1 || part.LeftOut[0].Id != large.Id {
+		t.Errorf("%d images, left out %v, %v", len(part.Rows), part.LeftOut, err)
+	}
+}
+
 func TestAForeignCursorIsRefused(t *testing.T) {
 	w := newWorld()
 	for _, cursor := range []string{"!", "abc", writeCursor("a", "b")} {
-		_, _, err := w.List(&catalogv1.ListImagesRequest{Page: &apiv1.Page{Cursor: cursor}})
+		_, err := w.List(&catalogv1.ListImagesRequest{Page: &apiv1.Page{Cursor: cursor}})
 		if fault.RefusalOf(err).GetCode() != "BAD_CURSOR" {
 			t.Errorf("%q: %v", cursor, err)
 		}
 	}
 }
 
-func TestChannelsAreListedInPartsByName(t *testing.T) {
+func TestChannelsAreListedInPagesByName(t *testing.T) {
 	w := newWorld()
-	want := []string{"a", "b", "c", "d", "e"}
-	for _, n := range []int{3, 1, 4, 0, 2} {
-		drafts, err := w.CreateChannel(want[n], "")
-		w.do(t, drafts, err)
+	want := []string{"a", "b", "c", "d", release}
+	for _, n := range []int{3, 1, 0, 2} {
+		w.channel(t, want[n], &channelv1.Created{})
 	}
 	var have []string
 	for p := (&apiv1.Page{Limit: 2}); ; {
-		channels, next, err := w.Channels(p)
+		part, err := w.Channels(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range channels {
+		next := part.Next
+		for _, c := range part.Rows {
 			have = append(have, c.Name)
 		}
 		if next == "" {

@@ -3,35 +3,34 @@ package view
 import (
 	"slices"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/services/image-catalog/internal/image"
+	"github.com/garrison-fleet/garrison/pkg/noun/channel"
+	"github.com/garrison-fleet/garrison/pkg/noun/image"
 )
 
-// Layout is the version of the tables; change it when they change.
+// Layout is the version of the tables; raise it when they or the fold change.
 const Layout = 1
 
-// Nouns are what the view hears.
+// Nouns are the nouns that the view folds.
 var Nouns = []ledger.Noun{ledger.Image, ledger.Channel}
 
-// createdMark is the key under which marks keeps the sequence of the last image that
-// was created, whatever became of it.
+// createdMark is the key in marks of the sequence of the last fact image.created, also of one that
+// did not fit.
 const createdMark = "image-created"
 
 // View is every image and channel.
 type View struct {
-	images   *fold.Table[*imagev1.Image] // by id; the channels of a record are left empty here, the index has them
+	images   *fold.Table[*imagev1.Image] // by id; without channels, which are in the index
 	channels *fold.Table[*channelv1.Channel]
-	marks    *fold.Table[*imagev1.Ref] // has sequences only
+	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
 }
 
-// New makes an empty view.
+// New returns an empty view.
 func New() *View {
 	return &View{
 		images:   fold.NewTable[*imagev1.Image]("image"),
@@ -41,7 +40,7 @@ func New() *View {
 	}
 }
 
-// Tables gives the tables.
+// Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored { return []fold.Stored{v.images, v.channels, v.marks} }
 
 // Loaded builds the indexes from the tables.
@@ -53,7 +52,7 @@ func (v *View) Loaded() {
 	for name, c := range v.channels.All() {
 		for _, id := range c.ImageIds {
 			if i, ok := v.images.Get(id); ok {
-				v.index.join(i, name)
+				v.index.joinChannel(i, name)
 			}
 		}
 	}
@@ -75,106 +74,69 @@ func (v *View) Apply(f ledger.Fact) (fit bool) {
 }
 
 func (v *View) applyImage(f ledger.Fact) bool {
+	have, _ := v.images.Get(f.Key)
 	if b, ok := f.Body.(*imagev1.Created); ok {
 		v.marks.Touch(createdMark, f.Sequence)
-		return v.created(f, b.GetManifest())
+		if _, taken := v.ByBuild(b.GetManifest()); taken {
+			return false
+		}
 	}
-	i, ok := v.images.Get(f.Key)
-	if !ok {
-		return false
-	}
-	event := image.EventOf(f.Body)
-	next, ok := image.Life.Next(image.StateOf(i), event)
+	before := have.GetState()
+	next, fit := image.Apply(have, f)
 	switch {
-	case !ok, event == image.Filled && i.Filled, event == image.Activated && !i.Filled:
+	case !fit:
 		return false
-	case event == image.Filled:
-		i.Filled = true
-		v.images.Put(f.Key, i, f.Sequence)
-		return true
-	case next == image.Deleted:
-		v.deleted(i)
+	case next == nil:
+		v.dropImage(have)
 		v.images.Drop(f.Key, f.Sequence)
 		return true
+	case have == nil:
+		v.index.add(next)
+	default:
+		v.index.moveState(next, before)
 	}
-	v.index.leaveState(i)
-	i.State, i.Since, i.Reason = next.Record(), timestamppb.New(f.At), ""
-	if b, ok := f.Body.(*imagev1.Disabled); ok {
-		i.Reason = b.Reason
-	}
-	v.index.enterState(i)
-	v.images.Put(f.Key, i, f.Sequence)
+	v.images.Put(f.Key, next, f.Sequence)
 	return true
 }
 
-func (v *View) created(f ledger.Fact, m *imagev1.Manifest) bool {
-	if _, exists := v.images.Get(f.Key); exists || m.GetId() != f.Key {
-		return false
-	}
-	if _, taken := v.index.byBuild[buildOf(m)]; taken {
-		return false
-	}
-	i := &imagev1.Image{Manifest: m, State: imagev1.State_STATE_UNACTIVATED, Since: timestamppb.New(f.At)}
-	v.images.Put(f.Key, i, f.Sequence)
-	v.index.add(i)
-	return true
-}
-
-// deleted takes the image out of channels that still hold it: one may have got it
-// between the decision to delete it and the fact.
-func (v *View) deleted(i *imagev1.Image) {
+// dropImage takes a deleted image out of the indexes, and out of channels that still hold it.
+func (v *View) dropImage(i *imagev1.Image) {
 	id := i.Manifest.Id
 	for _, name := range slices.Clone(v.index.channelsOf(id)) {
 		if c, ok := v.channels.Get(name); ok {
-			c.ImageIds = without(c.ImageIds, id)
+			channel.Drop(c, id)
 		}
-		v.index.part(i, name)
+		v.index.leaveChannel(i, name)
 	}
-	v.index.drop(i)
+	v.index.remove(i)
 }
 
 func (v *View) applyChannel(f ledger.Fact) bool {
-	c, exists := v.channels.Get(f.Key)
-	if b, ok := f.Body.(*channelv1.Created); ok {
-		if exists {
-			return false
-		}
-		v.channels.Put(f.Key, &channelv1.Channel{Name: f.Key, Description: b.Description, Default: b.Default, CreatedAt: timestamppb.New(f.At)}, f.Sequence)
-		return true
-	}
-	if !exists {
+	have, _ := v.channels.Get(f.Key)
+	next, fit := channel.Apply(have, f, v.knows)
+	if !fit {
 		return false
 	}
 	switch b := f.Body.(type) {
 	case *channelv1.ImageAdded:
-		i, ok := v.images.Get(b.ImageId)
-		if !ok || slices.Contains(v.index.channelsOf(b.ImageId), f.Key) {
-			return false
-		}
-		c.ImageIds = append(c.ImageIds, b.ImageId)
-		v.index.join(i, f.Key)
+		i, _ := v.images.Get(b.ImageId)
+		v.index.joinChannel(i, f.Key)
 	case *channelv1.ImageRemoved:
-		i, ok := v.images.Get(b.ImageId)
-		if !ok || !slices.Contains(v.index.channelsOf(b.ImageId), f.Key) {
-			return false
-		}
-		c.ImageIds = without(c.ImageIds, b.ImageId)
-		v.index.part(i, f.Key)
+		i, _ := v.images.Get(b.ImageId)
+		v.index.leaveChannel(i, f.Key)
 	case *channelv1.Deleted:
-		for _, id := range c.ImageIds {
-			if i, ok := v.images.Get(id); ok {
-				v.index.part(i, f.Key)
-			}
+		for _, id := range have.ImageIds {
+			i, _ := v.images.Get(id)
+			v.index.leaveChannel(i, f.Key)
 		}
 		v.channels.Drop(f.Key, f.Sequence)
 		return true
-	default:
-		return false
 	}
-	v.channels.Put(f.Key, c, f.Sequence)
+	v.channels.Put(f.Key, next, f.Sequence)
 	return true
 }
 
-func without(ids []string, id string) []string {
-	return slices.DeleteFunc(ids, func(have string) bool { return have == id })
+func (v *View) knows(imageID string) bool {
+	_, ok := v.images.Get(imageID)
+	return ok
 }

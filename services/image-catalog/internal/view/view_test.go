@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -21,13 +20,29 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
+// release is the channel that the tests add images to.
+const release = "release"
+
 // world is a view and the end of the ledger that it was folded from.
 type world struct {
 	*View
 	end uint64
 }
 
-func newWorld() *world { return &world{View: New()} }
+// newWorld returns a world with the channel release.
+func newWorld() *world {
+	w := &world{View: New()}
+	w.fold(channelFact(release, &channelv1.Created{Default: true}))
+	return w
+}
+
+func imageFact(id string, body proto.Message) ledger.Fact {
+	return ledger.Fact{Noun: ledger.Image, Key: id, Body: body}
+}
+
+func channelFact(name string, body proto.Message) ledger.Fact {
+	return ledger.Fact{Noun: ledger.Channel, Key: name, Body: body}
+}
 
 // fold applies a fact as the next one of the ledger.
 func (w *world) fold(f ledger.Fact) bool {
@@ -36,32 +51,22 @@ func (w *world) fold(f ledger.Fact) bool {
 	return w.Apply(f)
 }
 
-// holds says whether the guards of drafts hold, as the bus would.
-func (w *world) holds(drafts []ledger.Draft) bool {
-	for _, d := range drafts {
-		have := w.images.Sequence(d.Key)
-		if d.Noun == ledger.Channel {
-			have = w.channels.Sequence(d.Key)
-		}
-		if strings.Contains(d.Guard.Subject, "*.created") {
-			have = w.marks.Sequence(createdMark)
-		}
-		if d.Guard.Subject != "" && d.Guard.Sequence != have {
-			return false
+// image folds facts about an image, which must fit.
+func (w *world) image(t testing.TB, id string, bodies ...proto.Message) {
+	t.Helper()
+	for _, b := range bodies {
+		if f := imageFact(id, b); !w.fold(f) {
+			t.Fatalf("%s does not fit", f.Subject())
 		}
 	}
-	return true
 }
 
-// do records what was decided.
-func (w *world) do(t testing.TB, drafts []ledger.Draft, err error) {
+// channel folds facts about a channel, which must fit.
+func (w *world) channel(t testing.TB, name string, bodies ...proto.Message) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range drafts {
-		if !w.fold(d.Fact) {
-			t.Fatalf("decided %s, which does not fit", d.Subject())
+	for _, b := range bodies {
+		if f := channelFact(name, b); !w.fold(f) {
+			t.Fatalf("%s does not fit", f.Subject())
 		}
 	}
 }
@@ -75,14 +80,11 @@ func manifest(agent, version, arch, content string) *imagev1.Manifest {
 	}
 }
 
-// active puts an active image into the release channel.
+// active adds an active image to the channel release.
 func (w *world) active(t testing.TB, m *imagev1.Manifest) string {
 	t.Helper()
-	w.do(t, w.CreateDefault(), nil)
-	drafts, err := w.Create(m)
-	w.do(t, drafts, err)
-	drafts, err = w.Activate(m.Id, DefaultChannel, true)
-	w.do(t, drafts, err)
+	w.image(t, m.Id, &imagev1.Created{Manifest: m}, &imagev1.Filled{}, &imagev1.Activated{})
+	w.channel(t, release, &channelv1.ImageAdded{ImageId: m.Id})
 	return m.Id
 }
 
@@ -98,7 +100,7 @@ func TestAnImageIsFoundByIDPrefixAndVersion(t *testing.T) {
 	id := w.active(t, manifest("cn-agent", "1.0.0", "amd64", "x"))
 	for _, ref := range []string{id, id[:8], id[:3], "cn-agent@1.0.0"} {
 		if have, err := w.Resolve(ref); have != id || err != nil {
-			t.Errorf("%q gives %q, %v", ref, have, err)
+			t.Errorf("%q resolves to %q, %v", ref, have, err)
 		}
 	}
 }
@@ -110,14 +112,19 @@ func TestAnUnknownImageIsRefusedWithWhatWasSearched(t *testing.T) {
 	}
 	w.active(t, manifest("vm-agent", "2.0.0", "amd64", "x"))
 	for ref, line := range map[string]string{
-		"cn-agent@1.25.9": `image-catalog: NO_MATCH: no image of agent "cn-agent" version 1.25.9 (7 images searched, newest 1.25.6). Nearest: cn-agent@1.25.6. Try: garrison image list cn-agent`,
-		"cn-agnt@1.25.1":  `image-catalog: NO_MATCH: no image of agent "cn-agnt" (8 images of 2 agents searched). Nearest: cn-agent. Try: garrison image list`,
-		"cn-agent":        `image-catalog: NO_MATCH: "cn-agent" is an agent with 7 images; name one by its id or as agent@version. Nearest: cn-agent@1.25.6. Try: garrison image list cn-agent`,
-		"0000000f":        `image-catalog: NO_MATCH: no image has an id that starts with "0000000f" (8 images searched); name one by its id, a prefix of it, or as agent@version. Try: garrison image list`,
-		"":                `image-catalog: NO_MATCH: no image has an id that starts with "" (8 images searched); name one by its id, a prefix of it, or as agent@version. Try: garrison image list`,
+		"cn-agent@1.25.9": `no image of agent "cn-agent" version 1.25.9 (7 images searched, newest 1.25.6). ` +
+			`Nearest: cn-agent@1.25.6. Try: garrison image list cn-agent`,
+		"cn-agnt@1.25.1": `no image of agent "cn-agnt" (8 images of 2 agents searched). ` +
+			`Nearest: cn-agent. Try: garrison image list`,
+		"cn-agent": `"cn-agent" is an agent with 7 images; name one by its id or as agent@version. ` +
+			`Nearest: cn-agent@1.25.6. Try: garrison image list cn-agent`,
+		"0000000f": `no image has an id that starts with "0000000f" (8 images searched); ` +
+			`name one by its id, a prefix of it, or as agent@version. Try: garrison image list`,
+		"": `no image has an id that starts with "" (8 images searched); ` +
+			`name one by its id, a prefix of it, or as agent@version. Try: garrison image list`,
 	} {
 		_, err := w.Resolve(ref)
-		wantRefusal(t, err, fault.NotFound, line)
+		wantRefusal(t, err, fault.NotFound, "image-catalog: NO_MATCH: "+line)
 	}
 }
 
@@ -125,238 +132,52 @@ func TestAVersionForTwoPlatformsIsAmbiguous(t *testing.T) {
 	w := newWorld()
 	a, b := w.active(t, manifest("a", "1.0.0", "amd64", "x")), w.active(t, manifest("a", "1.0.0", "arm64", "y"))
 	_, err := w.Resolve("a@1.0.0")
-	if fault.RefusalOf(err).GetCode() != "AMBIGUOUS_IMAGE" || !strings.Contains(err.Error(), a[:8]) || !strings.Contains(err.Error(), b[:8]) {
+	if fault.RefusalOf(err).GetCode() != "AMBIGUOUS_IMAGE" || !strings.Contains(err.Error(), a[:8]) ||
+		!strings.Contains(err.Error(), b[:8]) {
 		t.Fatal(err)
 	}
 }
 
 func TestAnUnknownChannelIsRefusedWithTheNearest(t *testing.T) {
-	w := newWorld()
-	w.do(t, w.CreateDefault(), nil)
-	_, err := w.DeleteChannel("relaese")
-	wantRefusal(t, err, fault.NotFound, `image-catalog: NO_CHANNEL: no channel "relaese" (1 channels searched: release). Nearest: release. Try: garrison channel list`)
+	_, err := newWorld().Channel("relaese")
+	wantRefusal(t, err, fault.NotFound,
+		`image-catalog: UNKNOWN_CHANNEL: no channel "relaese" (1 channel searched: release). `+
+			`Nearest: release. Try: garrison channel list`)
 }
 
-func TestTheSameManifestAgainNeedsNothing(t *testing.T) {
-	w := newWorld()
-	m := manifest("a", "1.0.0", "amd64", "x")
-	w.active(t, m)
-	if drafts, err := w.Create(proto.CloneOf(m)); len(drafts) != 0 || err != nil {
-		t.Fatal(drafts, err)
-	}
-}
-
-func TestAVersionIsNotCreatedTwice(t *testing.T) {
-	w := newWorld()
-	m := manifest("a", "1.0.0", "amd64", "x")
-	w.active(t, m)
-	_, err := w.Create(manifest("a", "1.0.0", "amd64", "y"))
-	if fault.RefusalOf(err).GetCode() != "VERSION_EXISTS" || !fault.Is(err, fault.Conflict) {
-		t.Fatal(err)
-	}
-	other := proto.CloneOf(m)
-	other.Description, other.Tags = "changed", map[string]string{"a": "b"}
-	_, err = w.Create(other)
-	wantRefusal(t, err, fault.Conflict, `image-catalog: VERSION_EXISTS: a 1.0.0 for linux/amd64 exists with the same content and another tags, description; a version never changes, so build it as a new one. Nearest: `+m.Id+`. Try: garrison image show `+m.Id)
-}
-
-func TestImagesWithOneDigestMustHaveTheSameChunks(t *testing.T) {
-	w := newWorld()
-	w.active(t, manifest("a", "1.0.0", "amd64", "x"))
-	m := manifest("a", "1.0.1", "amd64", "x")
-	m.Blob.ChunkDigests = [][]byte{[]byte("other")}
-	_, err := w.Create(m)
-	if fault.RefusalOf(err).GetCode() != "OTHER_CHUNKS" {
-		t.Fatal(err)
-	}
-}
-
-func TestADeletedBuildMayBeCreatedAgain(t *testing.T) {
-	w := newWorld()
-	m := manifest("a", "1.0.0", "amd64", "x")
-	id := w.active(t, m)
-	drafts, err := w.Disable(id, "bad")
-	w.do(t, drafts, err)
-	drafts, err = w.Delete(id)
-	w.do(t, drafts, err)
-	if _, ok := w.Image(id); ok {
-		t.Fatal("still there")
-	}
-	w.active(t, m)
-}
-
-func TestEachStateRefusesWhatDoesNotFit(t *testing.T) {
-	decide := map[string]func(*world, string) ([]ledger.Draft, error){
-		"activate": func(w *world, id string) ([]ledger.Draft, error) { return w.Activate(id, DefaultChannel, true) },
-		"disable":  func(w *world, id string) ([]ledger.Draft, error) { return w.Disable(id, "") },
-		"delete":   func(w *world, id string) ([]ledger.Draft, error) { return w.Delete(id) },
-		"promote":  func(w *world, id string) ([]ledger.Draft, error) { return w.Promote(id, DefaultChannel) },
-	}
-	for _, c := range []struct{ state, verb, want string }{
-		{"unactivated", "activate", "filled activated image-added"},
-		{"unactivated", "disable", "NOT_ACTIVE"},
-		{"unactivated", "delete", "deleted"},
-		{"unactivated", "promote", "NOT_ACTIVE"},
-		{"active", "activate", ""},
-		{"active", "disable", "disabled"},
-		{"active", "delete", "ACTIVE"},
-		{"active", "promote", ""},
-		{"disabled", "activate", "enabled"},
-		{"disabled", "disable", ""},
-		{"disabled", "delete", "image-removed deleted"},
-		{"disabled", "promote", "NOT_ACTIVE"},
-		{"deleted", "activate", "NO_MATCH"},
-		{"deleted", "disable", "NO_MATCH"},
-		{"deleted", "delete", "NO_MATCH"},
-		{"deleted", "promote", "NO_MATCH"},
-	} {
-		t.Run(c.state+" "+c.verb, func(t *testing.T) {
-			w := newWorld()
-			id := w.inState(t, c.state)
-			drafts, err := decide[c.verb](w, id)
-			have := fault.RefusalOf(err).GetCode()
-			for _, d := range drafts {
-				have = strings.TrimSpace(have + " " + d.Name())
-			}
-			if have != c.want {
-				t.Fatalf("gives %q (%v), want %q", have, err, c.want)
-			}
-			w.do(t, drafts, nil)
-		})
-	}
-}
-
-// inState makes an image and leads it to a state.
-func (w *world) inState(t *testing.T, state string) string {
-	m := manifest("a", "1.0.0", "amd64", "x")
-	w.do(t, w.CreateDefault(), nil)
-	drafts, err := w.Create(m)
-	w.do(t, drafts, err)
-	if state == "unactivated" {
-		return m.Id
-	}
-	w.active(t, m)
-	if state != "active" {
-		drafts, err = w.Disable(m.Id, "why")
-		w.do(t, drafts, err)
-	}
-	if state == "deleted" {
-		drafts, err = w.Delete(m.Id)
-		w.do(t, drafts, err)
-	}
-	return m.Id
-}
-
-func TestADisabledImageIsNotEnabledWithoutACheckOfItsContent(t *testing.T) {
-	w := newWorld()
-	id := w.inState(t, "disabled")
-	if _, err := w.Activate(id, DefaultChannel, false); fault.RefusalOf(err).GetCode() != "MOVED" {
-		t.Fatal(err)
-	}
-}
-
-func TestPromotionMakesAnImageTheNewestOfItsChannel(t *testing.T) {
-	w := newWorld()
-	a, b := w.active(t, manifest("a", "1.0.0", "amd64", "x")), w.active(t, manifest("a", "1.1.0", "amd64", "y"))
-	if c, _ := w.Channel(DefaultChannel); !slices.Equal(c.ImageIds, []string{a, b}) {
-		t.Fatal(c.ImageIds)
-	}
-	drafts, err := w.Promote(a, DefaultChannel)
-	w.do(t, drafts, err)
-	if c, _ := w.Channel(DefaultChannel); !slices.Equal(c.ImageIds, []string{b, a}) {
-		t.Fatal(c.ImageIds)
-	}
-}
-
-func TestTheDefaultChannelIsMadeOnceAndCannotBeDeleted(t *testing.T) {
-	w := newWorld()
-	drafts := w.CreateDefault()
-	if drafts[0].Guard.Sequence != 0 || drafts[0].Guard.Subject == "" {
-		t.Fatalf("guard %v", drafts[0].Guard)
-	}
-	w.do(t, drafts, nil)
-	if again := w.CreateDefault(); len(again) != 0 {
-		t.Fatal(again)
-	}
-	if _, err := w.DeleteChannel(DefaultChannel); fault.RefusalOf(err).GetCode() != "DEFAULT_CHANNEL" {
-		t.Fatal(err)
-	}
-}
-
-func TestAChannelNameIsChecked(t *testing.T) {
-	w := newWorld()
-	for _, name := range []string{"", "A", "a.b", "*", strings.Repeat("a", 64)} {
-		if _, err := w.CreateChannel(name, ""); fault.RefusalOf(err).GetCode() != "BAD_NAME" {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-}
-
-func TestAChannelThatGoesLeavesItsImages(t *testing.T) {
+func TestADeletedChannelLeavesItsImages(t *testing.T) {
 	w := newWorld()
 	id := w.active(t, manifest("a", "1.0.0", "amd64", "x"))
-	drafts, err := w.CreateChannel("dev", "for trying out")
-	w.do(t, drafts, err)
-	drafts, err = w.Promote(id, "dev")
-	w.do(t, drafts, err)
-	drafts, err = w.DeleteChannel("dev")
-	w.do(t, drafts, err)
-	if i, _ := w.Image(id); !cmp.Equal(i.Channels, []string{"release"}) {
+	w.channel(t, "dev", &channelv1.Created{}, &channelv1.ImageAdded{ImageId: id}, &channelv1.Deleted{})
+	if i, _ := w.Image(id); !slices.Equal(i.Channels, []string{release}) {
 		t.Fatal(i.Channels)
 	}
 }
 
-func TestAnImageDeletedWhileAChannelGetsItLeavesTheChannel(t *testing.T) {
+func TestADeletedImageLeavesChannelsThatStillHoldIt(t *testing.T) {
 	w := newWorld()
-	id := w.inState(t, "disabled")
-	drafts, err := w.CreateChannel("dev", "")
-	w.do(t, drafts, err)
-	deletion, _ := w.Delete(id)
-	w.fold(channelFact("dev", &channelv1.ImageAdded{ImageId: id})) // decided while the image was active
-	if !w.holds(deletion) {
-		t.Fatal("the deletion is not recorded")
-	}
-	w.do(t, deletion, nil)
-	if c, _ := w.Channel("dev"); len(c.ImageIds) != 0 {
+	id := w.active(t, manifest("a", "1.0.0", "amd64", "x"))
+	w.image(t, id, &imagev1.Disabled{}, &imagev1.Deleted{})
+	if c, _ := w.Channel(release); len(c.ImageIds) != 0 {
 		t.Fatal(c.ImageIds)
 	}
+	w.active(t, manifest("a", "1.0.0", "amd64", "x"))
 }
 
-func TestTheNearestNameIsTheOneWithTheFewestEdits(t *testing.T) {
-	for want, name := range map[string]string{"relase": "release", "dve": "dev", "staging": "staging", "zzzzzz": "", "": ""} {
-		if have := nearest(want, []string{"dev", "release", "staging"}); have != name {
-			t.Errorf("nearest to %q is %q, want %q", want, have, name)
-		}
+func TestABuildHasOneImage(t *testing.T) {
+	w := newWorld()
+	w.active(t, manifest("a", "1.0.0", "amd64", "x"))
+	other := manifest("a", "1.0.0", "amd64", "y")
+	if w.fold(imageFact(other.Id, &imagev1.Created{Manifest: other})) {
+		t.Fatal("another content of the same build fits")
+	}
+	if w.CreatedSequence() != w.end {
+		t.Fatalf("the last created fact is at %d, want %d", w.CreatedSequence(), w.end)
 	}
 }
 
-func TestAFactFitsOnlyInTheStatesOfTheTable(t *testing.T) {
-	fits := map[string]string{
-		"unactivated": "filled deleted",
-		"filled":      "activated deleted",
-		"active":      "disabled",
-		"disabled":    "enabled deleted",
-		"deleted":     "",
-	}
-	bodies := []proto.Message{&imagev1.Filled{}, &imagev1.Activated{}, &imagev1.Disabled{}, &imagev1.Enabled{}, &imagev1.Deleted{}}
-	for state, want := range fits {
-		have := []string{}
-		for _, b := range bodies {
-			w := newWorld()
-			from, filled := state, state == "filled"
-			if filled {
-				from = "unactivated"
-			}
-			id := w.inState(t, from)
-			if filled {
-				w.fold(imageFact(id, &imagev1.Filled{}))
-			}
-			if f := imageFact(id, b); w.fold(f) {
-				have = append(have, f.Name())
-			}
-		}
-		if d := cmp.Diff(strings.Fields(want), have); d != "" {
-			t.Errorf("%s: %s", state, d)
-		}
+func TestAnUnknownImageJoinsNoChannel(t *testing.T) {
+	if newWorld().fold(channelFact(release, &channelv1.ImageAdded{ImageId: "x"})) {
+		t.Fatal("it fits")
 	}
 }
