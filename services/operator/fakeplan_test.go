@@ -67,12 +67,19 @@ func (f *fakes) planOf(i *intentv1.Intent) (*intentv1.Plan, []*intentv1.Target) 
 		return t
 	}
 	targets := []*intentv1.Target{target(web1, "web-1"), target(web2, "web-2")}
+	if id := i.GetReinstall().GetServer(); id != "" {
+		p.Changed, p.Intent.Guard.Changed = 1, 1
+		targets = []*intentv1.Target{{
+			ServerId: id, ServerName: "web", Effect: intentv1.Effect_EFFECT_CHANGE, Move: intentv1.Move_MOVE_SERVER,
+		}}
+	}
 	switch name {
 	case "ghost":
 		p.Changed, targets = 0, nil
 		p.Refusal = &apiv1.Refusal{
 			Code: "NO_MATCH", Component: ledger.Registry,
-			Message: `no image of agent "ghost" for linux/amd64 in channel release (7 images searched)`, Try: "garrison image list ghost",
+			Message: `no image of agent "ghost" for linux/amd64 in channel release (7 images searched)`,
+			Try:     "garrison image list ghost",
 		}
 	case "same":
 		p.Changed, p.Already, targets = 0, 2, nil
@@ -81,10 +88,16 @@ func (f *fakes) planOf(i *intentv1.Intent) (*intentv1.Plan, []*intentv1.Target) 
 	case "huge":
 		p.Changed = 12_000
 	case "odd":
-		why := &apiv1.Refusal{Code: "WRONG_PLATFORM", Message: "image x (odd 2.0.0 for linux/amd64) does not run on linux/arm64"}
+		why := &apiv1.Refusal{
+			Code:    "WRONG_PLATFORM",
+			Message: "image x (odd 2.0.0 for linux/amd64) does not run on linux/arm64",
+		}
 		p.Changed, p.LeftOut = 1, 1
-		p.Reasons = []*intentv1.Reason{{Code: why.Code, Effect: intentv1.Effect_EFFECT_LEFT_OUT, Count: 1, ServerIds: []string{web2}, First: why}}
-		targets[1].Effect, targets[1].Move, targets[1].To, targets[1].Reason = intentv1.Effect_EFFECT_LEFT_OUT, 0, nil, why
+		p.Reasons = []*intentv1.Reason{
+			{Code: why.Code, Effect: intentv1.Effect_EFFECT_LEFT_OUT, Count: 1, ServerIds: []string{web2}, First: why},
+		}
+		targets[1].Effect, targets[1].Reason = intentv1.Effect_EFFECT_LEFT_OUT, why
+		targets[1].Move, targets[1].To = 0, nil
 	case "stale":
 		if f.intents["stale"] != nil { // it was published in between
 			p.Changed, targets = 1, targets[1:]
@@ -93,7 +106,10 @@ func (f *fakes) planOf(i *intentv1.Intent) (*intentv1.Plan, []*intentv1.Target) 
 	if i.GetInstall().GetImage().GetChannel() == "v2" {
 		p.Changed, targets = 0, nil
 		p.Refusal = &apiv1.Refusal{
-			Code: "UNKNOWN_CHANNEL", Component: ledger.Registry, Message: `no channel "v2" (1 channels searched)`, Try: "garrison channel list",
+			Code:      "UNKNOWN_CHANNEL",
+			Component: ledger.Registry,
+			Message:   `no channel "v2" (1 channel searched)`,
+			Try:       "garrison channel list",
 		}
 	}
 	return p, targets

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // changes answers what a server's labels become, and keeps nothing of it.
@@ -34,18 +37,25 @@ func (f *fakes) changes(t testing.TB, s *bus.Service) {
 }
 
 func tasksOf(r *intentv1.Record) []*taskv1.Task {
-	if r.GetIntent().GetDecommission() != nil { // of a server that is dead already
+	if r.GetIntent().GetDecommission() != nil || r.GetIntent().GetReinstall() != nil { // of servers without an agent
 		return nil
 	}
 	name := agentOf(r.GetIntent())
 	one := func(server string, state taskv1.State, o *taskv1.Outcome) *taskv1.Task {
 		return &taskv1.Task{
-			Id: ident.From(name, server), Verb: taskv1.Verb_VERB_UPGRADE, ServerId: server, Agent: name, Generation: 2, Attempt: 1, IntentId: r.GetId(),
+			Id: ident.From(name, server), Verb: taskv1.Verb_VERB_UPGRADE, ServerId: server, Agent: name,
+			Generation: 2, Attempt: 1, IntentId: r.GetId(),
 			From: &imagev1.Ref{Version: "1.0.0"}, To: &imagev1.Ref{Version: "2.0.0"}, State: state, Outcome: o,
-			QueuedAt: ago(3 * time.Second), Since: ago(time.Second), Deadline: timestamppb.New(noon.Add(10 * time.Minute)),
+			QueuedAt: ago(
+				3 * time.Second), Since: ago(time.Second), Deadline: timestamppb.New(noon.Add(10 * time.Minute)),
 		}
 	}
-	bad := &taskv1.Outcome{FailedStep: taskv1.Step_STEP_PROVE, Code: "NOT_READY", Reason: "no READY=1 within 30s", LogTail: "panic: no\n\x1b[31mred"}
+	bad := &taskv1.Outcome{
+		FailedStep: taskv1.Step_STEP_PROVE,
+		Code:       "NOT_READY",
+		Reason:     "no READY=1 within 30s",
+		LogTail:    "panic: no\n\x1b[31mred",
+	}
 	if r.GetIntent().GetConfigure() != nil {
 		return configures(one(web1, taskv1.State_STATE_SUCCEEDED, nil), one(web2, taskv1.State_STATE_SUCCEEDED, nil))
 	}
@@ -82,7 +92,12 @@ func configures(first, second *taskv1.Task) []*taskv1.Task {
 func progressOf(r *intentv1.Record) *dispatcherv1.GetIntentProgressResponse {
 	p := &dispatcherv1.GetIntentProgressResponse{Counts: &dispatcherv1.IntentCounts{}, Ended: true, Tasks: tasksOf(r)}
 	if agentOf(r.GetIntent()) == "waiting" { // of ten changes, seven wait until the intent is withdrawn
-		p.Counts, p.Tasks, p.Ended = &dispatcherv1.IntentCounts{ToOpen: 3, Queued: 4, Running: 2, Succeeded: 1}, nil, false
+		p.Counts, p.Tasks, p.Ended = &dispatcherv1.IntentCounts{
+			ToOpen:    3,
+			Queued:    4,
+			Running:   2,
+			Succeeded: 1,
+		}, nil, false
 		if p.Withdrawn = r.GetWithdrawnAt() != nil; p.Withdrawn {
 			p.Counts = &dispatcherv1.IntentCounts{Cancelled: 7, Running: 2, Succeeded: 1}
 		}
@@ -121,9 +136,61 @@ func (f *fakes) intentCalls(t testing.TB, s *bus.Service) {
 		r.Kept = 10_000
 		return r, nil
 	})
-	handle(t, f, s, "WithdrawIntent", func(q *registryv1.WithdrawIntentRequest) (*registryv1.WithdrawIntentResponse, error) {
+	handle(
+		t,
+		f,
+		s,
+		"WithdrawIntent",
+		func(q *registryv1.WithdrawIntentRequest) (*registryv1.WithdrawIntentResponse, error) {
+			r := f.intents[q.GetIntentId()]
+			r.State, r.WithdrawnAt, r.WithdrawnBy, r.WithdrawnReason = intentv1.State_STATE_WITHDRAWN, ago(
+				0), "ann", q.GetReason()
+			return &registryv1.WithdrawIntentResponse{Intent: r}, nil
+		},
+	)
+}
+
+func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
+	s := service(t, f, c, client.Services[ledger.Dispatcher], "v1.1.0")
+	handle(t, f, s, "ListTasks", func(q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {
 		r := f.intents[q.GetIntentId()]
-		r.State, r.WithdrawnAt, r.WithdrawnBy, r.WithdrawnReason = intentv1.State_STATE_WITHDRAWN, ago(0), "ann", q.GetReason()
-		return &registryv1.WithdrawIntentResponse{Intent: r}, nil
+		if q.GetAgent() == "slow" {
+			slow := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "slow"}}}
+			return &dispatcherv1.ListTasksResponse{
+				Tasks:     tasksOf(&intentv1.Record{Intent: slow})[1:],
+				KeptEnded: 10_000,
+			}, nil
+		}
+		if q.GetServerId() == web2 { // what flaky left there
+			flaky := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "flaky"}}}
+			return &dispatcherv1.ListTasksResponse{Tasks: tasksOf(&intentv1.Record{Intent: flaky})[1:]}, nil
+		}
+		if r == nil {
+			return &dispatcherv1.ListTasksResponse{}, nil
+		}
+		return &dispatcherv1.ListTasksResponse{Tasks: tasksOf(r)}, nil
+	})
+	handle(
+		t,
+		f,
+		s,
+		"GetIntentProgress",
+		func(q *dispatcherv1.GetIntentProgressRequest) (*dispatcherv1.GetIntentProgressResponse, error) {
+			r := f.intents[q.GetIntentId()]
+			if r == nil {
+				return nil, unknown("NOT_COUNTED", "intent", q.GetIntentId(), "")
+			}
+			return progressOf(r), nil
+		},
+	)
+	handle(t, f, s, "GetTask", func(q *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
+		for _, r := range f.intents {
+			for _, task := range tasksOf(r) {
+				if strings.HasPrefix(task.GetId(), q.GetTask()) {
+					return &dispatcherv1.GetTaskResponse{Task: task}, nil
+				}
+			}
+		}
+		return nil, unknown("UNKNOWN_TASK", "task", q.GetTask(), "")
 	})
 }

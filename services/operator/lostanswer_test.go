@@ -14,7 +14,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
 // A wait may last for an hour. A question of it whose answer is lost, as when the bus is
@@ -23,28 +26,30 @@ func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
 	b := bustest.Start(t)
 	task := &taskv1.Task{Id: web1, ServerId: web1, Agent: "beacon", State: taskv1.State_STATE_RUNNING}
 	var asked atomic.Int32
-	s := service(t, &fakes{}, b.Dial(t, ledger.Dispatcher), services[ledger.Dispatcher], "v1.0.0")
-	err := bus.Handle(s, "GetTask", func(ctx context.Context, _ bus.Caller, _ *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
-		switch asked.Add(1) {
-		case 1:
-		case 2:
-			<-ctx.Done() // much later than anybody waits for one answer
-		default:
-			task = proto.CloneOf(task)
-			task.State = taskv1.State_STATE_SUCCEEDED
-		}
-		return &dispatcherv1.GetTaskResponse{Task: task}, nil
-	})
+	s := service(t, &fakes{}, b.Dial(t, ledger.Dispatcher), client.Services[ledger.Dispatcher], "v1.0.0")
+	err := bus.Handle(
+		s,
+		"GetTask",
+		func(ctx context.Context, _ bus.Caller, _ *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
+			switch asked.Add(1) {
+			case 1:
+			case 2:
+				<-ctx.Done() // much later than anybody waits for one answer
+			default:
+				task = proto.CloneOf(task)
+				task.State = taskv1.State_STATE_SUCCEEDED
+			}
+			return &dispatcherv1.GetTaskResponse{Task: task}, nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out, errs strings.Builder
-	cli := &session{
-		in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, now: time.Now,
-		conn: b.Dial(t, "alice"), patience: time.Second,
-	}
+	s2 := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
+	s2.Conn, s2.Patience = b.Dial(t, "alice"), time.Second
 	began := time.Now()
-	if code := cli.run(t.Context(), []string{"task", "wait", web1, "--timeout", "30s"}); code != exitOK {
+	if code := run(t.Context(), s2, []string{"task", "wait", web1, "--timeout", "30s"}); code != cli.ExitOK {
 		t.Errorf("exit code %d after %v: %s%s", code, time.Since(began), &out, &errs)
 	}
 }

@@ -5,16 +5,20 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
-func (s *session) manCommand() *cobra.Command {
+func manCommand(env *cli.Env) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "man [COMMAND]…", Short: "Print the manual page of a command, or write all of them into a directory",
+		Use:     "man [COMMAND]…",
+		Example: "  garrison man server enroll",
+		Short:   "Print the manual page of a command, or write all pages to a directory.",
 		RunE: func(c *cobra.Command, a []string) error {
 			root := c.Root()
 			root.DisableAutoGenTag = true
-			at := s.now()
+			at := env.Now()
 			header := &doc.GenManHeader{Section: "1", Source: "Garrison", Manual: "Garrison", Date: &at}
 			if dir != "" {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -24,11 +28,11 @@ func (s *session) manCommand() *cobra.Command {
 			}
 			found, rest, err := root.Find(a)
 			if err != nil || len(rest) > 0 {
-				return usage("there is no command garrison %s", a)
+				return cli.Usage("unknown command garrison %s", a)
 			}
-			return doc.GenMan(found, header, s.out)
+			return doc.GenMan(found, header, env.Out)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "write the pages of all commands into this `DIRECTORY`")
+	c.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `DIRECTORY`")
 	return c
 }

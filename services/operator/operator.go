@@ -3,150 +3,137 @@ package operator
 import (
 	"context"
 	"io"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/version"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/agent"
+	"github.com/garrison-fleet/garrison/services/operator/internal/app"
+	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
+	"github.com/garrison-fleet/garrison/services/operator/internal/bus"
+	"github.com/garrison-fleet/garrison/services/operator/internal/change"
+	"github.com/garrison-fleet/garrison/services/operator/internal/channel"
+	"github.com/garrison-fleet/garrison/services/operator/internal/check"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/contexts"
+	"github.com/garrison-fleet/garrison/services/operator/internal/debug"
+	environment "github.com/garrison-fleet/garrison/services/operator/internal/env"
+	"github.com/garrison-fleet/garrison/services/operator/internal/events"
+	"github.com/garrison-fleet/garrison/services/operator/internal/explain"
+	"github.com/garrison-fleet/garrison/services/operator/internal/export"
+	"github.com/garrison-fleet/garrison/services/operator/internal/external"
+	"github.com/garrison-fleet/garrison/services/operator/internal/image"
+	"github.com/garrison-fleet/garrison/services/operator/internal/importer"
+	"github.com/garrison-fleet/garrison/services/operator/internal/instance"
+	"github.com/garrison-fleet/garrison/services/operator/internal/intent"
+	"github.com/garrison-fleet/garrison/services/operator/internal/labelrule"
+	"github.com/garrison-fleet/garrison/services/operator/internal/lobby"
+	"github.com/garrison-fleet/garrison/services/operator/internal/restore"
+	"github.com/garrison-fleet/garrison/services/operator/internal/server"
+	"github.com/garrison-fleet/garrison/services/operator/internal/task"
+	"github.com/garrison-fleet/garrison/services/operator/internal/token"
+	"github.com/garrison-fleet/garrison/services/operator/internal/user"
+	"github.com/garrison-fleet/garrison/services/operator/internal/versions"
 )
 
-// Exec runs one command line, without the program's name, and gives its exit code.
-func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	s := &session{in: stdin, out: stdout, err: stderr, getenv: getenv, now: time.Now, dial: bus.Dial}
-	return s.run(ctx, args)
+// Exec runs one command line, without the program's name, and returns its exit code.
+func Exec(
+	ctx context.Context,
+	args []string,
+	stdin io.Reader,
+	stdout, stderr io.Writer,
+	getenv func(string) string,
+) int {
+	return run(ctx, cli.NewEnv(stdin, stdout, stderr, getenv), args)
 }
 
-// run runs one command line and says why when it fails.
-func (s *session) run(ctx context.Context, args []string) int {
-	ctx, s.stop = context.WithCancelCause(ctx)
-	defer s.stop(nil)
-	defer s.close()
-	root := s.root()
+// run runs one command line and prints the reason of a failure.
+func run(ctx context.Context, env *cli.Env, args []string) int {
+	defer env.Close()
+	root := newRoot(env)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return cli.ExitOK
 	}
-	if !s.began && codeOf(err) == exitError {
-		err = usageError{err.Error()} // cobra refused the command line
+	if !env.Began && cli.CodeOf(err) == cli.ExitError {
+		err = cli.Usage("%v", err) // cobra refused the command line
 	}
-	if e, ok := err.(exit); !ok || !e.quiet {
-		s.say("%s", lineOf(err))
+	if e, ok := err.(cli.Exit); !ok || !e.Quiet {
+		env.Say("%s", cli.LineOf(err))
 	}
-	return codeOf(err)
+	return cli.CodeOf(err)
 }
 
-// root makes the tree of commands.
-func (s *session) root() *cobra.Command {
+// newRoot returns the tree of commands.
+func newRoot(env *cli.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "garrison",
-		Short:         "Install, upgrade, watch and remove the agents of a fleet",
+		Short:         "Install, upgrade, watch and remove agents on a fleet of servers.",
 		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // verb refuses them, and names the nearest
-		RunE:          verb,
+		Args:          cobra.ArbitraryArgs, // RefuseUnknown refuses them and names the nearest
+		RunE:          cli.RefuseUnknown,
 
-		SuggestionsMinimumDistance: likeness,
+		SuggestionsMinimumDistance: cli.Likeness,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			s.began = true
+			env.Began = true
 			return nil
 		},
 	}
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
-	root.SetFlagErrorFunc(flagError)
-	root.PersistentFlags().StringVar(&s.context, "context", "", "context `FILE` or name (or the environment variable GARRISON_CONTEXT)")
-	s.output.add(root.PersistentFlags())
-	root.AddGroup(&cobra.Group{ID: "day", Title: "Every day:"}, &cobra.Group{ID: "noun", Title: "Nouns:"}, &cobra.Group{ID: "self", Title: "About itself:"})
-	day := []*cobra.Command{s.installCommand(), s.upCommand(), s.configureCommand(), s.removeCommand(), s.undoCommand(), s.eventsCommand(), s.versionsCommand()}
-	nouns := []*cobra.Command{
-		s.serverCommands(), s.instanceCommands(), s.agentCommands(), s.appCommands(), s.envCommands(),
-		s.imageCommands(), s.channelCommands(), s.taskCommands(), s.intentCommands(), s.restoreCommands(),
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.PersistentFlags().
+		StringVar(&env.ContextName, "context", "", "context `FILE` or saved name (default: GARRISON_CONTEXT, else "+
+			"the selected context)")
+	cli.OutputFlags(env.Output, root.PersistentFlags())
+	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},
+		&cobra.Group{ID: "self", Title: "Garrison itself:"})
+	day := []*cobra.Command{
+		change.InstallCommand(env),
+		change.UpCommand(env),
+		change.ConfigureCommand(env),
+		change.RemoveCommand(env),
+		change.UndoCommand(env),
+		check.Command(env),
+		apply.Command(env),
+		apply.DiffCommand(env),
+		export.Command(env),
+		importer.Commands(env),
+		events.Command(env),
+		versions.Command(env),
 	}
-	self := []*cobra.Command{s.contextCommands(), s.explainCommand(), s.manCommand()}
+	nouns := []*cobra.Command{
+		server.Commands(env), instance.Commands(env), agent.Commands(env), app.Commands(env), environment.Commands(env),
+		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), restore.Commands(env),
+		user.Commands(env), external.Commands(env), token.Commands(env),
+		labelrule.Commands(env), lobby.Commands(env),
+	}
+	self := []*cobra.Command{
+		contexts.Commands(env), bus.Commands(env), explain.Command(env), debug.Command(env), manCommand(env),
+	}
 	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {
 		for _, c := range commands {
 			c.GroupID = id
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText})
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText})
 	root.SetHelpCommandGroupID("self")
 	root.SetCompletionCommandGroupID("self")
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, a []string) error {
 			found, rest, err := root.Find(a)
-			if err == nil && found.HasSubCommands() && len(rest) > 0 { // a topic that is none
-				return verb(found, rest)
+			if err == nil && found.HasSubCommands() && len(rest) > 0 { // an unknown topic
+				return cli.RefuseUnknown(found, rest)
 			}
 			return err
 		}
 	}
 	return root
-}
-
-// likeness is how many letters a command may differ in from what was meant.
-const likeness = 2
-
-// group makes a noun, whose verbs are commands of their own.
-func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, RunE: verb, SuggestionsMinimumDistance: likeness}
-	c.AddCommand(verbs...)
-	return c
-}
-
-// verb refuses a command that is not there, and names the nearest; without a word it helps.
-func verb(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return c.Help()
-	}
-	text, help := "there is no command "+c.CommandPath()+" "+args[0], c.CommandPath()
-	if near := nearestVerb(c, args[0]); near != "" {
-		help += " " + near
-		text += ". Nearest: " + help
-	}
-	return usage("%s. Try: %s --help", text, help)
-}
-
-// nearestVerb gives the command that a word means elsewhere, or else one that is spelled
-// much like it: uninstall is no install.
-func nearestVerb(c *cobra.Command, word string) string {
-	for _, v := range c.Commands() {
-		if slices.Contains(v.SuggestFor, strings.ToLower(word)) {
-			return v.Name()
-		}
-	}
-	if near := c.SuggestionsFor(word); len(near) > 0 {
-		return near[0]
-	}
-	return ""
-}
-
-// exactly wants as many arguments as names, and names the missing one.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return usage("%s: %s is missing. Try: %s --help", c.CommandPath(), names[len(args)], c.CommandPath())
-		case len(args) > len(names):
-			return usage("%s: %q is too much. Try: %s --help", c.CommandPath(), args[len(names)], c.CommandPath())
-		}
-		return nil
-	}
-}
-
-// atMost allows up to as many arguments as names.
-func atMost(names ...string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) > len(names) {
-			return usage("%s: %q is too much. Try: %s --help", c.CommandPath(), args[len(names)], c.CommandPath())
-		}
-		return nil
-	}
 }

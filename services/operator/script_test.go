@@ -1,28 +1,38 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"flag"
+	"io"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
 // TestTheCommandLineDoesWhatTheScriptsSay runs testdata/script/*.txtar. Each may say:
 //
-//	garrison ARG…     runs the command line, which must end with 0; with ! before it, with another code
+//	garrison ARG…     runs the command line, with the file stdin as standard input, if there is one; it
+//	                  must end with 0; with ! before it, with another code
 //	with-id ARG…      runs a command with ID replaced by the line in the file id
 //	code N            checks the last exit code
+//	serve-debug FILE  serves a debug socket until the script ends
 //	interrupt ARG…    runs the command line and interrupts it once its standard error has a line
 //
 // Scripts run side by side, so each has a bus and services of its own: what one creates no other one lists.
@@ -44,6 +54,8 @@ func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
 			"interrupt": interrupt,
 			"code":      checkCode,
 			"with-id":   withID,
+
+			"serve-debug": serveDebug,
 		},
 	})
 }
@@ -59,24 +71,24 @@ func startRunner(t testing.TB) *runner {
 	return &runner{t: t, bus: b}
 }
 
-func newSession(ts *testscript.TestScript) *session {
+func newSession(ts *testscript.TestScript, out, errs io.Writer) *cli.Env {
 	r := ts.Value("runner").(*runner)
-	return &session{
-		in: strings.NewReader(""), out: ts.Stdout(), err: ts.Stderr(), getenv: ts.Getenv,
-		now: func() time.Time { return noon }, sayEvery: time.Second,
-		dial: func(o bus.Options) (*bus.Conn, error) {
-			if strings.Contains(o.URL, "away") {
-				return nil, fault.New(fault.Unavailable, "nothing listens there")
-			}
-			return r.bus.Dial(r.t, o.Name), nil
-		},
+	in, _ := os.ReadFile(ts.MkAbs("stdin")) // empty without the file
+	s := cli.NewEnv(bytes.NewReader(in), out, errs, ts.Getenv)
+	s.Now, s.SayEvery = func() time.Time { return noon }, time.Second
+	s.Dial = func(o bus.Options) (*bus.Conn, error) {
+		if strings.Contains(o.URL, "away") {
+			return nil, fault.New(fault.Unavailable, "nothing listens there")
+		}
+		return r.bus.Dial(r.t, o.Name), nil
 	}
+	return s
 }
 
 func garrison(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	code := newSession(ts).run(ctx, args)
+	code := run(ctx, newSession(ts, ts.Stdout(), ts.Stderr()), args)
 	*ts.Value("code").(*int) = code
 	if (code != 0) != neg {
 		ts.Fatalf("exit code %d", code)
@@ -100,10 +112,32 @@ func (s signalling) Write(p []byte) (int, error) {
 func interrupt(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := newSession(ts)
-	s.err = signalling{word: args[0], cancel: cancel, to: s.err}
-	s.out = signalling{word: args[0], cancel: cancel, to: s.out}
-	*ts.Value("code").(*int) = s.run(ctx, args[1:])
+	out := signalling{word: args[0], cancel: cancel, to: ts.Stdout()}
+	errs := signalling{word: args[0], cancel: cancel, to: ts.Stderr()}
+	s := newSession(ts, out, errs)
+	*ts.Value("code").(*int) = run(ctx, s, args[1:])
+}
+
+// serveDebug serves what a process would: the position, and the query that a view was given.
+func serveDebug(ts *testscript.TestScript, _ bool, args []string) {
+	var whole debug.State
+	state := whole.Under("registry")
+	state.Set("fold", func() any { return map[string]int{"position": 7} })
+	state.SetQuery("view", func(query url.Values) any {
+		if noun := query.Get("noun"); noun != "server" {
+			return fault.New(fault.Invalid, "unknown noun %q (want server)", noun)
+		}
+		return query
+	})
+	socket := ts.MkAbs(args[0])
+	ts.Defer(debug.Start(context.Background(), socket, &whole, zerolog.Nop()))
+	for range 200 {
+		if _, err := debug.Get(context.Background(), socket, "/"); err == nil {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	ts.Fatalf("nothing listens on %s after 5 s", socket)
 }
 
 func checkCode(ts *testscript.TestScript, _ bool, args []string) {

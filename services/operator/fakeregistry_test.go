@@ -1,0 +1,237 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/facts"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// secrets is a fixed key of secrets, so that sealed values are the same in each run.
+var secrets = func() *secret.Key {
+	k, err := secret.ParseKey("c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U=")
+	if err != nil {
+		panic(err)
+	}
+	return k
+}()
+
+func (f *fakes) registry(t testing.TB, c *bus.Conn) {
+	s := service(t, f, c, client.Services[ledger.Registry], "v1.0.0")
+	f.check(t, s)
+	handle(t, f, s, "ListServers", func(q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
+		all := servers()
+		if q.GetLeaked() || q.GetLife() == serverv1.Life_LIFE_DEAD {
+			return deadServers(q), nil
+		}
+		if q.GetFound() {
+			return &registryv1.ListServersResponse{Servers: []*serverv1.Server{foundServer()}}, nil
+		}
+		if q.GetPage().GetCursor() == "second" {
+			return &registryv1.ListServersResponse{Servers: all[1:]}, nil
+		}
+		return &registryv1.ListServersResponse{Servers: all[:1], NextCursor: "second"}, nil
+	})
+	handle(t, f, s, "GetServer", func(q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+		for _, found := range append(append(servers(), leaving()...), foundServer()) {
+			if found.Id == q.Server || found.Name == q.Server {
+				return &registryv1.GetServerResponse{Server: f.withCleanUp(found)}, nil
+			}
+		}
+		return nil, unknown("UNKNOWN_SERVER", "server", q.Server, "web-1")
+	})
+	handle(t, f, s, "ForgetServer", func(q *registryv1.ForgetServerRequest) (*registryv1.ForgetServerResponse, error) {
+		for _, found := range leaving() {
+			if (found.Name == q.Server || found.Id == q.Server) && (q.Leak || found.Name == "gone-2") {
+				return &registryv1.ForgetServerResponse{ServerId: found.Id, Leaks: found.Duties}, nil
+			}
+		}
+		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+			Code: "LEAKED", Message: "something may be left", Try: "garrison server clean " + q.Server,
+		})
+	})
+	f.labelRules(t, s)
+	handle(t, f, s, "CreateToken", func(q *registryv1.CreateTokenRequest) (*registryv1.CreateTokenResponse, error) {
+		token := tokenNamed(q.GetName())
+		token.Uses = q.GetUses()
+		return &registryv1.CreateTokenResponse{Token: token, Secret: "garrison-3.secret"}, nil
+	})
+	handle(t, f, s, "ListTokens", func(q *registryv1.ListTokensRequest) (*registryv1.ListTokensResponse, error) {
+		return &registryv1.ListTokensResponse{Tokens: []*tokenv1.Token{tokenNamed("rack-a")}}, nil
+	})
+	handle(t, f, s, "RevokeToken", func(q *registryv1.RevokeTokenRequest) (*registryv1.RevokeTokenResponse, error) {
+		return &registryv1.RevokeTokenResponse{Token: tokenNamed(q.GetName())}, nil
+	})
+	handle(t, f, s, "InviteServer", func(q *registryv1.InviteServerRequest) (*registryv1.InviteServerResponse, error) {
+		return &registryv1.InviteServerResponse{
+			ServerId:  web1,
+			Again:     q.GetName() == "web-1",
+			Token:     "garrison-1.secret-of-" + q.GetName() + "-" + output.Pairs(q.GetLabels()),
+			ExpiresAt: timestamppb.New(noon.Add(q.GetValidFor().AsDuration())),
+		}, nil
+	})
+	handle(
+		t,
+		f,
+		s,
+		"ListInstances",
+		func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
+			rows := slices.DeleteFunc(instances(q.GetAgent()), func(r *registryv1.InstanceRow) bool {
+				return q.GetServer() != "" && q.GetServer() != r.GetInstance().GetServerId() &&
+					q.GetServer() != r.GetServerName()
+			})
+			return &registryv1.ListInstancesResponse{Instances: rows}, nil
+		},
+	)
+	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
+		return &registryv1.ListAgentsResponse{Agents: f.agents}, nil
+	})
+	handle(t, f, s, "ChangeAgent", func(q *registryv1.ChangeAgentRequest) (*registryv1.ChangeAgentResponse, error) {
+		return &registryv1.ChangeAgentResponse{Agent: q.GetAgent()}, nil
+	})
+	if err := facts.Serve(s, c); err != nil {
+		t.Fatal(err)
+	}
+	handle(t, f, s, "SealSecrets", func(q *registryv1.SealSecretsRequest) (*registryv1.SealSecretsResponse, error) {
+		out := map[string]string{}
+		for name, value := range q.GetValues() {
+			out[name] = secrets.Seal(name, value)
+		}
+		return &registryv1.SealSecretsResponse{Sealed: out}, nil
+	})
+	f.groups(t, s)
+	f.defaults(t, s)
+	f.cleanUps(t, s)
+	f.standings(t, s)
+	f.candidates(t, s)
+	f.changes(t, s)
+	f.plans(t, s)
+	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
+		if q.GetAgent().GetName() == "taken" {
+			return nil, fault.Refuse(fault.Conflict,
+				&apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
+		}
+		if len(q.GetAgent().GetMetadata()) > 0 { // others are not remembered: there are scripts about an empty list
+			f.agents = append(f.agents, q.GetAgent())
+		}
+		return &registryv1.CreateAgentResponse{Agent: q.GetAgent()}, nil
+	})
+	handle(t, f, s, "DeleteAgent", func(*registryv1.DeleteAgentRequest) (*registryv1.DeleteAgentResponse, error) {
+		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
+	})
+	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
+		if r := f.intents[q.GetIntentId()]; r != nil {
+			return &registryv1.GetIntentResponse{Intent: r}, nil
+		}
+		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
+	})
+	f.intentCalls(t, s)
+	stop, err := c.Subscribe(topology.IntentSubjects, f.hear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+}
+
+func (f *fakes) groups(t testing.TB, s *bus.Service) {
+	handle(
+		t,
+		f,
+		s,
+		"ListApplications",
+		func(*registryv1.ListApplicationsRequest) (*registryv1.ListApplicationsResponse, error) {
+			return &registryv1.ListApplicationsResponse{Applications: f.apps}, nil
+		},
+	)
+	handle(
+		t,
+		f,
+		s,
+		"CreateApplication",
+		func(q *registryv1.CreateApplicationRequest) (*registryv1.CreateApplicationResponse, error) {
+			q.Application.Revision = 7
+			f.apps = append(f.apps, q.GetApplication())
+			return &registryv1.CreateApplicationResponse{Application: q.GetApplication()}, nil
+		},
+	)
+	handle(
+		t,
+		f,
+		s,
+		"ChangeApplication",
+		func(q *registryv1.ChangeApplicationRequest) (*registryv1.ChangeApplicationResponse, error) {
+			next := q.GetApplication()
+			if have := f.apps[0].GetRevision(); next.GetRevision() != have {
+				return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+					Code:    "REVISION_CHANGED",
+					Message: fmt.Sprintf("revision %d, not %d: bob changed metadata.level", have, next.GetRevision()),
+				})
+			}
+			next.Revision, next.ChangedBy = next.Revision+1, "ann"
+			f.apps = []*applicationv1.Application{next}
+			return &registryv1.ChangeApplicationResponse{Application: next, Outdated: []*registryv1.Outdated{
+				{
+					Agent: "beacon", Instances: 3, LeftOut: 1,
+					First: &apiv1.Refusal{Code: "SCHEMA_MISMATCH", Message: "why"},
+				},
+				{Agent: "resolver", Instances: 1},
+			}}, nil
+		},
+	)
+	handle(
+		t,
+		f,
+		s,
+		"ListEnvironments",
+		func(*registryv1.ListEnvironmentsRequest) (*registryv1.ListEnvironmentsResponse, error) {
+			return &registryv1.ListEnvironmentsResponse{Environments: f.envs}, nil
+		},
+	)
+	handle(
+		t,
+		f,
+		s,
+		"CreateEnvironment",
+		func(q *registryv1.CreateEnvironmentRequest) (*registryv1.CreateEnvironmentResponse, error) {
+			f.envs = append(f.envs, q.GetEnvironment())
+			return &registryv1.CreateEnvironmentResponse{Environment: q.GetEnvironment()}, nil
+		},
+	)
+	handle(
+		t,
+		f,
+		s,
+		"ChangeEnvironment",
+		func(q *registryv1.ChangeEnvironmentRequest) (*registryv1.ChangeEnvironmentResponse, error) {
+			f.envs = []*environmentv1.Environment{q.GetEnvironment()}
+			return &registryv1.ChangeEnvironmentResponse{Environment: q.GetEnvironment()}, nil
+		},
+	)
+}
+
+// tokenNamed returns a pooled token with which web-1 and web-2 joined.
+func tokenNamed(name string) *tokenv1.Token {
+	return &tokenv1.Token{
+		Name: name, State: tokenv1.State_STATE_ACTIVE, Uses: 40, Used: 2,
+		ExpiresAt: timestamppb.New(noon.Add(time.Hour)), FromAddresses: []string{"10.0.0.0/8"},
+	}
+}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/record"
+)
+
+type agent = *agentv1.Agent
+
+var listing = output.Listing[agent]{
+	Name: func(a agent) string { return a.GetName() },
+	Columns: append([]output.Column[agent]{
+		output.Col("NAME", agent.GetName),
+		output.Col("KIND", func(a agent) string { return output.Word(a.GetKind()) }),
+		output.Col("APP", agent.GetApplication),
+		output.Col("TIER", func(a agent) string { return fmt.Sprint(a.GetTier()) }),
+		output.Col("NEEDS", func(a agent) string { return strings.Join(a.GetDependencies(), ",") }),
+		output.Col("DESCRIPTION", agent.GetDescription),
+		output.Wide("METADATA", func(a agent) string { return output.Pairs(a.GetMetadata()) }),
+		output.Wide("REPORTER", agent.GetReporter),
+		output.Wide("WANTED", func(a agent) string { return output.Pairs(a.GetWanted()) }),
+		output.Wide("SCHEMA", func(a agent) string { return output.OneLine(a.GetSchema()) }),
+		output.Wide("CREATED", func(a agent) string { return output.Stamp(a.GetCreatedAt()) }),
+	}, record.LastChange[agent]()...),
+}
+
+func agentFlags(f *pflag.FlagSet, said *record.Edits[agent], update bool) {
+	record.EditVar(f, said, "app", "the `APPLICATION` of the agent; an empty value clears "+
+		"it", cli.ReadText(cli.OrEmpty(cli.Name("application"))),
+		func(a agent, v string) { a.Application = v })
+	record.EditVar(f, said, "tier", "the `TIER`; on one server lower tiers are changed first", cli.ReadCount,
+		func(a agent, v uint32) { a.Tier = v })
+	var needs []string
+	cli.NamesVar(f, &needs, "needs", cli.OrEmpty(cli.Name("agent")), "`AGENTS` that must be installed on the "+
+		"server first; an empty value clears them")
+	*said = append(*said, func(a agent) {
+		if f.Changed("needs") {
+			a.Dependencies = needs
+		}
+	})
+	record.EditVar(f, said, "description", "a description, one `SENTENCE`", cli.ReadText(cli.AnyText),
+		func(a agent, v string) { a.Description = v })
+	record.EditVar(f, said, "reporter", "the `USER` who reports the instances of an agent of kind external",
+		cli.ReadText(cli.Name("user")), func(a agent, v string) { a.Reporter = v })
+	record.EditVar(f, said, "report-within", "how long a report about an agent of kind external counts, a `DURATION`; "+
+		"1h by default", time.ParseDuration, func(a agent, v time.Duration) { a.ReportWithin = durationpb.New(v) })
+	record.EditVar(f, said, "schema", "a JSON schema in `FILE` that the merged metadata of each instance must fit; an "+
+		"empty value removes it", readSchema, func(a agent, v string) { a.Schema = v })
+	if !update { // the kind never changes
+		all := output.Words(agentv1.Kind(0).Descriptor())
+		kinds := strings.Join(all, ", ")
+		record.EditVar(f, said, "kind", "the `KIND`: "+kinds+" (default daemon)", output.ParseWord[agentv1.Kind],
+			func(a agent, v agentv1.Kind) { a.Kind = v })
+	}
+}
+
+// maxSchema is more than the registry accepts.
+const maxSchema = 64 << 10
+
+// readSchema returns what the file with a schema holds; nothing for an empty name. The registry checks it.
+func readSchema(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxSchema))
+	return string(text), err
+}
+
+// Commands returns the command agent with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
+		return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
+	}
+	return record.Commands(env, record.Noun[agent]{
+		Word:        "agent",
+		Unknown:     code.UnknownAgent,
+		Command:     "agent",
+		Short:       "Define agents: the programs that run on servers.",
+		Without:     "instances",
+		Whose:       "its instances",
+		Listing:     listing,
+		Blank:       func(name string) agent { return &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON} },
+		SetMetadata: func(a agent, m map[string]string) { a.Metadata = m },
+		Flags:       agentFlags,
+		All: func(ctx context.Context) ([]agent, error) {
+			r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
+			return r.GetAgents(), err
+		},
+		List: func(ctx context.Context, p cli.PageFlags) error { return cli.List(ctx, env, p, listing, ask) },
+		Create: func(ctx context.Context, a agent) (agent, error) {
+			r, err := cli.Call[*registryv1.CreateAgentResponse](ctx, env,
+				&registryv1.CreateAgentRequest{Agent: a})
+			return r.GetAgent(), err
+		},
+		On: func(string) string { return "all" },
+		Change: func(ctx context.Context, a agent) (agent, []*registryv1.Outdated, error) {
+			r, err := cli.Call[*registryv1.ChangeAgentResponse](ctx, env,
+				&registryv1.ChangeAgentRequest{Agent: a})
+			return r.GetAgent(), r.GetOutdated(), err
+		},
+		Remove: func(ctx context.Context, name string, revision uint64) error {
+			_, err := cli.Call[*registryv1.DeleteAgentResponse](ctx, env,
+				&registryv1.DeleteAgentRequest{Name: name, IfRevision: revision})
+			return err
+		},
+	})
+}

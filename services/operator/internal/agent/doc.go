@@ -1,0 +1,2 @@
+// Package agent builds the commands of garrison agent.
+package agent

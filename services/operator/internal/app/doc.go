@@ -1,0 +1,2 @@
+// Package app builds the commands of garrison app.
+package app

@@ -1,0 +1,178 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
+)
+
+const long = `Files declare channels, applications, agents, environments with their defaults, and servers as
+YAML; garrison export prints the form. An apply changes only fields that its files have, and removes those that they
+had at the last apply and do not have any more. What other operators set stays. Each file may name its owner (key
+owner); a field that another owner declares with another value is refused. Objects that the files do not have any
+more are deleted with --prune only. An apply orders no change of a server's agents; a default that it sets, and a
+server that it moves to another environment, have what the defaults say installed where it is missing, and the plan
+counts it.`
+
+// Command returns the command apply.
+func Command(env *cli.Env) *cobra.Command {
+	var files []string
+	var o declare.Options
+	var inv inventory.Invitations
+	var s Asking
+	c := &cobra.Command{
+		Use:     "apply -f FILE|DIRECTORY|-",
+		Short:   "Bring applications, agents, environments, defaults and labels to what files declare.",
+		Long:    long,
+		Example: "  garrison apply -f fleet.yaml --dry-run\n  garrison export -o fleet.yaml",
+		Args:    cli.Exactly(),
+		PreRunE: cli.Prints(env, inventory.Listing),
+		RunE: func(c *cobra.Command, _ []string) error {
+			plan, err := planOf(c.Context(), env, files, o)
+			if err != nil {
+				return err
+			}
+			return Run(c.Context(), env, plan, inv, s, "--invite DIR")
+		},
+	}
+	filesVar(c, &files)
+	c.Flags().BoolVar(&o.Prune, "prune", false, "delete objects that this owner declared and the files "+
+		"do not have any more")
+	c.Flags().BoolVar(&o.Force, "force", false, "take fields over from other owners")
+	s.Add(c)
+	inv.Add(c.Flags(), "invite")
+	return c
+}
+
+// DiffCommand returns the command diff.
+func DiffCommand(env *cli.Env) *cobra.Command {
+	var files []string
+	var o declare.Options
+	c := &cobra.Command{
+		Use:     "diff -f FILE|DIRECTORY|-",
+		Short:   "Show what an apply of files would change; exit with 3 when something differs.",
+		Example: "  garrison diff -f fleet.yaml",
+		Args:    cli.Exactly(),
+		PreRunE: cli.Prints(env, inventory.Listing),
+		RunE: func(c *cobra.Command, _ []string) error {
+			plan, err := planOf(c.Context(), env, files, o)
+			if err != nil {
+				return err
+			}
+			plan.Changes = plan.Visible()
+			if err := inventory.Show(env, plan); err != nil {
+				return err
+			}
+			say(env, plan)
+			for _, p := range plan.Problems {
+				env.Say("%s", cli.LineOf(refusal(p)))
+			}
+			if !plan.Differs() {
+				return nil
+			}
+			return cli.Ended(cli.ExitDifferent)
+		},
+	}
+	filesVar(c, &files)
+	c.Flags().BoolVar(&o.Prune, "prune", false, "also show what --prune would delete")
+	return c
+}
+
+func filesVar(c *cobra.Command, files *[]string) {
+	named := cli.NotEmpty("file")
+	c.Flags().VarP(cli.FlagValue{Read: func(text string) error {
+		*files = append(*files, text)
+		return named(text)
+	}}, "file", "f", "a `FILE`, a directory with files *.yaml, or - for standard input; repeatable")
+}
+
+// planOf compares files with the records. Servers are read only where that matters: there may be many.
+func planOf(ctx context.Context, env *cli.Env, files []string, o declare.Options) (*declare.Plan, error) {
+	set, err := readSet(env, files)
+	if err != nil {
+		return nil, err
+	}
+	return Compare(ctx, env, set, o)
+}
+
+// Compare compares a set with the records.
+func Compare(ctx context.Context, env *cli.Env, set *declare.Set, o declare.Options) (*declare.Plan, error) {
+	servers := o.Prune
+	for _, obj := range set.Objects {
+		servers = servers || obj.Kind == declare.Servers
+	}
+	var kinds []*declare.Kind
+	for _, k := range declare.Kinds {
+		if k != declare.Servers || servers {
+			kinds = append(kinds, k)
+		}
+	}
+	live, err := inventory.Read(ctx, env, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	return declare.Compare(set, live, o), nil
+}
+
+// refusal returns the error for a problem.
+func refusal(p declare.Problem) error {
+	at := ""
+	switch {
+	case p.At.Line > 0:
+		at = fmt.Sprintf("%s:%d: ", p.At.File, p.At.Line)
+	case p.At.File != "":
+		at = p.At.File + ": "
+	}
+	if p.Fixed {
+		return fault.Refusef(fault.Invalid, code.FieldFixed, "%s%s", at, p.Text)
+	}
+	return fault.Refusef(fault.Conflict, code.FieldOwned, "%s%s", at, p.Text).
+		Try("the same value in both files, or --force, which takes the field over")
+}
+
+// say prints what a plan leaves as it is.
+func say(env *cli.Env, plan *declare.Plan) {
+	for _, k := range plan.Kept {
+		env.Say("note: %s", k)
+	}
+	if len(plan.Dropped) > 0 {
+		env.Say("note: no longer in the files, and kept without --prune: %s", some(plan.Dropped))
+	}
+}
+
+// namedAtMost is how many names a message lists.
+const namedAtMost = 10
+
+// some lists names, the first of many.
+func some(names []string) string {
+	if n := len(names) - namedAtMost; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedAtMost], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// refuse returns the problems of a plan as one error; nil without any.
+func refuse(env *cli.Env, plan *declare.Plan) error {
+	if len(plan.Problems) == 0 {
+		return nil
+	}
+	for _, p := range plan.Problems[1:] {
+		env.Say("%s", cli.LineOf(refusal(p)))
+	}
+	return refusal(plan.Problems[0])
+}
+
+// errNotInvited refuses servers that are not known.
+func errNotInvited(names []string, flag string) error {
+	return fault.Refusef(fault.NotFound, code.UnknownServer, "no server %s", some(names)).
+		Try(flag + ", which invites them; or garrison server enroll NAME")
+}

@@ -1,0 +1,91 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Asking are the flags of a command that shows, asks and then writes.
+type Asking struct{ Yes, DryRun bool }
+
+// Add adds the flags.
+func (s *Asking) Add(c *cobra.Command) {
+	c.Flags().BoolVarP(&s.Yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "show the changes and make none")
+}
+
+// Run shows a plan, asks, and makes its changes. flag is what invites servers, for the refusal of unknown ones.
+func Run(
+	ctx context.Context, env *cli.Env, plan *declare.Plan, inv inventory.Invitations, s Asking, flag string,
+) error {
+	say(env, plan)
+	if err := refuse(env, plan); err != nil {
+		return err
+	}
+	if names := plan.NewServers(); len(names) > 0 && inv.Dir == "" && !s.DryRun {
+		return errNotInvited(names, flag)
+	}
+	if err := inventory.Foresee(ctx, env, plan); err != nil {
+		return err
+	}
+	if err := inventory.Show(env, plan); err != nil {
+		return err
+	}
+	if len(plan.Changes) == 0 {
+		env.Say("nothing to do")
+		return nil
+	}
+	what := summary(plan.Changes)
+	if s.DryRun {
+		env.Say("dry run: %s; nothing changed", what)
+		return nil
+	}
+	if err := env.Confirm(ctx, s.Yes, what+". Continue?"); err != nil {
+		return err
+	}
+	result, err := inventory.Do(ctx, env, plan, inv)
+	if err != nil {
+		return err
+	}
+	return conclude(ctx, env, result)
+}
+
+// conclude prints what was done and what was not.
+func conclude(ctx context.Context, env *cli.Env, r inventory.Result) error {
+	for _, f := range r.Failed {
+		env.Say("%s: %s", f.Change, cli.LineOf(f.Err))
+	}
+	if len(r.Done) > 0 {
+		env.Say("done: %s", summary(r.Done))
+	}
+	switch {
+	case len(r.Failed) == 0:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(r.Done) == 0:
+		return cli.Ended(cli.CodeOf(r.Failed[0].Err))
+	}
+	env.Say("not done: %d of %d changes; the same command continues", len(r.Failed), len(r.Failed)+len(r.Done))
+	return cli.Ended(cli.ExitPartly)
+}
+
+// summary counts changes in words.
+func summary(changes []declare.Change) string {
+	n := (&declare.Plan{Changes: changes}).Counts()
+	var parts []string
+	for _, a := range []declare.Action{declare.Create, declare.Update, declare.Claim, declare.Delete} {
+		if n[a] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", a, output.Plural(n[a], "object")))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

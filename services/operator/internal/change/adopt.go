@@ -1,0 +1,125 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+)
+
+// AdoptCommand returns the command instance adopt.
+func AdoptCommand(env *cli.Env) *cobra.Command {
+	var w work.Flags
+	var as string
+	c := &cobra.Command{
+		Use: "adopt SERVER CANDIDATE --as AGENT[@VERSION|@IMAGE|@CHANNEL]", Short: "Take over a process that runs.",
+		Args: cli.Exactly("SERVER", "CANDIDATE"),
+		Long: `Make a process that runs on a server the instance of an agent, without a restart.
+
+CANDIDATE is an id of garrison server candidates, the name of a program or the id of a process; it must match one
+process of the last scan. The process keeps running as it is. It must pass the health check of the image. When its
+program is the image's, Garrison starts it again should it end; otherwise the instance is shown as drifted, and nothing
+changes before the next garrison up. garrison instance release ends that.`,
+		Example: "  garrison instance adopt web-1 nginx --as nginx@1.27.0",
+		RunE: func(c *cobra.Command, a []string) error {
+			if as == "" {
+				return cli.Usage("--as AGENT[@VERSION] is required")
+			}
+			t, err := parseTarget(as)
+			if err != nil {
+				return err
+			}
+			candidate, err := findCandidate(c.Context(), env, a[0], a[1])
+			if err != nil {
+				return err
+			}
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Adopt{Adopt: &intentv1.Adopt{
+				Server: a[0], Candidate: candidate, Agent: t.agent, Image: t.image,
+			}}}
+			p := work.Proposal{
+				Verb: topology.VerbAdopt, Question: fmt.Sprintf("Adopt %s as %s", candidate, t.agent), Asks: asked(ask),
+			}
+			return work.Propose(c.Context(), env, w, p)
+		},
+	}
+	cli.TextVar(c.Flags(), &as, "as", cli.NotEmpty("agent"), "the `AGENT[@VERSION]` that it becomes")
+	w.Add(c, false)
+	w.AddYes(c)
+	return c
+}
+
+// ReleaseCommand returns the command instance release.
+func ReleaseCommand(env *cli.Env) *cobra.Command {
+	var w work.Flags
+	c := &cobra.Command{
+		Use: "release SERVER AGENT", Short: "Let an adopted process go: the instance ends, the process runs on.",
+		Args:    cli.Exactly("SERVER", "AGENT"),
+		Example: "  garrison instance release web-1 nginx",
+		RunE: func(c *cobra.Command, a []string) error {
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Release{Release: &intentv1.Release{
+				Server: a[0], Agent: a[1],
+			}}}
+			p := work.Proposal{
+				Verb: topology.VerbRelease, Question: fmt.Sprintf("Release %s on %s", a[1], a[0]), Asks: asked(ask),
+			}
+			return work.Propose(c.Context(), env, w, p)
+		},
+	}
+	w.Add(c, false)
+	w.AddYes(c)
+	return c
+}
+
+// findCandidate returns the id of the one process that a text names: an id, a program or a process.
+func findCandidate(ctx context.Context, env *cli.Env, server, text string) (string, error) {
+	if strings.HasPrefix(text, "process/") {
+		return text, nil // the executor knows whether it still runs
+	}
+	r, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListCandidatesResponse, error) {
+			q := &registryv1.ListCandidatesRequest{Server: server, Page: p}
+			return cli.Call[*registryv1.ListCandidatesResponse](ctx, env, q)
+		})
+	if err != nil {
+		return "", err
+	}
+	var match, names []string
+	for _, c := range r.GetCandidates() {
+		if c.GetKind() != serverv1.CandidateKind_CANDIDATE_KIND_PROCESS {
+			continue
+		}
+		names = append(names, c.GetName())
+		if c.GetName() == text || strconv.FormatUint(uint64(c.GetPid()), 10) == text {
+			match = append(match, c.GetId())
+		}
+	}
+	if len(match) == 1 {
+		return match[0], nil
+	}
+	refusal := &apiv1.Refusal{
+		Code: code.UnknownCandidate, Nearest: nearest.Name(text, slices.Values(names)),
+		Message: fmt.Sprintf("the last scan listed %d processes, and %q is not among them", len(names), text),
+		Try:     "garrison server scan " + server + "; garrison server candidates " + server + " --detector process",
+	}
+	if len(match) > 1 {
+		refusal.Code, refusal.Nearest = code.AmbiguousCandidate, ""
+		refusal.Message = fmt.Sprintf("%q names %d processes: %s", text, len(match), strings.Join(match, ", "))
+	}
+	return "", cli.Refuse(fault.NotFound, refusal)
+}

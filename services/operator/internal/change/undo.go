@@ -1,0 +1,39 @@
+package change
+
+import (
+	"github.com/spf13/cobra"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+)
+
+// UndoCommand returns the command undo.
+func UndoCommand(env *cli.Env) *cobra.Command {
+	var w work.Flags
+	c := &cobra.Command{
+		Use: "undo INTENT", Short: "Restore the state before an intent.", Args: cli.Exactly("INTENT"),
+		SuggestFor: []string{"rollback", "revert"},
+		Long: `Go back to what was there before an intent, on every server that it changed.
+
+An agent that came goes again, one that went comes back, and a version and a configuration become what they
+were. Servers that another intent changed since are left out and named.`,
+		Example: "  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
+		RunE: func(c *cobra.Command, a []string) error {
+			if err := ident.Check("intent id", a[0]); err != nil {
+				return cli.Usage("%v", err)
+			}
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: a[0]}}}
+			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + a[0], Asks: asked(ask)}
+			return work.Propose(c.Context(), env, w, p)
+		},
+	}
+	w.Add(c, false)
+	w.AddStrict(c)
+	w.AddYes(c)
+	return c
+}

@@ -1,0 +1,2 @@
+// Package channel builds the commands of garrison channel.
+package channel

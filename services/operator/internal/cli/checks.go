@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+)
+
+// SinceReader returns a parser of times and of durations before now.
+func SinceReader(now func() time.Time) func(string) (time.Time, error) {
+	return func(text string) (time.Time, error) { return parseSince(now(), text) }
+}
+
+func parseSince(now time.Time, text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 10m", text)
+	}
+	return t, nil
+}
+
+// check returns an error for a meaningless text.
+type check func(text string) error
+
+// Name returns a check of a name; what says of which noun.
+func Name(what string) check { return func(s string) error { return ident.CheckName(what, s) } }
+
+// ServerName checks the id, prefix or name of a server.
+func ServerName(s string) error { return ident.CheckHostname("server", s) }
+
+// ID returns a check of a whole id; what says of which noun.
+func ID(what string) check { return func(s string) error { return ident.Check(what, s) } }
+
+// IDPrefix returns a check of an id or the beginning of one, as tables print it; what says of which noun.
+func IDPrefix(what string) check {
+	return func(s string) error {
+		if s == "" || len(s) > 36 || strings.Trim(s, "0123456789abcdef-") != "" {
+			return fmt.Errorf("%q is not the id of an %s, nor the beginning of one", s, what)
+		}
+		return nil
+	}
+}
+
+// NotEmpty returns a check that refuses an empty text: an unset variable of a script must not widen a request.
+func NotEmpty(what string) check {
+	return func(s string) error {
+		if strings.TrimSpace(s) == "" {
+			return fmt.Errorf("the %s must not be empty", what)
+		}
+		return nil
+	}
+}
+
+// OneOf returns a check that accepts the values of all.
+func OneOf(what string, all []string) check {
+	return func(s string) error {
+		if !slices.Contains(all, s) {
+			return fmt.Errorf("%q is not a %s (want %s)", s, what, strings.Join(all, ", "))
+		}
+		return nil
+	}
+}
+
+// OrEmpty also accepts the empty text, for flags that it clears.
+func OrEmpty(c check) check {
+	return func(s string) error {
+		if s == "" {
+			return nil
+		}
+		return c(s)
+	}
+}
+
+// ReadCount parses a whole number from 0.
+func ReadCount(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a whole number from 0 to %d", text, ^uint32(0))
+	}
+	return uint32(n), nil
+}
+
+// ReadText returns a parser of texts that pass a check.
+func ReadText(c check) func(string) (string, error) {
+	return func(s string) (string, error) { return s, c(s) }
+}
+
+// AnyText accepts every text; the service checks it.
+func AnyText(string) error { return nil }
+
+// ParseLabel parses LABEL=VALUE.
+func ParseLabel(word string) (k, v string, err error) {
+	k, v, ok := strings.Cut(word, "=")
+	if !ok || k == "" {
+		return "", "", fmt.Errorf("%q is not LABEL=VALUE", word)
+	}
+	return k, v, nil
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Confirm asks for confirmation. When standard input is not a terminal, only --yes confirms.
+func (env *Env) Confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !IsTerminal(env.In) {
+		return Usage(
+			"stdin is not a terminal, cannot ask for confirmation. Try: --yes, or --dry-run to preview",
+		)
+	}
+	fmt.Fprintf(env.Err, "%s [y/N] ", output.Visible(question))
+	answered := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(env.In).ReadString('\n') // no answer means no
+		answered <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case <-ctx.Done(): // Ctrl-C; the reader ends with the process
+		env.Say("")
+		return context.Cause(ctx)
+	case answer := <-answered:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+	}
+	return Exit{Code: ExitError, Err: errors.New("not confirmed; nothing changed")}
+}

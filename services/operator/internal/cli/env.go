@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Env is the environment of one run of the command line: its streams, its printer and its connection.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Now      func() time.Time
+	Dial     func(bus.Options) (*bus.Conn, error)
+	Patience time.Duration // timeout of one request; 0 means bus.DefaultTimeout
+	SayEvery time.Duration // interval of progress lines without a terminal; 0 means 30 s
+
+	Began       bool   // the command line was parsed
+	ContextName string // --context
+	Output      *output.Printer
+	Conn        *bus.Conn // the connection of a test; nil means one to the bus of the context
+	client      *client.Client
+}
+
+// NewEnv returns an environment without a connection.
+func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *Env {
+	env := &Env{In: stdin, Out: stdout, Err: stderr, Getenv: getenv, Now: time.Now, Dial: bus.Dial}
+	env.Output = &output.Printer{Out: stdout, Now: func() time.Time { return env.Now() }}
+	return env
+}
+
+// Say prints one line to standard error.
+func (env *Env) Say(format string, args ...any) {
+	fmt.Fprintln(env.Err, output.Visible(fmt.Sprintf(format, args...)))
+}

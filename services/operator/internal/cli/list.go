@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// LargestPart is the largest number of rows in one response of a service.
+const LargestPart = 1000
+
+// PageFlags select a part of a list.
+type PageFlags struct {
+	Limit  uint32
+	cursor string
+}
+
+// Add adds --limit and --cursor.
+func (p *PageFlags) Add(c *cobra.Command, limit uint32) {
+	LimitVar(c.Flags(), &p.Limit, "limit", limit, "print at most this many `ROWS`, or all")
+	TextVar(c.Flags(), &p.cursor, "cursor", NotEmpty("cursor"), "continue at this `CURSOR`, which the previous "+
+		"part ended with")
+}
+
+// part is a service's response with one part of a list.
+type part interface {
+	proto.Message
+	GetNextCursor() string
+}
+
+// Collect reads a list part by part, up to its end or the limit, and returns it as one response.
+func Collect[R part](ctx context.Context, p PageFlags, ask func(context.Context, *apiv1.Page) (R, error)) (R, error) {
+	var whole R
+	err := eachPart(ctx, p, ask, func(r R) error {
+		whole = join(whole, r)
+		return nil
+	})
+	return whole, err
+}
+
+// eachPart reads a list part by part, up to its end or the limit, and calls take with each.
+func eachPart[R part](
+	ctx context.Context, p PageFlags, ask func(context.Context, *apiv1.Page) (R, error), take func(R) error,
+) error {
+	for have, cursor := 0, p.cursor; ; {
+		limit := uint32(LargestPart)
+		if p.Limit > 0 {
+			limit = min(limit, p.Limit-uint32(have))
+		}
+		r, err := ask(ctx, &apiv1.Page{Limit: limit, Cursor: cursor})
+		if err != nil {
+			return err
+		}
+		if err := take(r); err != nil {
+			return err
+		}
+		have += r.ProtoReflect().Get(output.RowsField(r.ProtoReflect())).List().Len()
+		again := r.GetNextCursor() == cursor // guards against a service that repeats a cursor
+		cursor = r.GetNextCursor()
+		if cursor == "" || again || p.Limit > 0 && have >= int(p.Limit) {
+			return nil
+		}
+	}
+}
+
+// join appends a part to the whole and takes over its cursor.
+func join[R part](whole, r R) R {
+	if !whole.ProtoReflect().IsValid() {
+		return r
+	}
+	proto.Merge(whole, r)
+	f := whole.ProtoReflect().Descriptor().Fields().ByName("next_cursor")
+	whole.ProtoReflect().Set(f, protoreflect.ValueOfString(r.GetNextCursor()))
+	return whole
+}
+
+// List reads a list and prints it: part by part where the format allows it, so that a long one takes no memory.
+func List[T proto.Message, R part](
+	ctx context.Context,
+	env *Env,
+	p PageFlags,
+	l output.Listing[T],
+	ask func(context.Context, *apiv1.Page) (R, error),
+) error {
+	if env.Output.InParts() {
+		return listParts(ctx, env, p, l, ask)
+	}
+	whole, err := Collect(ctx, p, ask)
+	if err != nil {
+		return err
+	}
+	if err := output.Show(env.Output, l, whole, output.RowsOf[T](whole)); err != nil {
+		return err
+	}
+	SayMore(env, whole)
+	return nil
+}
+
+func listParts[T proto.Message, R part](
+	ctx context.Context,
+	env *Env,
+	p PageFlags,
+	l output.Listing[T],
+	ask func(context.Context, *apiv1.Page) (R, error),
+) error {
+	var last R
+	printed := output.NewParts(env.Output, env.Output.View(), l)
+	err := eachPart(ctx, p, ask, func(r R) error {
+		last = r
+		sayLeftOut(env, r)
+		return printed.Show(output.RowsOf[T](r))
+	})
+	if err == nil {
+		sayCursor(env, last)
+	}
+	return err
+}
+
+// SayMore prints which rows were too large to be listed, and how to read the rest of a list.
+func SayMore(env *Env, whole part) {
+	sayLeftOut(env, whole)
+	sayCursor(env, whole)
+}
+
+func sayLeftOut(env *Env, of part) {
+	if left, ok := of.(interface{ GetLeftOut() []*apiv1.LeftOut }); ok {
+		for _, l := range left.GetLeftOut() {
+			env.Say("left out %s: its row has %d bytes and fits into no answer", output.Quote(l.Id), l.SizeBytes)
+		}
+	}
+}
+
+func sayCursor(env *Env, of part) {
+	if of.GetNextCursor() != "" {
+		env.Say("more rows follow; continue with --cursor %s", output.Quote(of.GetNextCursor()))
+	}
+}
+
+// Changed prints a message and the row of an object that was created or changed.
+func Changed[T any](env *Env, l output.Listing[T], thing T, format string, args ...any) error {
+	env.Say(format, args...)
+	if !env.Output.IsTable() {
+		return output.ShowOne(env.Output, env.Output.View(), l, thing)
+	}
+	return output.Show(env.Output, l, nil, []T{thing})
+}
+
+// Deleted prints that an object was deleted, unless err is set.
+func Deleted(env *Env, noun, name string, err error) error {
+	if err == nil {
+		env.Say("%s %s deleted", noun, name)
+	}
+	return err
+}

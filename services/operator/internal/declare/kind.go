@@ -1,0 +1,119 @@
+package declare
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// Kind is one kind of object in a file.
+type Kind struct {
+	Section string               // the key of its section
+	Word    string               // the noun, for messages
+	Fixed   []protoreflect.Name  // fields that never change after the creation
+	Blank   func() proto.Message // an empty record
+
+	shown  []protoreflect.Name // the only fields of a file; nil means all but hidden ones
+	hidden []protoreflect.Name
+}
+
+// hiddenFields are the fields of a declared record that operators do not set. A default of an environment is an object
+// of its own.
+var hiddenFields = []protoreflect.Name{
+	"name", "created_at", "changed_at", "changed_by", "changed", "revision", "owners", "defaults", "braked",
+}
+
+// The kinds.
+var (
+	Channels = &Kind{
+		Section: "channels", Word: "channel", Blank: func() proto.Message { return &channelv1.Channel{} },
+		shown: []protoreflect.Name{"description"}, Fixed: []protoreflect.Name{"description"},
+	}
+	Applications = &Kind{
+		Section: "applications", Word: "application",
+		Blank: func() proto.Message { return &applicationv1.Application{} }, hidden: hiddenFields,
+	}
+	Agents = &Kind{
+		Section: "agents", Word: "agent", Blank: func() proto.Message { return &agentv1.Agent{} },
+		hidden: hiddenFields, Fixed: []protoreflect.Name{"kind"},
+	}
+	Environments = &Kind{
+		Section: "environments", Word: "environment",
+		Blank: func() proto.Message { return &environmentv1.Environment{} }, hidden: hiddenFields,
+	}
+	Defaults = &Kind{ // named ENVIRONMENT/AGENT; in a file, the key defaults of an environment
+		Section: "defaults", Word: "default", Blank: func() proto.Message { return &environmentv1.Default{} },
+		shown: []protoreflect.Name{"image", "metadata", "reach"},
+	}
+	LabelRules = &Kind{
+		Section: "labelRules", Word: "label rule", Blank: func() proto.Message { return &labelrulev1.LabelRule{} },
+		shown: []protoreflect.Name{"when", "labels"},
+	}
+	Servers = &Kind{
+		Section: "servers", Word: "server", Blank: func() proto.Message { return &serverv1.Server{} },
+		shown: []protoreflect.Name{"id", "cell", "ownership", "environment", "labels"},
+		Fixed: []protoreflect.Name{"id", "cell", "ownership"},
+	}
+)
+
+// Kinds lists the kinds in the order in which objects are created: each refers to earlier ones only.
+var Kinds = []*Kind{Channels, Applications, Agents, Environments, Defaults, LabelRules, Servers}
+
+// fields returns the fields that a file may have, in the order of their declaration.
+func (k *Kind) fields() []protoreflect.FieldDescriptor {
+	all := k.Blank().ProtoReflect().Descriptor().Fields()
+	var out []protoreflect.FieldDescriptor
+	for i := range all.Len() {
+		f := all.Get(i)
+		if k.shown != nil && !slices.Contains(k.shown, f.Name()) || slices.Contains(k.hidden, f.Name()) {
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// Object is one object of a file.
+type Object struct {
+	Kind   *Kind
+	Name   string
+	Record proto.Message
+	Paths  map[string]bool // the fields that the file has, also those with an empty value
+	At     Position
+}
+
+// NewObject returns an object that declares the fields that are set in its record.
+func NewObject(k *Kind, name string, record proto.Message, file string) *Object {
+	o := &Object{Kind: k, Name: name, Record: record, Paths: map[string]bool{}, At: Position{File: file}}
+	for _, f := range k.fields() {
+		if record.ProtoReflect().Has(f) {
+			for _, path := range paths(f, record) {
+				o.Paths[path] = true
+			}
+		}
+	}
+	return o
+}
+
+// Position is a line of a file.
+type Position struct {
+	File string
+	Line int // 0 for a whole file
+}
+
+// Set is what one or more files declare together.
+type Set struct {
+	Owner   string
+	Objects []*Object
+}
+
+// DefaultOwner is the owner of files that name none.
+const DefaultOwner = "default"

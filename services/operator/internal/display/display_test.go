@@ -1,0 +1,93 @@
+package display
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func TestTheStateOfAServerNamesWhatIsExceptional(t *testing.T) {
+	online := func(s *serverv1.Server) *serverv1.Server {
+		s.Life, s.Presence = serverv1.Life_LIFE_ALIVE, serverv1.Presence_PRESENCE_ONLINE
+		return s
+	}
+	for want, s := range map[string]*serverv1.Server{
+		"invited":                  {Life: serverv1.Life_LIFE_INVITED},
+		"alive,online":             online(&serverv1.Server{}),
+		"alive,online,quarantined": online(&serverv1.Server{Standing: serverv1.Standing_STANDING_QUARANTINED}),
+		"alive,online,ahead":       online(&serverv1.Server{Ahead: &serverv1.ServerAhead{}}),
+		"alive,online,found":       online(&serverv1.Server{FoundMore: 1}),
+		"dead":                     {Life: serverv1.Life_LIFE_DEAD},
+		"dead,leaked":              {Life: serverv1.Life_LIFE_DEAD, Duties: []*serverv1.Duty{{}}},
+	} {
+		if got := ServerState(s); got != want {
+			t.Errorf("have %s, want %s", got, want)
+		}
+	}
+}
+
+func TestTheReasonOfATaskHasTheStepTheCodeAndTheText(t *testing.T) {
+	o := &taskv1.Outcome{FailedStep: taskv1.Step_STEP_FETCH, Code: "NO_SPACE", Reason: "disk full"}
+	if got, want := TaskReason(&taskv1.Task{Outcome: o}), "at fetch: NO_SPACE: disk full"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	if got, want := TaskReason(&taskv1.Task{Reason: "superseded"}), "superseded"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
+func TestASlowStepHasItsUsualDuration(t *testing.T) {
+	task := &taskv1.Task{Live: &taskv1.Live{
+		Step: taskv1.Step_STEP_FETCH, Since: timestamppb.New(noon.Add(-40 * time.Second)), DoneBytes: 4, TotalBytes: 10,
+		Usual: durationpb.New(10 * time.Second), Slow: true,
+	}}
+	if got, want := LiveText(output.View{At: noon}, task), "fetch 40% for 40s, slow (usually 10s)"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
+func TestAnIntentIsShownAsItsCommandLine(t *testing.T) {
+	all := &intentv1.Selector{All: true}
+	version := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "1.2.3"}}
+	for want, i := range map[string]*intentv1.Intent{
+		"install web@1.2.3 --on all": {Ask: &intentv1.Intent_Install{
+			Install: &intentv1.Install{Agent: "web", Image: version, On: all},
+		}},
+		"up web --on all --strict": {Strict: true, Ask: &intentv1.Intent_Upgrade{
+			Upgrade: &intentv1.Upgrade{Agent: "web", On: all},
+		}},
+		"configure web --set 'a=b c' --unset d --on all": {Ask: &intentv1.Intent_Configure{
+			Configure: &intentv1.Configure{
+				Agent: "web", Set: map[string]string{"a": "b c"}, Unset: []string{"d"}, On: all,
+			},
+		}},
+		"server decommission web-1 --lost": {Ask: &intentv1.Intent_Decommission{
+			Decommission: &intentv1.Decommission{Server: "web-1", Lost: true},
+		}},
+	} {
+		if got := IntentText(i); got != want {
+			t.Errorf("have %q, want %q", got, want)
+		}
+	}
+}
+
+func TestProgressCountsWhatIsToComeAndWhatFailed(t *testing.T) {
+	c := &dispatcherv1.IntentCounts{ToOpen: 1, Running: 2, Succeeded: 4, Undone: 3, NeverOpened: 1}
+	if ToCome(c) != 3 || Failed(c) != 4 || Changes(c) != 11 {
+		t.Errorf("to come %d, failed %d, changes %d", ToCome(c), Failed(c), Changes(c))
+	}
+	if got, want := ProgressText(c), "4 succeeded, 1 to open, 2 running, 3 undone, 1 not started"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}

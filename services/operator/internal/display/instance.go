@@ -1,0 +1,107 @@
+package display
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Instance is an instance with the name and presence of its server.
+type Instance = *registryv1.InstanceRow
+
+// Instances lists instances.
+var Instances = output.Listing[Instance]{
+	Name: func(r Instance) string { return r.GetServerName() + "/" + agentName(r) },
+	Columns: []output.Column[Instance]{
+		output.Col("SERVER", Instance.GetServerName),
+		output.Col("AGENT", agentName),
+		output.Col("WANTED", func(r Instance) string { return r.GetInstance().GetWanted().GetVersion() }),
+		output.Col("FOUND", func(r Instance) string { return r.GetInstance().GetObserved().GetVersion() }),
+		output.Col("HEALTH", func(r Instance) string { return output.Word(r.GetInstance().GetHealth()) }),
+		output.Col("STATE", instanceState),
+		output.Since("SINCE", func(r Instance) *timestamppb.Timestamp {
+			return r.GetInstance().GetSince()
+		}),
+		{Title: "NEXT", Value: instanceNext},
+		output.Col("REASON", func(r Instance) string { return r.GetInstance().GetReason() }),
+		output.Wide("PRESENCE", func(r Instance) string { return output.Word(r.GetPresence()) }),
+		{Title: "CONFIRMED", Wide: true, Value: func(_ output.View, r Instance) string {
+			return confirmedText(r.GetInstance().GetConfirmedAt())
+		}},
+		{Title: "AGE", Wide: true, Value: func(v output.View, r Instance) string {
+			return confirmedAge(v, r.GetInstance().GetConfirmedAt())
+		}},
+		output.Wide("GENERATION", func(r Instance) string { return output.Count(r.GetInstance().GetGeneration()) }),
+		output.Wide("ID", func(r Instance) string { return r.GetInstance().GetId() }),
+		output.Wide("SERVER-ID", func(r Instance) string { return r.GetInstance().GetServerId() }),
+		output.Wide("IMAGE", func(r Instance) string { return r.GetInstance().GetWanted().GetId() }),
+		output.Wide("TASK", func(r Instance) string { return r.GetInstance().GetTaskId() }),
+		output.Wide("INTENT", func(r Instance) string { return r.GetInstance().GetIntentId() }),
+	},
+}
+
+// agentName returns an instance's agent; of an external instance with its own name.
+func agentName(r Instance) string {
+	if x := r.GetExternal().GetExternal(); x != nil {
+		return x.GetAgent() + "/" + x.GetFound().GetName()
+	}
+	return r.GetInstance().GetAgent()
+}
+
+// instanceState returns an instance's state; of an external instance also the age of its last report.
+func instanceState(r Instance) string {
+	switch x := r.GetExternal(); {
+	case x == nil:
+		return output.Word(r.GetInstance().GetState())
+	case x.GetStale():
+		return "external,stale"
+	}
+	return "external"
+}
+
+// confirmedText returns when a server last confirmed what is recorded, or that the registry does not know.
+func confirmedText(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return "unknown"
+	}
+	return output.Stamp(at)
+}
+
+// confirmedAge returns how long ago a server last confirmed what is recorded, or that the registry does not know.
+func confirmedAge(v output.View, at *timestamppb.Timestamp) string {
+	if at == nil {
+		return "unknown"
+	}
+	return output.Span(v.At.Sub(at.AsTime()))
+}
+
+// instanceNext returns what happens next to an instance, or what an operator can do.
+func instanceNext(v output.View, r Instance) string {
+	i := r.GetInstance()
+	if r.GetExternal() != nil {
+		return "reported " + confirmedAge(v, i.GetConfirmedAt()) + " ago"
+	}
+	away := r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE
+	switch i.GetState() {
+	case instancev1.State_STATE_PENDING, instancev1.State_STATE_REMOVING:
+		if away {
+			return "waits for the server"
+		}
+		if i.GetTaskId() != "" {
+			return "task " + ident.Short(i.GetTaskId())
+		}
+		return "task"
+	case instancev1.State_STATE_FAILED, instancev1.State_STATE_DRIFTED:
+		if i.GetTaskId() != "" {
+			return "garrison task show " + ident.Short(i.GetTaskId())
+		}
+		return "garrison up " + i.GetAgent()
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package display
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+// configureArgs returns the flags of garrison configure that set an intent's values.
+func configureArgs(q *intentv1.Configure) string {
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(q.GetSet())) {
+		if secret.IsSealed(q.Set[k]) {
+			words = append(words, "--set-secret "+output.Quote(k+"="+secret.Text(q.Set[k])))
+			continue
+		}
+		flag := "--set "
+		if metadata.IsNested(q.Set[k]) {
+			flag = "--set-json "
+		}
+		words = append(words, flag+output.Quote(k+"="+metadata.Text(q.Set[k])))
+	}
+	for _, k := range q.GetUnset() {
+		words = append(words, "--unset "+k)
+	}
+	if q.GetReplace() {
+		words = append(words, "--replace")
+	}
+	if q.IfRevision != nil {
+		words = append(words, "--if-revision "+strconv.FormatUint(q.GetIfRevision(), 10))
+	}
+	if q.GetBringWanted() {
+		words = append(words, "--bring-wanted")
+	}
+	return strings.Join(words, " ")
+}
+
+// Record is an intent with the decision about it.
+type Record = *intentv1.Record
+
+// Records lists intents.
+var Records = output.Listing[Record]{
+	Name: func(r Record) string { return r.GetId() },
+	Columns: []output.Column[Record]{
+		output.Col("ID", Record.GetId),
+		output.Col("ACTOR", Record.GetActor),
+		output.Col("ASKED", func(r Record) string { return IntentText(r.GetIntent()) }),
+		output.Col("STATE", func(r Record) string { return output.Word(r.GetState()) }),
+		output.Since("SINCE", Record.GetDecidedAt),
+		{Title: "NEXT", Value: recordNext},
+		output.Col("REASON", recordReason),
+		output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }),
+		output.Col("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }),
+		output.Col("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }),
+		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }),
+	},
+}
+
+func recordNext(_ output.View, r Record) string {
+	if r.GetState() == intentv1.State_STATE_ACCEPTED && r.GetChanged() > 0 && !r.GetIntent().GetDryRun() {
+		return "garrison task list --intent " + r.GetId()
+	}
+	return ""
+}
+
+func recordReason(r Record) string {
+	if r.GetRefusal() == nil {
+		return ""
+	}
+	return fault.Line(r.GetRefusal())
+}
+
+// IntentText returns the command line that asks for an intent.
+func IntentText(i *intentv1.Intent) string {
+	words := askWords(i)
+	if len(words) == 0 {
+		return ""
+	}
+	if i.GetStrict() {
+		words = append(words, "--strict")
+	}
+	if i.GetDryRun() {
+		words = append(words, "--dry-run")
+	}
+	if source := i.GetSource(); source != nil {
+		words = append(words, "by the default of environment "+source.GetEnvironment())
+	}
+	return strings.Join(words, " ")
+}
+
+// askWords returns the verb of an intent and its arguments; nothing for one that is not known.
+func askWords(i *intentv1.Intent) (words []string) {
+	switch ask := i.GetAsk().(type) {
+	case *intentv1.Intent_Install:
+		words = []string{"install", ChoiceText(ask.Install.GetAgent(),
+			ask.Install.GetImage()), selector.Args(ask.Install.GetOn())}
+	case *intentv1.Intent_Upgrade:
+		words = []string{"up", ChoiceText(ask.Upgrade.GetAgent(),
+			ask.Upgrade.GetImage()), selector.Args(ask.Upgrade.GetOn())}
+	case *intentv1.Intent_Configure:
+		words = []string{"configure", ask.Configure.GetAgent()}
+		if args := configureArgs(ask.Configure); args != "" {
+			words = append(words, args)
+		}
+		words = append(words, selector.Args(ask.Configure.GetOn()))
+	case *intentv1.Intent_Remove:
+		words = []string{"remove", ask.Remove.GetAgent(), selector.Args(ask.Remove.GetOn())}
+	case *intentv1.Intent_Refresh:
+		verb := "server refresh"
+		if ask.Refresh.GetScan() != nil {
+			verb = "server scan"
+		}
+		words = []string{verb, selector.Args(ask.Refresh.GetOn())}
+	case *intentv1.Intent_Adopt:
+		words = []string{"instance adopt", ask.Adopt.GetServer(), ask.Adopt.GetCandidate(), "--as", ChoiceText(
+			ask.Adopt.GetAgent(), ask.Adopt.GetImage())}
+	case *intentv1.Intent_Release:
+		words = []string{"instance release", ask.Release.GetServer(), ask.Release.GetAgent()}
+	case *intentv1.Intent_Reinstall:
+		words = []string{"server reinstall", ask.Reinstall.GetServer()}
+	case *intentv1.Intent_Undo:
+		words = []string{"undo", ask.Undo.GetIntentId()}
+	case *intentv1.Intent_Decommission:
+		words = []string{"server decommission", ask.Decommission.GetServer()}
+		if on := ask.Decommission.GetOn(); on != nil {
+			words = []string{"server decommission", selector.Args(on)}
+		}
+		if ask.Decommission.GetLost() {
+			words = append(words, "--lost")
+		}
+	}
+	return words
+}
+
+// ChoiceText returns an agent and the choice of its image, as a command line has them.
+func ChoiceText(agent string, c *intentv1.ImageChoice) string {
+	for _, said := range []string{c.GetVersion(), c.GetImageId(), c.GetChannel()} {
+		if said != "" {
+			return agent + "@" + said
+		}
+	}
+	return agent
+}
+
+// ReasonLines returns why servers of an intent do not change, with the first of them.
+func ReasonLines(reasons []*intentv1.Reason) []string {
+	var out []string
+	for _, r := range reasons {
+		out = append(out, fmt.Sprintf("%d %s: %s: %s", r.GetCount(), output.Word(r.GetEffect()), Reason(r.GetFirst()),
+			strings.Join(r.GetServerIds(), ",")))
+	}
+	return out
+}
+
+// Reason formats a refusal as CODE: message.
+func Reason(r *apiv1.Refusal) string {
+	if r == nil {
+		return ""
+	}
+	return r.GetCode() + ": " + r.GetMessage()
+}

@@ -1,0 +1,207 @@
+package display
+
+import (
+	"fmt"
+	"strings"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// cleanedText returns who last tried to clean a server's machine, how, and the outcome.
+func cleanedText(s Server) string {
+	c := s.GetCleanUp()
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %s by %s", output.Stamp(c.GetAt()), c.GetActor(), c.GetVia())
+	if strings.HasPrefix(c.GetVia(), "by ") {
+		text = fmt.Sprintf("%s, %s %s", output.Stamp(c.GetAt()), c.GetActor(), c.GetVia())
+	}
+	if c.GetCode() != "" {
+		text += ", failed: " + c.GetCode() + ": " + c.GetReason()
+	}
+	return text
+}
+
+// serverReason returns the reason of a server's state; for a leaked server also why the last clean-up failed.
+func serverReason(s Server) string {
+	switch c := s.GetCleanUp(); {
+	case Leaked(s) && c.GetCode() != "":
+		return "clean-up failed: " + c.GetCode() + ": " + c.GetReason() + "; " + LeakText(s)
+	case Leaked(s):
+		return LeakText(s)
+	}
+	for _, d := range s.GetDuties() {
+		if d.GetKind() == serverv1.DutyKind_DUTY_KIND_DEATH && d.GetReason() != "" {
+			return "its death is not recorded: " + d.GetReason()
+		}
+	}
+	if line := TroubleLine(s); line != "" {
+		return line
+	}
+	if under := s.GetReinstall(); under != nil {
+		return strings.TrimSuffix("reinstalled by "+under.GetActor()+"; "+s.GetReason(), "; ")
+	}
+	return s.GetReason()
+}
+
+// Server is a server as the registry returns it.
+type Server = *serverv1.Server
+
+// Servers lists servers.
+var Servers = output.Listing[Server]{
+	Name: func(s Server) string { return s.GetName() },
+	Columns: []output.Column[Server]{
+		output.Col("NAME", Server.GetName),
+		output.Col("STATE", ServerState),
+		output.Since("SINCE", serverSince),
+		{Title: "NEXT", Value: serverNext},
+		output.Col("REASON", serverReason),
+		output.Col("ENV", Server.GetEnvironment),
+		output.Col("LABELS", func(s Server) string { return output.Pairs(s.GetLabels()) }),
+		output.Col("PLATFORM", func(s Server) string { return Platform(s.GetSysinfo().GetPlatform()) }),
+		output.Wide("ID", Server.GetId),
+		output.Wide("CELL", Server.GetCell),
+		output.Wide("OWNERSHIP", func(s Server) string { return output.Word(s.GetOwnership()) }),
+		output.Wide("FOUND", func(s Server) string { return output.Count(uint64(FoundCount(s))) }),
+		output.Wide("UNINSTALLED", uninstalled),
+		output.Wide("CLEANED", cleanedText),
+		output.Wide("HOST", func(s Server) string { return s.GetSysinfo().GetHostname() }),
+		output.Wide("SYSTEM", func(s Server) string { return s.GetSysinfo().GetDistribution() }),
+		output.Wide("KERNEL", func(s Server) string { return s.GetSysinfo().GetKernel() }),
+		output.Wide("EXECUTOR", func(s Server) string { return s.GetSysinfo().GetExecutorVersion() }),
+		{Title: "CONFIRMED", Wide: true, Value: serverConfirmed},
+		{Title: "CREDENTIALS", Wide: true, Value: credentialsLine},
+		output.Wide("ENROLLED", func(s Server) string { return output.Stamp(s.GetEnrolledAt()) }),
+		output.Wide("REINSTALLED", func(s Server) string { return output.Stamp(s.GetReinstalledAt()) }),
+	},
+}
+
+// Managed reports whether a server is under management.
+func Managed(s Server) bool {
+	return s.GetLife() == serverv1.Life_LIFE_ALIVE || s.GetLife() == serverv1.Life_LIFE_DYING
+}
+
+// serverConfirmed returns when a server under management last confirmed its inventory, and how long ago that is.
+func serverConfirmed(v output.View, s Server) string {
+	switch at := s.GetInventoryConfirmedAt(); {
+	case !Managed(s):
+		return ""
+	case at == nil:
+		return "unknown"
+	default:
+		return output.Stamp(at) + " (" + confirmedAge(v, at) + " ago)"
+	}
+}
+
+// credentialsLine returns until when the credentials of a server are valid.
+func credentialsLine(v output.View, s Server) string {
+	until := s.GetCredentialsExpireAt()
+	switch {
+	case !Managed(s) || shutOut(s):
+		return ""
+	case expired(v, s):
+		return "expired " + output.Stamp(until) + "; garrison server enroll " + s.GetName()
+	case until == nil:
+		return "do not expire"
+	}
+	return "until " + output.Stamp(until)
+}
+
+// shutOut reports whether a server is quarantined or revoked.
+func shutOut(s Server) bool {
+	return s.GetStanding() == serverv1.Standing_STANDING_QUARANTINED ||
+		s.GetStanding() == serverv1.Standing_STANDING_REVOKED
+}
+
+// expired reports whether the credentials of a server have expired.
+func expired(v output.View, s Server) bool {
+	until := s.GetCredentialsExpireAt()
+	return until != nil && !v.At.Before(until.AsTime())
+}
+
+// Platform formats a platform as OS/ARCH.
+func Platform(p *serverv1.Platform) string {
+	if p == nil {
+		return ""
+	}
+	return p.GetOs() + "/" + p.GetArch()
+}
+
+// Leaked reports whether files or processes of Garrison may remain on a dead server's machine. The registry decides
+// that: a leaked server still has duties.
+func Leaked(s Server) bool {
+	return s.GetLife() == serverv1.Life_LIFE_DEAD && len(s.GetDuties()) > 0
+}
+
+// uninstalled returns when the executor reported its own removal or the machine was cleaned, and how many paths stayed.
+func uninstalled(s Server) string {
+	if s.GetLeftPaths() > 0 {
+		return fmt.Sprintf("%s, but %s left", output.Stamp(s.GetUninstalledAt()),
+			output.Plural(int(s.GetLeftPaths()), "path"))
+	}
+	return output.Stamp(s.GetUninstalledAt())
+}
+
+// ServerState returns life and presence, and what is exceptional: standing, trouble, unmanaged agents.
+func ServerState(s Server) string {
+	if Leaked(s) {
+		return output.Word(s.GetLife()) + ",leaked"
+	}
+	if !Managed(s) {
+		return output.Word(s.GetLife())
+	}
+	words := []string{output.Word(s.GetLife())}
+	if p := output.Word(s.GetPresence()); p != "" {
+		words = append(words, p)
+	}
+	if s.GetReinstall() != nil {
+		words = append(words, "reinstalling")
+	}
+	if t := troubleOf(s); t.word != "" {
+		words = append(words, t.word)
+	}
+	if FoundCount(s) > 0 {
+		words = append(words, "found")
+	}
+	return strings.Join(words, ",")
+}
+
+func serverNext(v output.View, s Server) string {
+	switch {
+	case s.GetLife() == serverv1.Life_LIFE_INVITED:
+		return "joins " + output.Until(v, s.GetTokenExpiresAt())
+	case Leaked(s):
+		return "garrison server clean " + s.GetName()
+	case s.GetLife() == serverv1.Life_LIFE_DEAD:
+		return "garrison server forget " + s.GetName()
+	case troubleOf(s).word != "":
+		return troubleOf(s).next
+	case expired(v, s):
+		return "garrison server enroll " + s.GetName()
+	case s.GetLife() == serverv1.Life_LIFE_DYING || s.GetReinstall() != nil:
+		return emptyingNext(s)
+	case s.GetPresence() == serverv1.Presence_PRESENCE_UNSPECIFIED: // it joined and has not connected yet
+		return "executor run"
+	case s.GetPresence() == serverv1.Presence_PRESENCE_LATE:
+		return "beats, or is offline"
+	case s.GetPresence() != serverv1.Presence_PRESENCE_ONLINE:
+		return "reconnects"
+	case FoundCount(s) > 0:
+		return "garrison explain " + s.GetName()
+	}
+	return ""
+}
+
+// emptyingNext returns what happens next on a server whose agents are all removed.
+func emptyingNext(s Server) string {
+	switch {
+	case s.GetPresence() != serverv1.Presence_PRESENCE_OFFLINE:
+		return agentsLeft(s)
+	case s.GetReinstall() != nil:
+		return "reconnects, and is emptied"
+	}
+	return "reconnects, or is declared lost"
+}

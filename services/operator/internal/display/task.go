@@ -1,0 +1,82 @@
+package display
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Task is a task as the dispatcher returns it.
+type Task = *taskv1.Task
+
+// Tasks lists tasks.
+var Tasks = output.Listing[Task]{
+	Name: func(t Task) string { return t.GetId() },
+	Columns: []output.Column[Task]{
+		{Title: "ID", Value: func(v output.View, t Task) string { return output.ShortID(v, t.GetId()) }},
+		output.Col("VERB", func(t Task) string { return output.Word(t.GetVerb()) }),
+		{Title: "SERVER", Value: func(v output.View, t Task) string { return v.Server(t.GetServerId()) }},
+		output.Col("AGENT", Task.GetAgent),
+		output.Col("FROM", func(t Task) string { return t.GetFrom().GetVersion() }),
+		output.Col("TO", func(t Task) string { return t.GetTo().GetVersion() }),
+		output.Col("STATE", func(t Task) string { return output.Word(t.GetState()) }),
+		output.Since("SINCE", Task.GetSince),
+		{Title: "STEP", Value: LiveText},
+		{Title: "NEXT", Value: taskNext},
+		output.Col("REASON", TaskReason),
+		output.Wide("ATTEMPT", func(t Task) string { return fmt.Sprint(t.GetAttempt()) }),
+		output.Wide("QUEUED", func(t Task) string { return output.Stamp(t.GetQueuedAt()) }),
+		output.Wide("DEADLINE", func(t Task) string { return output.Stamp(t.GetDeadline()) }),
+		output.Wide("INTENT", Task.GetIntentId),
+	},
+}
+
+// taskNext returns the next state of a task and its deadline.
+func taskNext(v output.View, t Task) string {
+	switch t.GetState() {
+	case taskv1.State_STATE_QUEUED:
+		return "assigned " + output.Until(v, t.GetDeadline())
+	case taskv1.State_STATE_ASSIGNED:
+		return "started " + output.Until(v, t.GetDeadline())
+	case taskv1.State_STATE_RUNNING:
+		return "ends " + output.Until(v, t.GetDeadline())
+	}
+	return ""
+}
+
+// TaskReason returns the reason of a task's state, with the failed step and the code if the executor reported them.
+func TaskReason(t Task) string {
+	o := t.GetOutcome()
+	var out []string
+	if t.GetReported() != taskv1.State_STATE_UNSPECIFIED {
+		out = append(out, t.GetReason())
+	}
+	if step := output.Word(o.GetFailedStep()); step != "" {
+		out = append(out, "at "+step)
+	}
+	if o.GetCode() != "" {
+		out = append(out, o.GetCode())
+	}
+	if o.GetReason() != "" {
+		out = append(out, o.GetReason())
+	} else if t.GetReason() != "" {
+		out = append(out, t.GetReason())
+	}
+	return strings.Join(out, ": ")
+}
+
+// TaskEnded reports whether a task is in a final state.
+func TaskEnded(t Task) bool { return t.GetState() >= taskv1.State_STATE_SUCCEEDED }
+
+// Steps formats the finished steps of a task with their durations.
+func Steps(o *taskv1.Outcome) string {
+	var out []string
+	for _, step := range o.GetSteps() {
+		out = append(out, output.Word(step.GetStep())+" "+step.GetTook().AsDuration().Round(time.Millisecond).String())
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,177 @@
+package env
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/version"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// difference is one thing in which two environments differ.
+type difference struct {
+	Field  string `json:"field"`
+	First  string `json:"first,omitempty"`
+	Second string `json:"second,omitempty"`
+}
+
+// differences is everything in which two environments differ.
+type differences struct {
+	First       string       `json:"first"`
+	Second      string       `json:"second"`
+	Differences []difference `json:"differences"`
+}
+
+func diffCommand(env *cli.Env, find find) *cobra.Command {
+	return &cobra.Command{
+		Use:     "diff ENVIRONMENT OTHER",
+		Example: "  garrison env diff staging prod",
+		Short:   "Show in what two environments differ; exit with 3 when they do.",
+		Long: `Show in what two environments differ; exit with 3 when they do.
+
+Compared are the channel and every other field but the name and the description, the metadata, the defaults, and for
+each agent the versions that run, with the number of servers of each. An agent differs when the versions do; numbers
+alone are no difference. Two secrets count as equal: only the control plane can compare them.`,
+		Args: cli.Exactly("ENVIRONMENT", "OTHER"),
+		RunE: func(c *cobra.Command, a []string) error {
+			both := [2]side{}
+			for i, name := range a {
+				var err error
+				if both[i].environment, err = find(c.Context(), name); err != nil {
+					return err
+				}
+				if both[i].running, err = running(c.Context(), env, name); err != nil {
+					return err
+				}
+			}
+			return showDifferences(env, both[0], both[1])
+		},
+	}
+}
+
+func showDifferences(env *cli.Env, a, b side) error {
+	whole := differences{First: a.environment.GetName(), Second: b.environment.GetName(), Differences: compare(a, b)}
+	listing := output.Listing[difference]{
+		Name: func(d difference) string { return d.Field },
+		Columns: []output.Column[difference]{
+			output.Col("FIELD", func(d difference) string { return d.Field }),
+			output.Col(strings.ToUpper(whole.First), func(d difference) string { return d.First }),
+			output.Col(strings.ToUpper(whole.Second), func(d difference) string { return d.Second }),
+		},
+	}
+	if len(whole.Differences) == 0 {
+		env.Say("environments %s and %s do not differ", whole.First, whole.Second)
+		if env.Output.IsTable() {
+			return nil
+		}
+	}
+	if err := output.Show(env.Output, listing, whole, whole.Differences); err != nil || len(whole.Differences) == 0 {
+		return err
+	}
+	return cli.Ended(cli.ExitDifferent)
+}
+
+// side is one of two environments: its record, and how many servers run which version, by agent.
+type side struct {
+	environment environment
+	running     map[string]map[string]uint64
+}
+
+// compare returns in what two environments differ: fields, defaults, and versions.
+func compare(a, b side) []difference {
+	out := []difference{}
+	add := func(field, first, second string) {
+		if first != second {
+			out = append(out, difference{field, first, second})
+		}
+	}
+	for _, f := range declare.Environments.Differences(a.environment, b.environment) {
+		if f.Path != "description" {
+			add(f.Path, metadata.Text(f.Before), metadata.Text(f.After))
+		}
+	}
+	for _, agent := range union(a.environment.GetDefaults(), b.environment.GetDefaults()) {
+		first, second := a.environment.GetDefaults()[agent], b.environment.GetDefaults()[agent]
+		add("defaults."+agent, presence(first != nil), presence(second != nil))
+		for _, f := range declare.Defaults.Differences(first, second) {
+			add("defaults."+agent+"."+f.Path, metadata.Text(f.Before), metadata.Text(f.After))
+		}
+	}
+	for _, agent := range union(a.running, b.running) {
+		first, second := versions(a.running[agent]), versions(b.running[agent])
+		if !slices.Equal(first, second) {
+			add("versions."+agent, counted(first, a.running[agent]), counted(second, b.running[agent]))
+		}
+	}
+	return out
+}
+
+func presence(is bool) string {
+	if is {
+		return "set"
+	}
+	return ""
+}
+
+func union[V any](a, b map[string]V) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// versions returns the versions that run, the oldest first.
+func versions(running map[string]uint64) []string {
+	return slices.SortedFunc(maps.Keys(running), func(a, b string) int {
+		return cmp.Or(version.Compare(a, b), cmp.Compare(a, b))
+	})
+}
+
+// counted returns versions with the number of servers that run each.
+func counted(versions []string, running map[string]uint64) string {
+	var out []string
+	for _, v := range versions {
+		out = append(out, fmt.Sprintf("%s on %d", cmp.Or(v, "no version"), running[v]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxGroups is how many pairs of an agent and a version one answer counts.
+const maxGroups = 1000
+
+// running counts the servers of an environment by agent and version that runs.
+func running(ctx context.Context, env *cli.Env, environment string) (map[string]map[string]uint64, error) {
+	r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env, &registryv1.CountInstancesRequest{
+		Filter: &registryv1.ListInstancesRequest{Environment: environment}, By: []string{"agent", "version"},
+		Top: maxGroups,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if more := r.GetCounts().GetOtherGroups(); more > 0 {
+		env.Say("note: environment %s has %d more versions of agents, which are not compared", environment, more)
+	}
+	out := map[string]map[string]uint64{}
+	for _, g := range r.GetCounts().GetGroups() {
+		agent, v := g.GetValues()[0], g.GetValues()[1]
+		if out[agent] == nil {
+			out[agent] = map[string]uint64{}
+		}
+		out[agent][v] += g.GetCount()
+	}
+	return out, nil
+}

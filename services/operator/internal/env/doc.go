@@ -1,0 +1,2 @@
+// Package env builds the commands of garrison env.
+package env

@@ -1,0 +1,122 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	envnoun "github.com/garrison-fleet/garrison/pkg/noun/environment"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/record"
+)
+
+type environment = *environmentv1.Environment
+
+var listing = output.Listing[environment]{
+	Name: func(e environment) string { return e.GetName() },
+	Columns: append([]output.Column[environment]{
+		output.Col("NAME", environment.GetName),
+		output.Col("CHANNEL", environment.GetChannel),
+		output.Col("METADATA", func(e environment) string { return output.Pairs(e.GetMetadata()) }),
+		output.Col("DESCRIPTION", environment.GetDescription),
+		output.Wide("DRIFT", driftText),
+		output.Wide("DEFAULTS", func(e environment) string {
+			return strings.Join(slices.Sorted(maps.Keys(e.GetDefaults())), ",")
+		}),
+		output.Wide("CREATED", func(e environment) string { return output.Stamp(e.GetCreatedAt()) }),
+	}, record.LastChange[environment]()...),
+}
+
+func environmentFlags(f *pflag.FlagSet, said *record.Edits[environment], update bool) {
+	record.EditVar(f, said, "description", "a description, one `SENTENCE`", cli.ReadText(cli.AnyText),
+		func(e environment, v string) { e.Description = v })
+	named, help := cli.Name("channel"), "the `CHANNEL` to take versions from when none is named"
+	if update {
+		named, help = cli.OrEmpty(named), help+"; an empty value selects the default channel"
+	}
+	record.EditVar(f, said, "drift", "what is done about agents that something else than a task changed on a server: "+
+		strings.Join(output.Words(environmentv1.DriftPolicy(0).Descriptor()), ", "),
+		output.ParseWord[environmentv1.DriftPolicy],
+		func(e environment, v environmentv1.DriftPolicy) { e.Drift = v })
+	record.EditVar(f, said, "drift-brake",
+		"heal nothing while more than `PERCENT` of the online servers drift: 1 to 100, where 100 never brakes; "+
+			"20 without it",
+		readPercent, func(e environment, v uint32) { e.DriftBrake = v })
+	record.EditVar(f, said, "channel", help, cli.ReadText(named), func(e environment, v string) { e.Channel = v })
+}
+
+// readPercent reads a percentage from 1 to 100.
+func readPercent(text string) (uint32, error) {
+	n, err := strconv.ParseUint(strings.TrimSuffix(text, "%"), 10, 32)
+	if err != nil || n < 1 || n > 100 {
+		return 0, fmt.Errorf("%q is not a percentage from 1 to 100", text)
+	}
+	return uint32(n), nil
+}
+
+// driftText describes what is done about drift in an environment.
+func driftText(e environment) string {
+	return display.Drift(&registryv1.EnvironmentDrift{
+		Policy: envnoun.DriftPolicy(e), BrakePercent: envnoun.DriftBrake(e), Braked: e.GetBraked(),
+	})
+}
+
+// Commands returns the command env with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
+		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
+			&registryv1.ListEnvironmentsRequest{Page: p})
+	}
+	all := func(ctx context.Context) ([]environment, error) {
+		r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
+		return r.GetEnvironments(), err
+	}
+	noun := record.Noun[environment]{
+		Word:        "environment",
+		Unknown:     code.UnknownEnvironment,
+		Command:     "env",
+		Short:       "Group servers into environments.",
+		Without:     "servers",
+		Whose:       "every agent on its servers",
+		Listing:     listing,
+		Blank:       func(name string) environment { return &environmentv1.Environment{Name: name} },
+		SetMetadata: func(e environment, m map[string]string) { e.Metadata = m },
+		Flags:       environmentFlags,
+		All:         all,
+		List:        func(ctx context.Context, p cli.PageFlags) error { return cli.List(ctx, env, p, listing, ask) },
+		Create: func(ctx context.Context, e environment) (environment, error) {
+			r, err := cli.Call[*registryv1.CreateEnvironmentResponse](ctx, env,
+				&registryv1.CreateEnvironmentRequest{Environment: e})
+			return r.GetEnvironment(), err
+		},
+		On: func(name string) string { return "env=" + name },
+		Change: func(ctx context.Context, e environment) (environment, []*registryv1.Outdated, error) {
+			r, err := cli.Call[*registryv1.ChangeEnvironmentResponse](ctx, env,
+				&registryv1.ChangeEnvironmentRequest{Environment: e})
+			return r.GetEnvironment(), r.GetOutdated(), err
+		},
+		Remove: func(ctx context.Context, name string, revision uint64) error {
+			_, err := cli.Call[*registryv1.DeleteEnvironmentResponse](ctx, env,
+				&registryv1.DeleteEnvironmentRequest{Name: name, IfRevision: revision})
+			return err
+		},
+		More: func(ctx context.Context, e environment) ([][2]string, error) { return showDefaults(ctx, env, e) },
+	}
+	c := record.Commands(env, noun)
+	c.AddCommand(defaultCommands(env, noun.Find, all), diffCommand(env, noun.Find))
+	return c
+}

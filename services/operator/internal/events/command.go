@@ -1,0 +1,143 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// retryAfter is the pause before the ledger is read again when the registry does not answer.
+const retryAfter = time.Second
+
+// eventFlags select facts.
+type eventFlags struct {
+	follow bool
+	since  time.Time
+	noun   string
+	id     string
+	limit  uint32
+	from   uint64
+}
+
+// Command returns the command events.
+func Command(env *cli.Env) *cobra.Command {
+	var f eventFlags
+	c := &cobra.Command{
+		Use: "events", Short: "Read the ledger: every decision, its time and its actor.", Args: cli.Exactly(),
+		Example: "  garrison events --since 10m --noun task\n" +
+			"  garrison events -f -o jsonl",
+		RunE: func(c *cobra.Command, _ []string) error { return read(c.Context(), env, f) },
+	}
+	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "continue with new facts until Ctrl-C")
+	c.Flags().
+		Var(cli.ValueOf(&f.since, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "since",
+			"only facts since a `TIME` (RFC 3339, or a duration such as 10m or 2h)")
+	cli.TextVar(c.Flags(), &f.noun, "noun", cli.OneOf("noun", nouns()),
+		"only facts about this `NOUN`: "+strings.Join(nouns(), ", "))
+	cli.TextVar(
+		c.Flags(),
+		&f.id,
+		"id",
+		cli.NotEmpty("id"),
+		"only facts with this `ID` in their key or request, or the name of an agent or server; the first or last "+
+			"eight characters of an id suffice",
+	)
+	cli.LimitVar(c.Flags(), &f.limit, "limit", 0,
+		"at most this many `FACTS`, or all: the first with --since or --cursor, else the last")
+	c.Flags().
+		Var(cli.ValueOf(&f.from, parseSequence, func(uint64) string { return "" }), "cursor",
+			"start at this `SEQUENCE`")
+	return c
+}
+
+func read(ctx context.Context, env *cli.Env, f eventFlags) error {
+	if err := checkEvents(env, f); err != nil {
+		return err
+	}
+	c, err := env.Client(ctx)
+	if err != nil {
+		return err
+	}
+	r := &reader{client: c, flags: f, ids: idsOf(ctx, env, f.id)}
+	p := &eventPrinter{env: env, limit: int(f.limit), last: f.last()}
+	if f.follow {
+		return readError(ctx, env, follow(ctx, env, r, p))
+	}
+	if err = r.readAll(ctx, p.add); err == nil {
+		err = p.end()
+	}
+	return readError(ctx, env, err)
+}
+
+// last reports whether the limit selects the last facts, not the first.
+func (f eventFlags) last() bool { return f.since.IsZero() && f.from == 0 }
+
+// readError returns why reading ended; Ctrl-C is the normal end of following.
+func readError(ctx context.Context, env *cli.Env, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// idsOf returns the ids that --id stands for: the value itself, and for the name of a server also its id, since facts
+// name servers by id. Without the registry only the value itself is used.
+func idsOf(ctx context.Context, env *cli.Env, given string) []string {
+	if given == "" {
+		return nil
+	}
+	ids := []string{given}
+	if ident.IsUUID(given) || ident.CheckHostname("server", given) != nil {
+		return ids
+	}
+	found, err := fleet.Server(ctx, env, given)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		env.Say("%s is not searched as the name of a server: %v", given, err)
+	}
+	if found.GetName() == given {
+		ids = append(ids, found.GetId())
+	}
+	return ids
+}
+
+// nouns returns the nouns of the ledger.
+func nouns() []string {
+	var out []string
+	for _, k := range ledger.Kinds {
+		if !slices.Contains(out, string(k.Noun)) {
+			out = append(out, string(k.Noun))
+		}
+	}
+	return out
+}
+
+func checkEvents(env *cli.Env, f eventFlags) error {
+	if f.follow && (env.Output.Format == output.FormatJSON || env.Output.Format == output.FormatYAML) {
+		return cli.Usage("--follow cannot print %s, which is one document. Try: -o jsonl", env.Output.Format)
+	}
+	if f.follow && env.Output.Sort != "" {
+		return cli.Usage("--follow cannot be combined with --sort")
+	}
+	return nil
+}
+
+func parseSequence(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is not the sequence of a fact, a whole number from 1", text)
+	}
+	return n, nil
+}

@@ -1,0 +1,139 @@
+package events
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// eventOf returns a fact as it is printed. A fact that this binary cannot decode keeps its sequence, time, noun and
+// subject.
+func eventOf(f client.Event) event {
+	e := event{
+		Sequence: f.Sequence, ID: f.ID, Time: f.At.UTC().Format(time.RFC3339Nano),
+		Noun: string(f.Noun), Key: f.Key, Fact: f.Name(), Source: f.Source, Actor: f.Actor,
+		Request: f.Request, Cause: f.Cause, Trace: f.Trace, Body: json.RawMessage("null"),
+	}
+	if f.Unread != nil {
+		e.Key, e.Fact, e.detail = f.Subject, "?", f.Unread.Error()
+		return e
+	}
+	e.detail = detailOf(f.Fact)
+	if body, err := output.Encode(f.Body); err == nil {
+		e.Body = body
+	}
+	return e
+}
+
+// event is a fact with its envelope, in the form that JSON prints.
+type event struct {
+	Sequence uint64          `json:"sequence"`
+	ID       string          `json:"id"`
+	Time     string          `json:"time"`
+	Noun     string          `json:"noun"`
+	Key      string          `json:"key"`
+	Fact     string          `json:"fact"`
+	Source   string          `json:"source"`
+	Actor    string          `json:"actor"`
+	Request  string          `json:"request,omitempty"`
+	Cause    string          `json:"cause,omitempty"`
+	Trace    string          `json:"traceparent,omitempty"`
+	Body     json.RawMessage `json:"body"`
+	detail   string
+}
+
+type eventList struct {
+	Events []event `json:"events"`
+}
+
+var listing = output.Listing[event]{
+	Name: func(e event) string { return strconv.FormatUint(e.Sequence, 10) },
+	Columns: []output.Column[event]{
+		{Title: "SEQ", Min: 6, Value: func(_ output.View, e event) string {
+			return strconv.FormatUint(e.Sequence,
+				10)
+		}},
+		{Title: "TIME", Min: 20, Value: func(v output.View,
+			e event) string {
+			return e.shortTime(v)
+		}, Key: func(e event) string { return e.Time }},
+		{Title: "ACTOR", Min: 15, Value: func(_ output.View, e event) string { return e.Actor }},
+		{Title: "NOUN", Min: 11, Value: func(_ output.View, e event) string { return e.Noun }},
+		{Title: "KEY", Min: 17, Value: func(v output.View, e event) string { return shortKey(v, e.Key) }},
+		{Title: "FACT", Min: 12, Value: func(_ output.View, e event) string { return e.Fact }},
+		output.Col("DETAIL", func(e event) string { return e.detail }),
+		output.Wide("REQUEST", func(e event) string { return e.Request }),
+		output.Wide("CAUSE", func(e event) string { return e.Cause }),
+		output.Wide("SOURCE", func(e event) string { return e.Source }),
+		output.Wide("ID", func(e event) string { return e.ID }),
+	},
+}
+
+func (e event) shortTime(v output.View) string {
+	if v.Wide {
+		return e.Time
+	}
+	t, err := time.Parse(time.RFC3339Nano, e.Time)
+	if err != nil {
+		return e.Time
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// shortKey shortens each id in a key to a part that distinguishes it: the end of a time-ordered id, the start of a
+// computed one, which other commands accept.
+func shortKey(v output.View, key string) string {
+	if v.Wide {
+		return key
+	}
+	parts := strings.Split(key, ".")
+	for i, p := range parts {
+		switch {
+		case !ident.IsUUID(p):
+		case p[14] == '7':
+			parts[i] = "…" + p[24:]
+		default:
+			parts[i] = ident.Short(p)
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// leastOfID is the length of the shortest part of an id that --id accepts: the part that tables show.
+const leastOfID = 8
+
+// matches reports whether a fact has one of the ids; without ids every fact matches.
+func matches(e client.Event, ids []string) bool {
+	return len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return has(e, id) })
+}
+
+// has reports whether an id or a name is part of the fact's key or is its request. The start or the end of an id
+// suffices.
+func has(e client.Event, id string) bool {
+	if e.Key == id {
+		return true
+	}
+	if first, rest, ok := strings.Cut(id, "."); ok && strings.HasPrefix(first, "…") { // …000000000001.beacon
+		own, ofKey, _ := strings.Cut(e.Key, ".")
+		return ofKey == rest && isPartOf(first, own)
+	}
+	return isPartOf(id, e.Request) ||
+		slices.ContainsFunc(strings.Split(e.Key, "."), func(part string) bool { return isPartOf(id, part) })
+}
+
+// isPartOf reports whether given equals whole, or is the start or the end of it when whole is an id.
+func isPartOf(given, whole string) bool {
+	if given == whole {
+		return true
+	}
+	given = strings.ToLower(strings.TrimPrefix(given, "…"))
+	return ident.IsUUID(whole) && len(given) >= leastOfID &&
+		(strings.HasPrefix(whole, given) || strings.HasSuffix(whole, given))
+}

@@ -1,0 +1,140 @@
+package events
+
+import (
+	"context"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// factsAtOnce is the number of facts that are printed at a time.
+const factsAtOnce = 500
+
+// reader reads matching facts in the order of the ledger.
+type reader struct {
+	client *client.Client
+	flags  eventFlags
+	ids    []string // only facts with one of these; none means all
+}
+
+// taker consumes facts as they are read and reports whether it wants more.
+type taker func([]event) (more bool, err error)
+
+// query returns the query for the noun. Facts that are missing do not end a command that only prints the others.
+func (r *reader) query() client.Query {
+	return client.Query{Noun: ledger.Noun(r.flags.noun), Gaps: true}
+}
+
+// readAll reads the current matching facts: by key where that is complete, backwards for the last N, otherwise from the
+// start.
+func (r *reader) readAll(ctx context.Context, take taker) error {
+	if err := r.narrow(ctx); err != nil {
+		return err
+	}
+	if found, err := r.readKey(ctx, take); found || err != nil {
+		return err
+	}
+	_, err := r.begin(ctx, take)
+	return err
+}
+
+// narrow replaces the name of a server by its id, unless an agent ever had that name: the facts of an id are read by
+// their key, and those with a name anywhere in their key only by reading the whole ledger.
+func (r *reader) narrow(ctx context.Context) error {
+	if len(r.ids) != 2 {
+		return nil
+	}
+	for _, err := range r.client.Events(ctx, client.Query{Noun: ledger.Agent, Key: r.ids[0], Gaps: true}) {
+		return err
+	}
+	r.ids = r.ids[1:]
+	return nil
+}
+
+// begin reads the current matching facts and returns the query for those that follow.
+func (r *reader) begin(ctx context.Context, take taker) (client.Query, error) {
+	if r.flags.limit > 0 && r.flags.last() {
+		return r.readLast(ctx, take)
+	}
+	q := r.query()
+	q.From = r.flags.from
+	if !r.flags.since.IsZero() {
+		first, err := r.client.SequenceAt(ctx, r.flags.since)
+		if err != nil {
+			return q, err
+		}
+		q.From = max(q.From, first)
+	}
+	return r.read(ctx, q, take)
+}
+
+// readKey reads the facts of one key, if --id is a whole id. Only an intent's id is also the request of facts about
+// other keys; for an intent, and for an id that is not a key, it reads nothing and reports false.
+func (r *reader) readKey(ctx context.Context, take taker) (found bool, err error) {
+	if len(r.ids) != 1 || !ident.IsUUID(r.ids[0]) || !r.flags.last() {
+		return false, nil
+	}
+	q := r.query()
+	q.Key = r.ids[0]
+	if q.Noun != ledger.Intent {
+		for e, err := range r.client.Events(ctx, q) {
+			if err != nil || e.Noun == ledger.Intent {
+				return false, err
+			}
+			found = true
+			break
+		}
+		if !found {
+			return false, nil
+		}
+	}
+	_, err = r.read(ctx, q, take)
+	return true, err
+}
+
+// readLast reads backwards until enough facts match, and returns the query for those that follow.
+func (r *reader) readLast(ctx context.Context, take taker) (client.Query, error) {
+	after, q := r.query(), r.query()
+	newest, err := r.client.LastEvents(ctx, 1, client.Query{Gaps: true}, nil)
+	if err != nil || len(newest) == 0 {
+		return after, err
+	}
+	after.After = newest[0].Position()
+	q.Below = after.After.Sequence + 1
+	found, err := r.client.LastEvents(ctx, int(r.flags.limit), q, func(e client.Event) bool {
+		return matches(e, r.ids)
+	})
+	if err != nil {
+		return after, err
+	}
+	var events []event
+	for _, e := range found {
+		events = append(events, eventOf(e))
+	}
+	_, err = take(events)
+	return after, err
+}
+
+// read reads the current facts of a query and returns the query for those that follow.
+func (r *reader) read(ctx context.Context, q client.Query, take taker) (after client.Query, err error) {
+	var waiting []event
+	after = q
+	for e, err := range r.client.Events(ctx, q) {
+		if err != nil {
+			return after, err
+		}
+		after.After = e.Position()
+		if matches(e, r.ids) {
+			waiting = append(waiting, eventOf(e))
+		}
+		if len(waiting) == factsAtOnce {
+			if more, err := take(waiting); err != nil || !more {
+				return after, err
+			}
+			waiting = nil
+		}
+	}
+	_, err = take(waiting)
+	return after, err
+}

@@ -1,0 +1,144 @@
+package explain
+
+import (
+	"context"
+
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// tasksExplained is the number of newest tasks shown: the last one has the reason, the ones before it show whether that
+// is new.
+const tasksExplained = 5
+
+// explainServer prints a server, its duties, instances and unmanaged agents, and its newest tasks; with an agent only
+// what concerns that agent.
+func explainServer(ctx context.Context, env *cli.Env, name string, agents []string) error {
+	found, err := fleet.Server(ctx, env, name)
+	if err != nil {
+		return err
+	}
+	agent := ""
+	if len(agents) > 0 {
+		agent = agents[0]
+	}
+	instances, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{Server: found.GetId(), Agent: agent})
+	if err != nil {
+		return err
+	}
+	tasks, err := fleet.Tasks(ctx, env, cli.PageFlags{Limit: tasksExplained},
+		&dispatcherv1.ListTasksRequest{ServerId: found.GetId(), Agent: agent})
+	if err != nil && !fault.Is(err, fault.NotFound) { // the dispatcher does not know a server without tasks
+		return err
+	}
+	rows := []display.Explanation{display.ExplainServer(env.Output.View(), found)}
+	if row, ok := display.ExplainCredentials(env.Output.View(), found); ok && agent == "" {
+		rows = append(rows, row)
+	}
+	connections, err := explainConnections(ctx, env, found)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, connections...)
+	rows = append(rows, explainDuties(env, found, agent)...)
+	more, err := explainInstances(ctx, env, found, agent, instances)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, more...)
+	rows = append(rows, display.ExplainFound(env.Output.View(), found, agent)...)
+	unwanted, err := explainDefaults(ctx, env, found, agent)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, unwanted...)
+	if agent != "" && len(instances) == 0 {
+		rows = append(rows, notWanted(found, agent))
+	}
+	for _, t := range tasks.GetTasks() {
+		rows = append(rows, display.ExplainTask(env.Output.View(), t))
+	}
+	return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
+}
+
+// explainInstances returns the rows of a server's instances, of one with its origin, and in what they differ.
+func explainInstances(
+	ctx context.Context, env *cli.Env, found display.Server, agent string, instances []display.Instance,
+) (rows []display.Explanation, err error) {
+	for _, i := range instances {
+		rows = append(rows, display.ExplainInstance(env.Output.View(), i))
+		if agent == "" {
+			continue
+		}
+		origin, err := explainOrigin(ctx, env, i)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, origin...)
+	}
+	differences, err := explainDifferences(ctx, env, found, agent)
+	return append(rows, differences...), err
+}
+
+// explainDefaults returns a row for each default of a server's environment that is not on the server.
+func explainDefaults(
+	ctx context.Context, env *cli.Env, found display.Server, agent string,
+) (rows []display.Explanation, err error) {
+	if found.GetEnvironment() == "" {
+		return nil, nil
+	}
+	q := &registryv1.ListDefaultsRequest{Server: found.GetId()}
+	r, err := cli.Call[*registryv1.ListDefaultsResponse](ctx, env, q)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range r.GetDefaults() {
+		row, missing := display.ExplainDefault(env.Output.View(), found, d)
+		if missing && (agent == "" || agent == row.Name) {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// explainConnections returns a row when another machine may use a server's credentials.
+func explainConnections(
+	ctx context.Context, env *cli.Env, found display.Server,
+) (rows []display.Explanation, err error) {
+	r, err := cli.Call[*accessv1.ListSessionsResponse](ctx, env, &accessv1.ListSessionsRequest{ServerId: found.GetId()})
+	if fault.Is(err, fault.Unavailable) { // the rest is explained without the access service, too
+		return nil, nil
+	}
+	for _, s := range r.GetServers() {
+		if row, suspicious := display.ExplainSessions(env.Output.View(), found, s); suspicious {
+			rows = append(rows, row)
+		}
+	}
+	return rows, err
+}
+
+// explainDuties returns the duties of a server, or those that concern one agent.
+func explainDuties(env *cli.Env, found *serverv1.Server, agent string) (rows []display.Explanation) {
+	for _, d := range found.GetDuties() {
+		if agent == "" || d.GetAgent() == agent || d.GetAgent() == "" {
+			rows = append(rows, display.ExplainDuty(env.Output.View(), found, d))
+		}
+	}
+	return rows
+}
+
+// notWanted returns the row of an agent without an instance.
+func notWanted(found *serverv1.Server, agent string) display.Explanation {
+	return display.Explanation{
+		What: "agent", Name: agent, State: "not wanted", Next: "garrison install " + agent + " --on " + found.GetName(),
+	}
+}

@@ -1,0 +1,112 @@
+package image
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+)
+
+func activateCommand(env *cli.Env) *cobra.Command {
+	q := &catalogv1.ActivateImageRequest{}
+	c := &cobra.Command{
+		Use:     "activate IMAGE",
+		Example: "  garrison image activate beacon@1.1.0 --channel beta",
+		Short:   "Verify an image and add it to a channel, so that it can be installed.",
+		Args:    cli.Exactly("IMAGE"),
+		PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			q.Image = a[0]
+			i, err := activate(c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			return cli.Changed(env, listing, i, "image %s activated", imageName(i))
+		},
+	}
+	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL` (default: the "+
+		"default channel)")
+	return c
+}
+
+// activate makes an image installable. The catalog first reads back the whole content; until it is done, activate
+// retries.
+func activate(ctx context.Context, env *cli.Env, q *catalogv1.ActivateImageRequest) (row, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, activateWithin, cli.ErrWaited)
+	defer cancel()
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	line := env.Live()
+	defer line.End()
+	line.Set("the catalog is checking the content")
+	i, err := c.Activate(ctx, q.GetImage(), q.GetChannel())
+	if err != nil {
+		return nil, env.Left(ctx, err, "garrison image activate "+q.GetImage())
+	}
+	return i, nil
+}
+
+func disableCommand(env *cli.Env) *cobra.Command {
+	q := &catalogv1.DisableImageRequest{}
+	c := &cobra.Command{
+		Use:     "disable IMAGE",
+		Example: "  garrison image disable beacon@1.0.0 --reason \"leaks memory\"",
+		Short:   "Prevent new installations of an image.",
+		Args:    cli.Exactly("IMAGE"),
+		PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			q.Image = a[0]
+			r, err := cli.Call[*catalogv1.DisableImageResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			env.Say("to undo: garrison image activate %s", r.GetImage().GetManifest().GetId())
+			return cli.Changed(env, listing, r.GetImage(), "image %s disabled", imageName(r.GetImage()))
+		},
+	}
+	c.Flags().StringVar(&q.Reason, "reason", "", "why")
+	return c
+}
+
+func deleteCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "delete IMAGE",
+		Example: "  garrison image delete beacon@1.0.0",
+		Short:   "Delete an inactive image and its content.", Args: cli.Exactly("IMAGE"),
+		RunE: func(c *cobra.Command, a []string) error {
+			_, err := cli.Call[*catalogv1.DeleteImageResponse](c.Context(), env,
+				&catalogv1.DeleteImageRequest{Image: a[0]})
+			return cli.Deleted(env, "image", a[0], err)
+		},
+	}
+}
+
+func promoteCommand(env *cli.Env) *cobra.Command {
+	q := &catalogv1.PromoteImageRequest{}
+	c := &cobra.Command{
+		Use:     "promote IMAGE --channel CHANNEL",
+		Example: "  garrison image promote beacon@1.1.0 --channel release",
+		Short:   "Add an active image to a channel, as its newest.",
+		Args:    cli.Exactly("IMAGE"),
+		PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			if q.Channel == "" {
+				return cli.Usage("--channel is missing. Try: garrison channel list")
+			}
+			q.Image = a[0]
+			r, err := cli.Call[*catalogv1.PromoteImageResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			return cli.Changed(env, listing, r.GetImage(), "image %s is the newest of channel %s",
+				imageName(r.GetImage()), q.Channel)
+		},
+	}
+	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL`")
+	return c
+}

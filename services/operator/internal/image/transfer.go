@@ -1,0 +1,107 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/image"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// activateWithin bounds the catalog's verification of an image, which may have gigabytes.
+const activateWithin = 10 * time.Minute
+
+func importCommand(env *cli.Env) *cobra.Command {
+	var atOnce bool
+	var into string
+	c := &cobra.Command{
+		Use:     "import FILE",
+		Example: "  garrison image import beacon.gimg --activate",
+		Short:   "Upload an image file to the catalog; resumes after an interruption.",
+		Args:    cli.Exactly("FILE"),
+		PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			i, err := importFile(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			if !atOnce && into == "" {
+				env.Say("to make it installable: garrison image activate %s", i.GetManifest().GetId())
+				return cli.Changed(env, listing, i, "image %s imported", imageName(i))
+			}
+			i, err = activate(c.Context(), env,
+				&catalogv1.ActivateImageRequest{Image: i.GetManifest().GetId(), Channel: into})
+			if err != nil {
+				return err
+			}
+			return cli.Changed(env, listing, i, "image %s imported and activated", imageName(i))
+		},
+	}
+	c.Flags().BoolVar(&atOnce, "activate", false, "activate it after the upload")
+	cli.TextVar(c.Flags(), &into, "channel", cli.Name("channel"), "activate it in this `CHANNEL` (default: the "+
+		"default channel)")
+	return c
+}
+
+// importFile uploads the chunks that the catalog lacks. A repeated import uploads nothing.
+func importFile(ctx context.Context, env *cli.Env, path string) (row, error) {
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	line := env.Live()
+	defer line.End()
+	return c.Import(ctx, path, func(t client.Transfer) {
+		if t.Done == 0 && t.Present > 0 {
+			env.Say("the catalog has %d of %s already", t.Present, output.Plural(t.Chunks, "chunk"))
+		}
+		missing := t.Chunks - t.Present
+		line.Set("sending %s %d of %s", output.Bar(uint64(t.Done), uint64(missing)), t.Done,
+			output.Plural(missing, "chunk"))
+	})
+}
+
+func exportCommand(env *cli.Env) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:     "export IMAGE",
+		Example: "  garrison image export beacon@1.0.0 -o beacon.gimg",
+		Short:   "Download an image of the catalog to a file.", Args: cli.Exactly("IMAGE"),
+		RunE: func(c *cobra.Command, a []string) error {
+			i, err := get(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			path := cmp.Or(out, image.FileName(i.GetManifest()))
+			if err := fetch(c.Context(), env, path, i.GetManifest()); err != nil {
+				return err
+			}
+			env.Say("image %s exported: %s", imageName(i), path)
+			return output.Show(env.Output, manifestListing, nil, []manifest{i.GetManifest()})
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "the `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
+	return c
+}
+
+// fetch downloads an image to a file.
+func fetch(ctx context.Context, env *cli.Env, path string, m manifest) error {
+	c, err := env.Client(ctx)
+	if err != nil {
+		return err
+	}
+	line := env.Live()
+	defer line.End()
+	return c.Export(ctx, m, path, func(t client.Transfer) {
+		line.Set("fetching %s %d of %s", output.Bar(uint64(t.Done), uint64(t.Chunks)), t.Done,
+			output.Plural(t.Chunks, "chunk"))
+	})
+}

@@ -1,0 +1,2 @@
+// Package instance builds the commands of garrison instance.
+package instance

@@ -1,0 +1,120 @@
+package intent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+)
+
+// withdrawalPoll is the interval of polls until a withdrawal has reached every change.
+const withdrawalPoll = 200 * time.Millisecond
+
+// cancelFlags are the flags of garrison intent cancel.
+type cancelFlags struct {
+	work   work.Flags
+	reason string
+}
+
+func cancelCommand(env *cli.Env) *cobra.Command {
+	var f cancelFlags
+	c := &cobra.Command{
+		Use:     "cancel INTENT",
+		Example: "  garrison intent cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --reason \"wrong version\"",
+		Short:   "Withdraw an intent: cancel changes that have not begun; running ones finish.",
+		Args:    cli.Exactly("INTENT"), PreRunE: cli.Prints(env, display.Records), SuggestFor: []string{"withdraw"},
+		RunE: func(c *cobra.Command, a []string) error { return cancel(c.Context(), env, f, a[0]) },
+	}
+	c.Flags().StringVar(&f.reason, "reason", "", "why")
+	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "show the changes that have not begun; change nothing")
+	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Minute, 0,
+		"stop waiting after this `DURATION`, with exit code 7")
+	f.work.AddYes(c)
+	return c
+}
+
+// cancel shows the changes that have not begun, asks for confirmation, withdraws the intent, and waits until the
+// withdrawal has reached every change.
+func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
+	r, err := fleet.Intent(ctx, env, id, 0)
+	if err != nil {
+		return err
+	}
+	before, err := progressOf(ctx, env, r)
+	if err != nil {
+		return err
+	}
+	c := before.GetCounts()
+	waiting := int(c.GetToOpen() + c.GetQueued())
+	env.Say("intent %s (%s, by %s): %s", id, display.IntentText(r.GetIntent()), r.GetActor(), display.ProgressText(c))
+	switch {
+	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
+		env.Say("nothing to withdraw: every change has begun or ended")
+		return nil
+	case f.work.DryRun:
+		return output.ShowOne(env.Output, env.Output.View(), display.Records, r)
+	}
+	question := fmt.Sprintf("Withdraw what has not begun (%s)?", output.Plural(waiting, "change"))
+	if err := env.Confirm(ctx, f.work.Yes, question); err != nil {
+		return err
+	}
+	q := &registryv1.WithdrawIntentRequest{IntentId: id, Reason: f.reason}
+	w, err := cli.Call[*registryv1.WithdrawIntentResponse](ctx, env, q)
+	if err != nil {
+		return err
+	}
+	return awaitWithdrawal(ctx, env, f, w.GetIntent(), c.GetCancelled()+c.GetNeverOpened())
+}
+
+// awaitWithdrawal waits until no change of an intent waits to begin, and prints the cancelled and the running ones.
+func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display.Record, before uint32) error {
+	ctx, stop := context.WithTimeoutCause(ctx, f.work.Timeout, cli.ErrWaited)
+	defer stop()
+	for {
+		p, err := fleet.Progress(ctx, env, r.GetId(), 1)
+		if err != nil && !fault.Is(err, fault.Unavailable) {
+			return env.Left(ctx, err, "garrison intent show "+r.GetId())
+		}
+		if c := p.GetCounts(); err == nil && p.GetWithdrawn() && c.GetToOpen()+c.GetQueued() == 0 {
+			env.Say("withdrawn: %s that had not begun; %d running will finish",
+				output.Plural(int(c.GetCancelled()+c.GetNeverOpened()-before),
+					"change"), c.GetAssigned()+c.GetRunning())
+			return output.ShowOne(env.Output, env.Output.View(), display.Records, r)
+		}
+		if err := cli.Pause(ctx, withdrawalPoll); err != nil {
+			if errors.Is(err, cli.ErrWaited) {
+				env.Say(
+					"the withdrawal of intent %s is recorded; it takes effect when the task-dispatcher answers",
+					r.GetId())
+			}
+			return env.Left(ctx, err, "garrison intent show "+r.GetId())
+		}
+	}
+}
+
+// progressOf returns the progress of an intent, or nil for one that changes nothing or ended long ago.
+func progressOf(ctx context.Context, env *cli.Env, r display.Record) (display.Progress, error) {
+	if r.GetChanged() == 0 || r.GetIntent().GetDryRun() || r.GetState() == intentv1.State_STATE_REFUSED {
+		return nil, nil
+	}
+	p, err := fleet.Progress(ctx, env, r.GetId(), watch.NamedEnds)
+	if refusal := fault.RefusalOf(err); refusal.GetCode() == code.NotCounted {
+		return nil, nil
+	}
+	return p, err
+}

@@ -1,0 +1,2 @@
+// Package intent builds the commands of garrison intent: list, show and cancel.
+package intent

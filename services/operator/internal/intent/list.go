@@ -1,0 +1,72 @@
+package intent
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// intentVerbs are the verbs of --verb.
+var intentVerbs = func() []string {
+	var out []string
+	fields := (&intentv1.Intent{}).ProtoReflect().Descriptor().Oneofs().ByName("ask").Fields()
+	for i := range fields.Len() {
+		out = append(out, string(fields.Get(i).Name()))
+	}
+	return out
+}()
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	var since time.Time
+	q := &registryv1.ListIntentsRequest{}
+	c := &cobra.Command{
+		Use:     "list",
+		Example: "  garrison intent list --actor ann --since 24h",
+		Short:   "List intents, the newest first.", Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !since.IsZero() {
+				q.Since = timestamppb.New(since)
+			}
+			return list(c.Context(), env, page, q)
+		},
+	}
+	page.Add(c, 100)
+	cli.TextVar(c.Flags(), &q.Actor, "actor", cli.NotEmpty("actor"), "only intents of this `ACTOR`")
+	cli.TextVar(c.Flags(), &q.Verb, "verb", cli.OneOf("verb", intentVerbs),
+		"only with this `VERB`: "+strings.Join(intentVerbs, ", "))
+	cli.WordVar(c.Flags(), &q.State, "state", "only those in this `STATE`")
+	c.Flags().Var(cli.ValueOf(&since, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "since",
+		"only intents decided since a `TIME` (RFC 3339, or a duration such as 10m or 2h)")
+	return c
+}
+
+func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.ListIntentsRequest) error {
+	whole, err := cli.Collect(ctx, page, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListIntentsResponse,
+		error) {
+		q.Page = p
+		return cli.Call[*registryv1.ListIntentsResponse](ctx, env, q)
+	})
+	if err != nil {
+		return err
+	}
+	if err := output.Show(env.Output, display.Records, whole, whole.GetIntents()); err != nil {
+		return err
+	}
+	cli.SayMore(env, whole)
+	if n := whole.GetKept(); n > 0 && whole.GetNextCursor() == "" {
+		env.Say("the last %d intents are kept; older ones are in the ledger: garrison events --noun intent", n)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+)
+
+// LongestToken is the longest validity of a token that the registry accepts.
+const LongestToken = 30 * 24 * time.Hour
+
+// Invitations says where the tokens of new servers go.
+type Invitations struct {
+	Dir   string // a file NAME.token of mode 0600 for each server; empty means that no server is invited
+	Valid time.Duration
+}
+
+// Add adds the flags.
+func (i *Invitations) Add(f *pflag.FlagSet, name string) {
+	cli.TextVar(f, &i.Dir, name, cli.NotEmpty("directory"), "invite servers that are not known, and write a join "+
+		"token for each to `DIR`/NAME.token, mode 0600")
+	cli.TimeVar(f, &i.Valid, "valid", 24*time.Hour, LongestToken,
+		"validity of the tokens, a `DURATION`; at most thirty days")
+}
+
+// prepare creates the directory, so that no token is lost for the want of it.
+func (i *Invitations) prepare() error {
+	if i.Dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(i.Dir, 0o700); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(i.Dir, ".probe-*")
+	if err != nil {
+		return fmt.Errorf("cannot write tokens: %w", err)
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
+// invite invites a server and writes its token. A server's name has no slash, so that its file is in the directory.
+func (i *Invitations) invite(ctx context.Context, env *cli.Env, c declare.Change) error {
+	s := c.Next.(*serverv1.Server)
+	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, &registryv1.InviteServerRequest{
+		Name: c.Name, Cell: s.GetCell(), Labels: s.GetLabels(), Environment: s.GetEnvironment(),
+		Ownership: s.GetOwnership(), ServerId: s.GetId(), ValidFor: durationpb.New(i.Valid), Owner: c.Owner,
+	})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(i.Dir, c.Name+".token")
+	if err := renameio.WriteFile(file, []byte(r.GetToken()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("server %s is invited, and its token is lost: %w. Try: garrison server forget %s", c.Name,
+			err, r.GetServerId())
+	}
+	return nil
+}

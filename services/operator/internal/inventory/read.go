@@ -1,0 +1,123 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// named is a record with a name.
+type named interface {
+	proto.Message
+	GetName() string
+}
+
+// part is a service's response with one part of a list.
+type part interface {
+	proto.Message
+	GetNextCursor() string
+}
+
+// Read returns all records of the kinds, trimmed to what files hold. It keeps one part of a list at a time besides.
+func Read(ctx context.Context, env *cli.Env, kinds ...*declare.Kind) (declare.Live, error) {
+	live := declare.Live{}
+	for _, k := range kinds {
+		live[k] = map[string]proto.Message{}
+		var err error
+		switch k {
+		case declare.Channels:
+			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
+				return cli.Call[*catalogv1.ListChannelsResponse](ctx, env, &catalogv1.ListChannelsRequest{Page: p})
+			})
+		case declare.Applications:
+			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
+				return cli.Call[*registryv1.ListApplicationsResponse](ctx, env,
+					&registryv1.ListApplicationsRequest{Page: p})
+			})
+		case declare.Agents:
+			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
+				return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
+			})
+		case declare.Environments:
+			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
+				return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
+					&registryv1.ListEnvironmentsRequest{Page: p})
+			})
+		case declare.Defaults:
+			err = readDefaults(ctx, env, live[k])
+		case declare.LabelRules:
+			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
+				return cli.Call[*registryv1.ListLabelRulesResponse](ctx, env,
+					&registryv1.ListLabelRulesRequest{Page: p})
+			})
+		case declare.Servers:
+			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
+				return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p})
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+// readDefaults puts the defaults of all environments into a map by name.
+func readDefaults(ctx context.Context, env *cli.Env, into map[string]proto.Message) error {
+	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
+		*registryv1.ListEnvironmentsResponse, error,
+	) {
+		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{Page: p})
+	})
+	for _, e := range r.GetEnvironments() {
+		for agent, d := range e.GetDefaults() {
+			into[declare.DefaultName(e.GetName(), agent)] = declare.Defaults.Trimmed(d)
+		}
+	}
+	return err
+}
+
+// read puts all rows of a list into a map by name.
+func read[T named](
+	ctx context.Context, into map[string]proto.Message, k *declare.Kind, ask func(*apiv1.Page) (part, error),
+) error {
+	for cursor := ""; ; {
+		r, err := ask(&apiv1.Page{Limit: cli.LargestPart, Cursor: cursor})
+		if err != nil {
+			return err
+		}
+		if left, ok := r.(interface{ GetLeftOut() []*apiv1.LeftOut }); ok && len(left.GetLeftOut()) > 0 {
+			return cli.Refuse(fault.Internal, &apiv1.Refusal{
+				Code:    code.TooLarge,
+				Message: fmt.Sprintf("%s %s fits into no answer", k.Word, left.GetLeftOut()[0].GetId()),
+			})
+		}
+		for _, row := range output.RowsOf[T](r) {
+			if s, ok := named(row).(*serverv1.Server); ok {
+				if s.GetLife() == serverv1.Life_LIFE_DYING {
+					continue // it is being taken away
+				}
+				s.Labels = server.OwnLabels(s) // files declare no label that follows from a rule
+			}
+			into[row.GetName()] = k.Trimmed(row)
+		}
+		next := r.GetNextCursor()
+		if next == "" || next == cursor {
+			return ctx.Err()
+		}
+		cursor = next
+	}
+}

@@ -1,0 +1,133 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+)
+
+// call makes one request.
+type call func(context.Context, *cli.Env) error
+
+func to[R proto.Message](q proto.Message) call {
+	return func(ctx context.Context, env *cli.Env) error {
+		_, err := cli.Call[R](ctx, env, q)
+		return err
+	}
+}
+
+// callOf returns the request that makes a change of an existing server or of another object.
+func callOf(c declare.Change) call {
+	create := c.Action == declare.Create
+	if c.Action == declare.Delete {
+		return deletion(c)
+	}
+	switch next := c.Next.(type) {
+	case *channelv1.Channel:
+		return to[*catalogv1.CreateChannelResponse](
+			&catalogv1.CreateChannelRequest{Name: c.Name, Description: next.GetDescription()})
+	case *applicationv1.Application:
+		if next.Name = c.Name; create {
+			return to[*registryv1.CreateApplicationResponse](&registryv1.CreateApplicationRequest{Application: next})
+		}
+		return to[*registryv1.ChangeApplicationResponse](&registryv1.ChangeApplicationRequest{Application: next})
+	case *agentv1.Agent:
+		if next.Name = c.Name; create {
+			return to[*registryv1.CreateAgentResponse](&registryv1.CreateAgentRequest{Agent: next})
+		}
+		return to[*registryv1.ChangeAgentResponse](&registryv1.ChangeAgentRequest{Agent: next})
+	case *environmentv1.Environment:
+		if next.Name = c.Name; create {
+			return to[*registryv1.CreateEnvironmentResponse](&registryv1.CreateEnvironmentRequest{Environment: next})
+		}
+		return to[*registryv1.ChangeEnvironmentResponse](&registryv1.ChangeEnvironmentRequest{Environment: next})
+	case *environmentv1.Default:
+		return to[*registryv1.SetDefaultResponse](defaultRequest(c, next))
+	case *labelrulev1.LabelRule:
+		return to[*registryv1.SetLabelRuleResponse](ruleRequest(c, next))
+	case *serverv1.Server:
+		return to[*registryv1.ChangeServerResponse](serverRequest(c, next))
+	}
+	return nil
+}
+
+// deletion returns the request that deletes an object.
+func deletion(c declare.Change) call {
+	var revision uint64
+	if r, ok := c.Have.(interface{ GetRevision() uint64 }); ok {
+		revision = r.GetRevision()
+	}
+	switch c.Kind {
+	case declare.Applications:
+		return to[*registryv1.DeleteApplicationResponse](&registryv1.DeleteApplicationRequest{
+			Name: c.Name, IfRevision: revision,
+		})
+	case declare.Agents:
+		return to[*registryv1.DeleteAgentResponse](&registryv1.DeleteAgentRequest{Name: c.Name, IfRevision: revision})
+	case declare.Defaults:
+		environment, agent := declare.DefaultOf(c.Name)
+		return to[*registryv1.UnsetDefaultResponse](&registryv1.UnsetDefaultRequest{
+			Environment: environment, Agent: agent, IfRevision: revision,
+		})
+	case declare.LabelRules:
+		return to[*registryv1.UnsetLabelRuleResponse](&registryv1.UnsetLabelRuleRequest{
+			Name: c.Name, IfRevision: revision,
+		})
+	}
+	return to[*registryv1.DeleteEnvironmentResponse](&registryv1.DeleteEnvironmentRequest{
+		Name: c.Name, IfRevision: revision,
+	})
+}
+
+// defaultRequest returns the request that sets a default. A reach that it has already is not asked for again: an agent
+// that was removed since stays removed.
+func defaultRequest(c declare.Change, next *environmentv1.Default) *registryv1.SetDefaultRequest {
+	environment, agent := declare.DefaultOf(c.Name)
+	return &registryv1.SetDefaultRequest{
+		Environment: environment, Agent: agent, Image: next.GetImage(), Metadata: next.GetMetadata(),
+		Reach: cmp.Or(next.GetReach(), environmentv1.Reach_REACH_NEW), KeepReach: true,
+		IfRevision: next.GetRevision(), Owner: c.Owner, PlanSha256: c.PlanSha256,
+	}
+}
+
+// ruleRequest returns the request that sets a label rule.
+func ruleRequest(c declare.Change, next *labelrulev1.LabelRule) *registryv1.SetLabelRuleRequest {
+	return &registryv1.SetLabelRuleRequest{
+		Name: c.Name, When: next.GetWhen(), Labels: next.GetLabels(), IfRevision: next.GetRevision(), Owner: c.Owner,
+	}
+}
+
+// serverRequest returns the request for what differs only: another operator's labels stay.
+func serverRequest(c declare.Change, next *serverv1.Server) *registryv1.ChangeServerRequest {
+	have := c.Have.(*serverv1.Server)
+	q := &registryv1.ChangeServerRequest{Server: have.GetId(), SetLabels: map[string]string{}, Owner: c.Owner}
+	for k, v := range next.GetLabels() {
+		if before, ok := have.GetLabels()[k]; !ok || before != v {
+			q.SetLabels[k] = v
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(have.GetLabels())) {
+		if _, ok := next.GetLabels()[k]; !ok {
+			q.UnsetLabels = append(q.UnsetLabels, k)
+		}
+	}
+	if have.GetEnvironment() != next.GetEnvironment() {
+		q.Environment = proto.String(next.GetEnvironment())
+	}
+	return q
+}

@@ -1,0 +1,2 @@
+// Package labelrule is the command label-rule.
+package labelrule

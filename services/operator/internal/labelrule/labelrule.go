@@ -1,0 +1,104 @@
+package labelrule
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+type rule = *labelrulev1.LabelRule
+
+var listing = output.Listing[rule]{
+	Name: rule.GetName,
+	Columns: []output.Column[rule]{
+		output.Col("NAME", rule.GetName),
+		output.Col("WHEN", func(r rule) string { return selector.Text(r.GetWhen()) }),
+		output.Col("LABELS", func(r rule) string { return output.Pairs(r.GetLabels()) }),
+		output.Col("SERVERS", func(r rule) string { return output.Count(uint64(r.GetServers())) }),
+		output.Wide("SET", func(r rule) string { return output.Stamp(r.GetSetAt()) }),
+		output.Wide("BY", rule.GetSetBy),
+	},
+}
+
+// Commands returns the command label-rule with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	return cli.Group("label-rule", "Manage rules by which servers get labels from what their machines are.",
+		setCommand(env), listCommand(env), unsetCommand(env))
+}
+
+func setCommand(env *cli.Env) *cobra.Command {
+	var when []string
+	q := &registryv1.SetLabelRuleRequest{}
+	c := &cobra.Command{
+		SuggestFor: []string{"create", "add", "update"},
+		Use:        "set NAME --when SELECTOR --label LABEL=VALUE",
+		Short:      "Set a rule; servers that meet it get its labels, now and whenever they change.",
+		Long: `Set a rule, or replace the one of that name. Every server that meets all of its conditions gets its
+labels, and loses them when it meets them no more. A label that an operator set on the server wins. Of two rules for
+one label, the one whose name sorts first wins. A condition is about platform, os, arch, hostname, kernel,
+distribution, cpus, memory, executor, name, env or cell, and never about a label.`,
+		Example: "  garrison label-rule set smartos --when os=illumos --label platform=smartos\n" +
+			"  garrison label-rule set large --when 'memory>=256GiB,cpus>=32' --label size=large",
+		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			if len(when) == 0 || len(q.Labels) == 0 {
+				return cli.Usage("--when and --label are required. Try: garrison label-rule set %s --when os=linux "+
+					"--label LABEL=VALUE", a[0])
+			}
+			conditions, err := selector.Where("--when", when)
+			if err != nil {
+				return err
+			}
+			q.Name, q.When = a[0], conditions
+			r, err := cli.Call[*registryv1.SetLabelRuleResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			return cli.Changed(env, listing, r.GetRule(), "rule %s set; it matches %s", q.Name,
+				output.Plural(int(r.GetMatches()), "server"))
+		},
+	}
+	c.Flags().StringArrayVar(&when, "when", nil, "`SELECTOR` of conditions, as for --on; repeatable, all must match")
+	cli.PairsVar(c.Flags(), &q.Labels, "label", "a label, `LABEL=VALUE`; repeatable", cli.ParseLabel)
+	return c
+}
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	c := &cobra.Command{
+		Use: "list", Example: "  garrison label-rule list", Short: "List label rules.", Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.List(c.Context(), env, page, listing,
+				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListLabelRulesResponse, error) {
+					q := &registryv1.ListLabelRulesRequest{Page: p}
+					return cli.Call[*registryv1.ListLabelRulesResponse](ctx, env, q)
+				})
+		},
+	}
+	page.Add(c, 0)
+	return c
+}
+
+func unsetCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "unset NAME", Example: "  garrison label-rule unset smartos", SuggestFor: []string{"delete", "remove"},
+		Short: "Remove a rule, and the labels that servers have by it.", Args: cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, a []string) error {
+			r, err := cli.Call[*registryv1.UnsetLabelRuleResponse](c.Context(), env,
+				&registryv1.UnsetLabelRuleRequest{Name: a[0]})
+			if err != nil {
+				return err
+			}
+			env.Say("rule %s removed; %d servers had a label by it", a[0], r.GetServers())
+			return nil
+		},
+	}
+}

@@ -1,0 +1,2 @@
+// Package lobby is the command lobby.
+package lobby

@@ -1,0 +1,125 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"sigs.k8s.io/yaml"
+)
+
+// Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal.
+func Encode(value any) ([]byte, error) {
+	m, ok := value.(proto.Message)
+	if !ok {
+		data, err := json.Marshal(value)
+		return visibleJSON(data), err
+	}
+	// An empty list is printed as [], so that a script can iterate over it.
+	data, err := protojson.MarshalOptions{EmitDefaultValues: isEmptyList(m)}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = json.Compact(&b, data) // protojson varies its spacing on purpose
+	return visibleJSON(b.Bytes()), err
+}
+
+// PrintDocument prints one value as JSON or YAML.
+func PrintDocument(w io.Writer, format string, value any) error {
+	data, err := Encode(value)
+	if err != nil {
+		return err
+	}
+	if format == FormatYAML {
+		text, err := yaml.JSONToYAML(data)
+		if err == nil && !strings.ContainsFunc(string(text), steers) {
+			_, err = w.Write(text)
+			return err
+		}
+		// YAML has no plain form of such a character, and JSON is YAML.
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, b.String())
+	return err
+}
+
+func printLines[T any](w io.Writer, rows []T) error {
+	for _, r := range rows {
+		data, err := Encode(r)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s\n", data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RowsField returns the field that holds the rows of a list response, or nil for another message.
+func RowsField(m protoreflect.Message) protoreflect.FieldDescriptor {
+	fields := m.Descriptor().Fields()
+	if fields.ByName("next_cursor") == nil {
+		return nil
+	}
+	for i := fields.Len() - 1; i >= 0; i-- { // fields that describe the rows precede them
+		if f := fields.Get(i); f.IsList() && f.Name() != "left_out" {
+			return f
+		}
+	}
+	return nil
+}
+
+func isEmptyList(m proto.Message) bool {
+	f := RowsField(m.ProtoReflect())
+	return f != nil && m.ProtoReflect().Get(f).List().Len() == 0
+}
+
+// RowsOf returns the rows of a list response.
+func RowsOf[T proto.Message](whole proto.Message) []T {
+	list := whole.ProtoReflect().Get(RowsField(whole.ProtoReflect())).List()
+	rows := make([]T, list.Len())
+	for i := range rows {
+		rows[i] = list.Get(i).Message().Interface().(T)
+	}
+	return rows
+}
+
+// setRows replaces the rows of a list response, after they were sorted or cut.
+func setRows[T any](whole any, rows []T) {
+	m, ok := whole.(proto.Message)
+	if !ok {
+		return
+	}
+	f := RowsField(m.ProtoReflect())
+	if f == nil {
+		return
+	}
+	list := m.ProtoReflect().Mutable(f).List()
+	list.Truncate(0)
+	for _, r := range rows {
+		list.Append(protoreflect.ValueOfMessage(any(r).(proto.Message).ProtoReflect()))
+	}
+}
+
+// ShowBare prints the whole message in JSON and YAML, and in other formats only one text of it, ready to redirect to a
+// file.
+func ShowBare(p *Printer, whole proto.Message, text string) error {
+	switch p.Format {
+	case FormatJSON, FormatYAML:
+		return PrintDocument(p.Out, p.Format, whole)
+	case FormatJSONL:
+		return printLines(p.Out, []proto.Message{whole})
+	}
+	_, err := fmt.Fprintln(p.Out, Visible(text))
+	return err
+}

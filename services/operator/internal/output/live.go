@@ -1,0 +1,63 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Live is a progress line that is redrawn in place on a terminal. Elsewhere it prints nothing.
+type Live struct {
+	mu    sync.Mutex
+	W     io.Writer
+	On    bool
+	shown bool
+	last  time.Time
+}
+
+// Set replaces the line, at most ten times a second.
+func (l *Live) Set(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.On || time.Since(l.last) < 100*time.Millisecond {
+		return
+	}
+	l.last, l.shown = time.Now(), true
+	fmt.Fprintf(l.W, "\r\x1b[K%s", text.Trim(Visible(fmt.Sprintf(format, args...)), 110))
+}
+
+// Say prints a permanent line above the progress line.
+func (l *Live) Say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+	fmt.Fprintln(l.W, Visible(fmt.Sprintf(format, args...)))
+}
+
+// End erases the progress line.
+func (l *Live) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+}
+
+func (l *Live) clear() {
+	if l.shown {
+		fmt.Fprint(l.W, "\r\x1b[K")
+		l.shown, l.last = false, time.Time{}
+	}
+}
+
+// Bar returns a progress bar, or "" when there is nothing to do.
+func Bar(done, all uint64) string {
+	const width = 24
+	if all == 0 {
+		return ""
+	}
+	full := int(min(done, all) * width / all)
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
+}

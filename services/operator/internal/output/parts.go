@@ -1,0 +1,70 @@
+package output
+
+import (
+	"fmt"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// InParts reports whether a list can be printed part by part: not as one document, and not sorted.
+func (p *Printer) InParts() bool {
+	return p.Format != FormatJSON && p.Format != FormatYAML && p.Sort == ""
+}
+
+// Parts prints one list part by part, in a format that InParts allows. The columns of a table keep the widths that they
+// have in its first part; a later cell that is wider moves the rest of its part.
+type Parts[T any] struct {
+	printer *Printer
+	view    View
+	listing Listing[T]
+	columns []Column[T] // of a table, once its first part is printed
+}
+
+// NewParts returns a list of which nothing is printed yet.
+func NewParts[T any](p *Printer, v View, l Listing[T]) *Parts[T] {
+	return &Parts[T]{printer: p, view: v, listing: l}
+}
+
+// Show prints the next part.
+func (s *Parts[T]) Show(rows []T) error {
+	switch s.printer.Format {
+	case FormatJSONL:
+		return printLines(s.printer.Out, rows)
+	case FormatName:
+		for _, r := range rows {
+			if _, err := fmt.Fprintln(s.printer.Out, Visible(s.listing.Name(r))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	first := s.columns == nil
+	if first {
+		columns, err := Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
+		if err != nil {
+			return err
+		}
+		s.columns = columns
+	}
+	headers := first && !s.printer.NoHeaders
+	if err := PrintTable(s.printer.Out, s.view, s.columns, rows, headers); err != nil {
+		return err
+	}
+	if first {
+		s.keepWidths(rows, headers)
+	}
+	return nil
+}
+
+// keepWidths makes the columns at least as wide as they are in printed rows.
+func (s *Parts[T]) keepWidths(rows []T, headers bool) {
+	for n := range s.columns {
+		c := &s.columns[n]
+		if headers {
+			c.Min = max(c.Min, text.StringWidth(c.Title))
+		}
+		for _, r := range rows {
+			c.Min = max(c.Min, text.StringWidth(Cell(c.Value(s.view, r))))
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Formats of data, the values of --output.
+const (
+	FormatTable = "table"
+	FormatWide  = "wide"
+	FormatJSON  = "json"
+	FormatJSONL = "jsonl"
+	FormatYAML  = "yaml"
+	FormatName  = "name"
+)
+
+// Formats lists the formats of data.
+var Formats = []string{FormatTable, FormatWide, FormatJSON, FormatJSONL, FormatYAML, FormatName}
+
+// Printer prints data in the format that the flags of the command line select.
+type Printer struct {
+	Out io.Writer
+	Now func() time.Time
+
+	Format    string
+	NoHeaders bool
+	Columns   []string
+	Sort      string
+}
+
+// IsTable reports whether the format is a table for people.
+func (p *Printer) IsTable() bool { return p.Format == FormatTable || p.Format == FormatWide }
+
+// View is what a column may use besides its row.
+type View struct {
+	At    time.Time         // now
+	Wide  bool              // print whole ids and times
+	Names map[string]string // names of servers by id
+}
+
+// View returns the view of the current time and format.
+func (p *Printer) View() View { return View{At: p.Now(), Wide: p.Format == FormatWide} }
+
+// Show prints a list: whole in JSON and YAML, rows in the other formats.
+func Show[T any](p *Printer, l Listing[T], whole any, rows []T) error {
+	return ShowIn(p, p.View(), l, whole, rows)
+}
+
+// ShowIn is Show with a view of the caller.
+func ShowIn[T any](p *Printer, v View, l Listing[T], whole any, rows []T) error {
+	if err := sortRows(p.Sort, v, l, rows); err != nil {
+		return err
+	}
+	setRows(whole, rows)
+	if p.Format == FormatJSON || p.Format == FormatYAML {
+		return PrintDocument(p.Out, p.Format, whole)
+	}
+	return NewParts(p, v, l).Show(rows)
+}
+
+// ShowOne prints one object; tables become one line per column, followed by the pairs of more.
+func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string) error {
+	switch p.Format {
+	case FormatJSON, FormatYAML:
+		return PrintDocument(p.Out, p.Format, thing)
+	case FormatJSONL:
+		return printLines(p.Out, []T{thing})
+	case FormatName:
+		_, err := fmt.Fprintln(p.Out, Visible(l.Name(thing)))
+		return err
+	}
+	columns, err := Chosen(p.Columns, true, l.Columns)
+	if err != nil {
+		return err
+	}
+	v.Wide = true
+	var lines [][2]string
+	for _, c := range columns {
+		lines = append(lines, [2]string{c.Title, c.Value(v, thing)})
+	}
+	if len(p.Columns) == 0 {
+		lines = append(lines, more...)
+	}
+	return printPairs(p.Out, lines)
+}
+
+// Server returns a server's name, or its id when the name is unknown.
+func (v View) Server(id string) string {
+	if n := v.Names[id]; n != "" {
+		return n
+	}
+	return id
+}

@@ -1,0 +1,188 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Column is one column of a listing.
+type Column[T any] struct {
+	Title string
+	Wide  bool // only in the wide table
+	Value func(View, T) string
+	Key   func(T) string // sort key; nil sorts by the printed value
+	Min   int            // minimum width, for listings that are printed in parts
+}
+
+// Col returns a column whose text depends on the row only.
+func Col[T any](title string, text func(T) string) Column[T] {
+	return Column[T]{Title: title, Value: func(_ View, row T) string { return text(row) }}
+}
+
+// Wide returns a column that only the wide table shows.
+func Wide[T any](title string, text func(T) string) Column[T] {
+	c := Col(title, text)
+	c.Wide = true
+	return c
+}
+
+// Since returns a column with the age of a time. It sorts by the time.
+func Since[T any](title string, at func(T) *timestamppb.Timestamp) Column[T] {
+	return Column[T]{
+		Title: title,
+		Value: func(v View, row T) string { return Age(v, at(row)) },
+		Key:   func(row T) string { return Stamp(at(row)) },
+	}
+}
+
+// Listing describes how rows of one type are printed.
+type Listing[T any] struct {
+	Name    func(T) string // what -o name prints
+	Columns []Column[T]
+}
+
+// Chosen returns the columns of --columns, or the default ones.
+func Chosen[T any](asked []string, wide bool, all []Column[T]) ([]Column[T], error) {
+	if len(asked) == 0 {
+		return slices.DeleteFunc(slices.Clone(all), func(c Column[T]) bool { return c.Wide && !wide }), nil
+	}
+	var out []Column[T]
+	for _, name := range asked {
+		c, err := columnNamed("--columns", name, all)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// CheckColumns returns an error if --columns or --sort names a column that the listing lacks.
+func CheckColumns[T any](p *Printer, l Listing[T]) error {
+	if _, err := Chosen(p.Columns, true, l.Columns); err != nil || p.Sort == "" {
+		return err
+	}
+	_, err := columnNamed("--sort", strings.TrimPrefix(p.Sort, "-"), l.Columns)
+	return err
+}
+
+// ColumnError reports a column that a listing lacks.
+type ColumnError struct {
+	flag, name string
+	want       []string
+}
+
+// Error implements error.
+func (e *ColumnError) Error() string {
+	return fmt.Sprintf("%s: unknown column %q (want %s)", e.flag, e.name, strings.Join(e.want, ", "))
+}
+
+func columnNamed[T any](flag, name string, all []Column[T]) (Column[T], error) {
+	var titles []string
+	for _, c := range all {
+		if strings.EqualFold(c.Title, name) {
+			return c, nil
+		}
+		titles = append(titles, strings.ToLower(c.Title))
+	}
+	return Column[T]{}, &ColumnError{flag: flag, name: name, want: titles}
+}
+
+// sortRows sorts rows by a column, numbers numerically.
+func sortRows[T any](by string, v View, l Listing[T], rows []T) error {
+	if by == "" {
+		return nil
+	}
+	name, down := strings.CutPrefix(by, "-")
+	c, err := columnNamed("--sort", name, l.Columns)
+	if err != nil {
+		return err
+	}
+	key := c.Key
+	if key == nil {
+		key = func(t T) string { return c.Value(v, t) }
+	}
+	slices.SortStableFunc(rows, func(a, b T) int {
+		order := natural(key(a), key(b))
+		if down {
+			return -order
+		}
+		return order
+	})
+	return nil
+}
+
+func natural(a, b string) int {
+	x, errA := strconv.ParseFloat(a, 64)
+	y, errB := strconv.ParseFloat(b, 64)
+	if errA == nil && errB == nil {
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(a, b)
+}
+
+// PrintTable prints columns two spaces apart, without rules and colour.
+func PrintTable[T any](w io.Writer, v View, columns []Column[T], rows []T, headers bool) error {
+	t := table.NewWriter()
+	t.SetStyle(plain)
+	t.SuppressTrailingSpaces()
+	var configs []table.ColumnConfig
+	var titles table.Row
+	for i, c := range columns {
+		titles = append(titles, c.Title)
+		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMin: c.Min})
+	}
+	t.SetColumnConfigs(configs)
+	if headers {
+		t.AppendHeader(titles)
+	}
+	for _, r := range rows {
+		var cells table.Row
+		for _, c := range columns {
+			cells = append(cells, Cell(c.Value(v, r)))
+		}
+		t.AppendRow(cells)
+	}
+	if text := t.Render(); text != "" {
+		_, err := fmt.Fprintln(w, text)
+		return err
+	}
+	return nil
+}
+
+// Cell returns a value on one line, and a dash for an empty value.
+func Cell(s string) string {
+	return cmp.Or(strings.Join(strings.Fields(Visible(s)), " "), "-")
+}
+
+var plain = table.Style{
+	Name:    "plain",
+	Box:     table.BoxStyle{PaddingRight: "  "},
+	Format:  table.FormatOptions{},
+	Options: table.OptionsNoBordersAndSeparators,
+}
+
+// printPairs prints titles and values, one pair per line; further lines of a value are indented.
+func printPairs(w io.Writer, pairs [][2]string) error {
+	width := 0
+	for _, p := range pairs {
+		width = max(width, len(p[0]))
+	}
+	var b strings.Builder
+	for _, p := range pairs {
+		lines := strings.Split(strings.TrimRight(Visible(p[1]), "\n"), "\n")
+		fmt.Fprintf(&b, "%-*s  %s\n", width, p[0], cmp.Or(lines[0], "-"))
+		for _, line := range lines[1:] {
+			fmt.Fprintf(&b, "%-*s  %s\n", width, "", line)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,103 @@
+package output
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+type row = *serverv1.Server
+
+var listing = Listing[row]{
+	Name: row.GetName,
+	Columns: []Column[row]{
+		Col("NAME", row.GetName),
+		Since("SINCE", row.GetSince),
+		Wide("ID", row.GetId),
+	},
+}
+
+func servers() []row {
+	at := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(-d)) }
+	return []row{{Name: "web-2", Id: "b", Since: at(time.Minute)}, {Name: "web-1", Id: "a", Since: at(3 * time.Hour)}}
+}
+
+func printer(out *strings.Builder, format string) *Printer {
+	return &Printer{Out: out, Now: func() time.Time { return noon }, Format: format}
+}
+
+func TestAListIsPrintedInEveryFormat(t *testing.T) {
+	for format, want := range map[string]string{
+		FormatTable: "NAME   SINCE\nweb-2  1m\nweb-1  3h\n",
+		FormatWide: "NAME   SINCE                 ID\n" +
+			"web-2  2026-01-31T11:59:00Z  b\nweb-1  2026-01-31T09:00:00Z  a\n",
+		FormatName: "web-2\nweb-1\n",
+		FormatJSONL: `{"id":"b","name":"web-2","since":"2026-01-31T11:59:00Z"}` + "\n" +
+			`{"id":"a","name":"web-1","since":"2026-01-31T09:00:00Z"}` + "\n",
+	} {
+		var out strings.Builder
+		rows := servers()
+		whole := &registryv1.ListServersResponse{Servers: rows}
+		if err := Show(printer(&out, format), listing, whole, rows); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, out.String()); d != "" {
+			t.Errorf("%s (-want +have):\n%s", format, d)
+		}
+	}
+}
+
+func TestRowsAreSortedByTheTimeOfAnAgeAlsoInJSON(t *testing.T) {
+	var out strings.Builder
+	p := printer(&out, FormatJSON)
+	p.Sort = "since"
+	rows := servers()
+	if err := Show(p, listing, &registryv1.ListServersResponse{Servers: rows}, rows); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := strings.Index(out.String(), "web-1"), strings.Index(out.String(), "web-2"); first > second {
+		t.Errorf("web-1 is older, and comes second:\n%s", &out)
+	}
+}
+
+func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
+	var out strings.Builder
+	if err := Show(printer(&out, FormatJSON), listing, &registryv1.ListServersResponse{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `"servers": []`) {
+		t.Errorf("have %s", &out)
+	}
+}
+
+func TestAnUnknownColumnIsRefusedWithTheKnownOnes(t *testing.T) {
+	p := printer(&strings.Builder{}, FormatTable)
+	p.Columns = []string{"colour"}
+	err := CheckColumns(p, listing)
+	if want := `--columns: unknown column "colour" (want name, since, id)`; err == nil || err.Error() != want {
+		t.Errorf("have %v, want %s", err, want)
+	}
+}
+
+func TestControlCharactersNeverReachTheTerminal(t *testing.T) {
+	if got, want := Cell("a\x1b[31m\u009b\r\nb"), "a[31m b"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	if got := Cell(""); got != "-" {
+		t.Errorf("an empty cell is %q, want a dash", got)
+	}
+}
+
+func TestNumbersSortAsNumbers(t *testing.T) {
+	if natural("9", "10") >= 0 || natural("b", "a") <= 0 {
+		t.Error("9 is not before 10, or b is not behind a")
+	}
+}

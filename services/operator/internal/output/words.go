@@ -1,0 +1,148 @@
+package output
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+)
+
+// OneLine replaces every run of white space, line breaks included, by one space.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// ShortID returns the first part of a computed id, which is unique in practice; in the wide view the whole id.
+func ShortID(v View, id string) string {
+	if v.Wide {
+		return id
+	}
+	return ident.Short(id)
+}
+
+// Lines formats a map as k=v, one pair per line. It shows of a secret only that it is one.
+func Lines(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+metadata.Text(m[k]))
+	}
+	return strings.Join(out, "\n")
+}
+
+// DigestText returns a digest in hexadecimal, shortened unless the view is wide.
+func DigestText(v View, digest []byte) string {
+	text := hex.EncodeToString(digest)
+	if !v.Wide {
+		text = text[:min(12, len(text))]
+	}
+	return text
+}
+
+var safe = regexp.MustCompile(`^[A-Za-z0-9_.,:/@=+-]+$`)
+
+// Quote returns a word quoted for a shell where that is necessary.
+func Quote(s string) string {
+	if safe.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Dash returns a text, or "none" for an empty one.
+func Dash(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// Word returns the word for an enum's value: converged for STATE_CONVERGED.
+func Word[E interface {
+	protoreflect.Enum
+	String() string
+}](e E) string {
+	if e.Number() == 0 {
+		return ""
+	}
+	name := string(e.Descriptor().Values().ByNumber(0).Name())
+	prefix := strings.TrimSuffix(name, "UNSPECIFIED")
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(e.String(), prefix)), "_", "-")
+}
+
+// Words returns the words of all values of an enum.
+func Words(d protoreflect.EnumDescriptor) []string {
+	prefix := strings.TrimSuffix(string(d.Values().ByNumber(0).Name()), "UNSPECIFIED")
+	var out []string
+	for i := range d.Values().Len() {
+		if v := d.Values().Get(i); v.Number() != 0 {
+			out = append(out,
+				strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix)), "_", "-"))
+		}
+	}
+	return out
+}
+
+// ParseWord returns the value of an enum for its word.
+func ParseWord[E interface {
+	protoreflect.Enum
+	~int32
+}](s string) (E, error) {
+	var zero E
+	d := zero.Descriptor()
+	for i, w := range Words(d) {
+		if strings.EqualFold(w, s) {
+			return E(d.Values().Get(i + 1).Number()), nil
+		}
+	}
+	return zero, fmt.Errorf("unknown value %q (want %s)", s, strings.Join(Words(d), ", "))
+}
+
+// Yes returns "yes" or "".
+func Yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+// Pairs formats a map as k=v,k=v.
+func Pairs(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+metadata.Text(m[k]))
+	}
+	return strings.Join(out, ",")
+}
+
+// Size formats a number of bytes with a binary unit.
+func Size(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, units := float64(n)/1024, "KMGTPE"
+	for f >= 1024 && len(units) > 1 {
+		f, units = f/1024, units[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[0])
+}
+
+// Plural formats a count with its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Count formats a number, and 0 as "".
+func Count[N uint32 | uint64](n N) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,203 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Record is an object that operators create, change and delete by name: an application, environment or agent.
+type Record interface {
+	proto.Message
+	GetName() string
+	GetMetadata() map[string]string
+	GetRevision() uint64
+}
+
+// Noun describes one kind of record: its words, its flags and its calls.
+type Noun[T Record] struct {
+	Word, Command, Short string
+	Without              string // its dependents, which prevent its deletion
+	Whose                string // the agents that its metadata configures
+	Unknown              string // the code where no record has a name
+	Listing              output.Listing[T]
+	Blank                func(name string) T
+	SetMetadata          func(T, map[string]string)
+	Flags                func(f *pflag.FlagSet, said *Edits[T], update bool) // its flags besides the metadata
+
+	All    func(context.Context) ([]T, error)
+	List   func(context.Context, cli.PageFlags) error
+	Create func(context.Context, T) (T, error)
+	Change func(context.Context, T) (T, []*registryv1.Outdated, error)
+	Remove func(ctx context.Context, name string, revision uint64) error
+	On     func(name string) string                      // the selector of the servers that its metadata concerns
+	More   func(context.Context, T) ([][2]string, error) // what show prints besides the fields; may be nil
+}
+
+// Commands returns the noun with its five verbs.
+func Commands[T Record](env *cli.Env, k Noun[T]) *cobra.Command {
+	return cli.Group(k.Command, k.Short, k.createCommand(env), k.listCommand(), k.showCommand(env),
+		k.updateCommand(env),
+		k.deleteCommand(env))
+}
+
+// Find returns a record by name. Its refusal of an unknown name suggests the nearest one.
+func (k Noun[T]) Find(ctx context.Context, name string) (found T, err error) {
+	all, err := k.All(ctx)
+	if err != nil {
+		return found, err
+	}
+	var names []string
+	for _, t := range all {
+		if t.GetName() == name {
+			return t, nil
+		}
+		names = append(names, t.GetName())
+	}
+	return found, cli.Refuse(fault.NotFound, &apiv1.Refusal{
+		Code: k.Unknown, Message: fmt.Sprintf("no %s %q (%d searched)", k.Word, name, len(names)),
+		Nearest: nearest.Name(name, slices.Values(names)), Try: "garrison " + k.Command + " list",
+	})
+}
+
+func (k Noun[T]) createCommand(env *cli.Env) *cobra.Command {
+	var said Edits[T]
+	var f cli.Values
+	c := &cobra.Command{
+		Use:     "create NAME",
+		Example: "  garrison " + k.Command + " create NAME",
+		Short:   "Create an " + k.Word + ".",
+		Args:    cli.Exactly("NAME"),
+		PreRunE: cli.Prints(env, k.Listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			t, err := k.edited(c.Context(), env, k.Blank(a[0]), said, &f)
+			if err != nil {
+				return err
+			}
+			if t, err = k.Create(c.Context(), t); err != nil {
+				return err
+			}
+			return cli.Changed(env, k.Listing, t, "%s %s created", k.Word, a[0])
+		},
+	}
+	k.Flags(c.Flags(), &said, false)
+	f.Add(c.Flags(), k.Whose)
+	f.AddAs(c.Flags(), "metadata")
+	return c
+}
+
+// edited returns a record with the changes of the flags.
+func (k Noun[T]) edited(ctx context.Context, env *cli.Env, t T, said Edits[T], f *cli.Values) (T, error) {
+	change, err := f.Change(ctx, env)
+	if err != nil {
+		return t, err
+	}
+	for _, edit := range said {
+		edit(t)
+	}
+	for _, name := range change.Missing(t.GetMetadata()) {
+		env.Say("note: --unset %s has no effect: %s %s has no value of that name", name, k.Word, t.GetName())
+	}
+	k.SetMetadata(t, change.Apply(t.GetMetadata()))
+	return t, nil
+}
+
+func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
+	var said Edits[T]
+	var f cli.Values
+	var revision uint64
+	c := &cobra.Command{
+		Use:     "update NAME",
+		Example: "  garrison " + k.Command + " update NAME --description TEXT",
+		Short:   "Change an " + k.Word + "; fields without a flag stay as they are.",
+		Args:    cli.Exactly("NAME"),
+		PreRunE: cli.Prints(env, k.Listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			found, err := k.Find(c.Context(), a[0])
+			if err != nil {
+				return err
+			}
+			now, err := k.edited(c.Context(), env, proto.CloneOf(found), said, &f)
+			if err != nil {
+				return err
+			}
+			if proto.Equal(found, now) {
+				env.Say("nothing to do")
+				return nil
+			}
+			basedOn(now, revision)
+			now, outdated, err := k.Change(c.Context(), now)
+			if err != nil {
+				return err
+			}
+			k.sayOutdated(env, a[0], outdated)
+			return cli.Changed(env, k.Listing, now, "%s %s changed", k.Word, a[0])
+		},
+	}
+	k.Flags(c.Flags(), &said, true)
+	f.Add(c.Flags(), k.Whose)
+	f.AddAs(c.Flags(), "metadata")
+	f.AddChanges(c.Flags(), k.Whose)
+	revisionFlag(c.Flags(), &revision)
+	return c
+}
+
+func (k Noun[T]) listCommand() *cobra.Command {
+	var page cli.PageFlags
+	c := &cobra.Command{
+		Use:     "list",
+		Example: "  garrison " + k.Command + " list",
+		Short:   "List " + k.Word + "s.", Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return k.List(c.Context(), page) },
+	}
+	page.Add(c, 0)
+	return c
+}
+
+func (k Noun[T]) showCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show NAME",
+		Example: "  garrison " + k.Command + " show NAME",
+		Short:   "Show all fields of an " + k.Word + ".", Args: cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, a []string) error {
+			found, err := k.Find(c.Context(), a[0])
+			if err != nil {
+				return err
+			}
+			var more [][2]string
+			if k.More != nil && env.Output.IsTable() {
+				if more, err = k.More(c.Context(), found); err != nil {
+					return err
+				}
+			}
+			return output.ShowOne(env.Output, env.Output.View(), k.Listing, found, more...)
+		},
+	}
+}
+
+func (k Noun[T]) deleteCommand(env *cli.Env) *cobra.Command {
+	var revision uint64
+	c := &cobra.Command{
+		Use:     "delete NAME",
+		Example: "  garrison " + k.Command + " delete NAME",
+		Short:   "Delete an " + k.Word + " that has no " + k.Without + ".", Args: cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, a []string) error {
+			return cli.Deleted(env, k.Word, a[0], k.Remove(c.Context(), a[0], revision))
+		},
+	}
+	revisionFlag(c.Flags(), &revision)
+	return c
+}

@@ -1,0 +1,116 @@
+package restore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+func statusCommand(env *cli.Env) *cobra.Command {
+	var on []string
+	c := &cobra.Command{
+		Use:     "status",
+		Example: "  garrison restore status --on env=prod",
+		Args:    cli.Exactly(),
+		Short:   "Show what the ledger lost: servers ahead of it, unknown servers and offline servers.",
+		Long: "Show three kinds of servers, and change nothing: servers that applied documents which the ledger " +
+			"lacks, with what\n" +
+			"accepting the loss does to each agent that differs; servers that beat and are unknown to the ledger, " +
+			"as after a\n" +
+			"lost enrolment; and servers that are alive in the ledger and offline, as after a lost\n" +
+			"decommission.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			servers, err := optionalSelector(on)
+			if err != nil {
+				return err
+			}
+			status, err := status(c.Context(), env, servers)
+			if err != nil {
+				return err
+			}
+			return show(env, status)
+		},
+	}
+	c.Flags().StringArrayVar(&on, "on", nil, selector.Help+" (default all)")
+	return c
+}
+
+// status returns what the ledger lost.
+func status(ctx context.Context, env *cli.Env, on *intentv1.Selector) (restoreStatus, error) {
+	return cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (restoreStatus, error) {
+		return cli.Call[restoreStatus](ctx, env, &registryv1.GetRestoreStatusRequest{Page: p, On: on})
+	})
+}
+
+// show prints what the ledger lost: in JSON and YAML the registry's response, in tables a row for each server and
+// agent.
+func show(env *cli.Env, status restoreStatus) error {
+	if f := env.Output.Format; f == output.FormatJSON || f == output.FormatYAML {
+		return output.PrintDocument(env.Output.Out, f, status)
+	}
+	rows := lossRows(env, status.GetLosses())
+	for _, u := range status.GetUnknown() {
+		rows = append(rows, display.ExplainUnknown(env.Output.View(), u))
+	}
+	for _, o := range status.GetOffline() {
+		row := display.ExplainServer(env.Output.View(), o)
+		row.Next = "executor run on that machine; when it was decommissioned: garrison server decommission " +
+			"" + o.GetName() + " --lost"
+		rows = append(rows, row)
+	}
+	if len(status.GetLosses()) == 0 {
+		env.Say("no connected server is ahead of the ledger, which ends at %d", status.GetLedgerEnd())
+	}
+	if n := status.GetOfflineMore(); n > 0 {
+		env.Say("%s more are offline: garrison server list --presence offline", output.Count(uint64(n)))
+	}
+	return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
+}
+
+// lossRows returns a row for each server that is ahead of the ledger and for each of its agents that differ.
+func lossRows(env *cli.Env, losses []loss) (rows []display.Explanation) {
+	for _, l := range losses {
+		row := display.ExplainServer(env.Output.View(), l.GetServer())
+		row.Is = fmt.Sprintf("%d of %d agents differ", len(l.GetAgents()), len(l.GetAgents())+int(l.GetSame()))
+		row.Next = "garrison restore accept --on " + l.GetServer().GetName()
+		rows = append(rows, row)
+		for _, a := range l.GetAgents() {
+			rows = append(rows, explainLoss(env, l, a))
+		}
+	}
+	return rows
+}
+
+// explainLoss returns a row with what accepting does to one agent.
+func explainLoss(env *cli.Env, l loss, a *registryv1.AgentLoss) display.Explanation {
+	is := output.Dash(a.GetFound().GetVersion()) + " → " + output.Dash(a.GetWanted().GetVersion())
+	row := display.Explanation{
+		What: "agent", Name: l.GetServer().GetName() + "/" + a.GetAgent(), Is: is,
+		State: cmp.Or(output.Word(a.GetChange()), "stays"),
+		Since: output.Stamp(a.GetFoundSince()), Age: output.Age(env.Output.View(), a.GetFoundSince()),
+	}
+	switch a.GetChange() {
+	case registryv1.LossChange_LOSS_CHANGE_INSTALL:
+		row.Reason = "accepting installs it"
+	case registryv1.LossChange_LOSS_CHANGE_REPLACE:
+		row.Reason = "accepting brings it to what the ledger wants"
+	case registryv1.LossChange_LOSS_CHANGE_REMOVE:
+		row.Reason = "accepting removes it, as an intent requested"
+	default:
+		row.Is = output.Dash(a.GetFound().GetVersion())
+		row.Reason = "unknown to the ledger; accepting does not change it"
+		row.Next = "garrison install " + a.GetAgent() + " --on " + l.GetServer().GetName()
+	}
+	return row
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+func enrollCommand(env *cli.Env) *cobra.Command {
+	var valid time.Duration
+	var file string
+	var provisioned bool
+	m := many{}
+	q := &registryv1.InviteServerRequest{}
+	c := &cobra.Command{
+		SuggestFor: []string{"add", "create", "invite", "join"},
+		Use:        "enroll NAME | --from FILE --out DIR | --from FILE --pooled TOKEN",
+		Short:      "Create a one-time join token for a server, printed to standard output.",
+		Long: `Create a one-time join token for a new server, or for one whose credentials are revoked or have
+expired: that one keeps its id, its site, its labels, its environment and its instances.
+
+With --from, invite all servers of a file and write the token of each to DIR/NAME.token. A line of the file is
+NAME [env=ENVIRONMENT] [cell=SITE] [id=UUID] [LABEL=VALUE]…, and a # begins a comment; what the flags say holds for
+all. A server whose token file exists is skipped, so the command may be repeated.
+
+With --pooled TOKEN, make one token of that name for all servers of the file instead, as garrison token create does: it
+admits as many servers as the file lists, and every server gets the environment, site and labels that all lines must
+have in common. It does not say which machine is which: a server's name is its host name, and a machine that the file
+does not list can join with it as well.`,
+		Args: func(c *cobra.Command, a []string) error {
+			if m.from != "" {
+				return cli.Exactly()(c, a)
+			}
+			return cli.Exactly("NAME")(c, a)
+		},
+		Example: "  garrison server enroll web-1 --label rack=a1 --token-file web-1.token\n" +
+			"  garrison server enroll web-1 > web-1.token\n" +
+			"  garrison server enroll --from rack-a.txt --out tokens --env prod --valid 24h\n" +
+			"  garrison server enroll --from rack-a.txt --pooled rack-a --token-file rack-a.token",
+		RunE: func(c *cobra.Command, a []string) error {
+			q.ValidFor = durationpb.New(valid)
+			if provisioned {
+				q.Ownership = serverv1.Ownership_OWNERSHIP_PROVISIONED
+			}
+			if m.like = q; m.pooled != "" || m.from != "" {
+				return m.enroll(c.Context(), env, file)
+			}
+			q.Name = a[0]
+			return enroll(c.Context(), env, q, file)
+		},
+	}
+	c.Flags().
+		StringVar(&file, "token-file", "", "write the token to this `FILE`, mode 0600; do nothing if the file exists")
+	cli.TextVar(c.Flags(), &m.from, "from", cli.NotEmpty("file"), "invite the servers that this `FILE` lists; - reads "+
+		"standard input")
+	cli.TextVar(c.Flags(), &m.out, "out", cli.NotEmpty("directory"), "with --from: the `DIR` for the tokens; created "+
+		"if missing")
+	cli.TextVar(c.Flags(), &m.pooled, "pooled", cli.Name("token"), "with --from: one token of this `NAME` for all")
+	cli.PairsVar(c.Flags(), &q.Labels, "label", "a label of the server, `LABEL=VALUE`; repeatable", cli.ParseLabel)
+	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"), "the `ENVIRONMENT` of the server")
+	cli.TextVar(c.Flags(), &q.ServerId, "id", cli.ID("server"), "the `UUID` that a new server gets as its id "+
+		"(default: a new one)")
+	cli.TextVar(c.Flags(), &q.Cell, "cell", cli.Name("cell"), "the `SITE` of the server")
+	c.Flags().
+		BoolVar(&provisioned, "provisioned", false, "a provisioner creates and destroys the machine, so the "+
+			"executor never removes itself; cannot be changed later")
+	cli.TimeVar(c.Flags(), &valid, "valid", time.Hour, inventory.LongestToken,
+		"validity of the token, a `DURATION`; at most thirty days")
+	return c
+}
+
+// enroll invites the servers of a file, each with a token or all with one.
+func (m many) enroll(ctx context.Context, env *cli.Env, file string) error {
+	switch {
+	case m.from == "":
+		return cli.Usage("--pooled needs --from. Try: garrison token create %s --uses N", m.pooled)
+	case m.like.GetServerId() != "":
+		return cli.Usage("--id is for one server. Try: id=UUID in a line of the file")
+	case m.pooled != "":
+		return enrollPooled(ctx, env, m, file)
+	case file != "":
+		return cli.Usage("--token-file is for one token. Try: --from %s --out DIR", m.from)
+	}
+	return enrollFrom(ctx, env, m)
+}
+
+// enroll invites a server and prints its token, or writes it to a file. An existing file means that the server was
+// invited before.
+func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest, file string) error {
+	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
+		env.Say("%s exists; no new token created for %s", file, q.GetName())
+		return err
+	}
+	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, q)
+	if err != nil {
+		return err
+	}
+	if r.GetAgain() {
+		env.Say("server %s is known: it keeps its id, site, labels, environment and agents", q.GetName())
+	}
+	env.Say("server %s (%s) may join until %s; on the machine, as root: executor join --token-file FILE", q.GetName(),
+		r.GetServerId(), output.Stamp(r.GetExpiresAt()))
+	if file != "" {
+		return renameio.WriteFile(file, []byte(r.GetToken()+"\n"), 0o600)
+	}
+	return output.ShowBare(env.Output, r, r.GetToken())
+}
+
+// checkNew refuses a token file that exists: it may hold a token that is still needed.
+func checkNew(file string) error {
+	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
+		return cli.Usage("%s exists. Try: another --token-file", file)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// replaceFlags are how the machine of a server is replaced.
+type replaceFlags struct {
+	file        string
+	valid       time.Duration
+	dryRun, yes bool
+}
+
+func replaceCommand(env *cli.Env) *cobra.Command {
+	var f replaceFlags
+	q := &registryv1.ReplaceServerRequest{}
+	c := &cobra.Command{
+		Use:     "replace SERVER",
+		Example: "  garrison server replace web-1 --reason 'board broke' --token-file web-1.token",
+		Short:   "Put a new machine in the place of a server's old one.",
+		Long: `Put a new machine in the place of a server's old one: the credentials of the old machine become void, and
+a one-time join token for the new one is created. The server keeps its id, its name, its site, its labels, its
+environment and what is wanted on it; the new machine converges to that once it joined. What is on the old machine is
+not touched. Refused while the old machine is online, unless --force.
+
+Two machines that beat as one server (DUPLICATE_IDENTITY) are told apart the same way: both are shut out, and the one
+that joins with the token is the server again, with its agents as they are.`,
+		SuggestFor: []string{"swap"},
+		Args:       cli.Exactly("SERVER"),
+		RunE: func(c *cobra.Command, a []string) error {
+			q.Server, q.ValidFor = a[0], durationpb.New(f.valid)
+			return replace(c.Context(), env, q, f)
+		},
+	}
+	c.Flags().StringVar(&f.file, "token-file", "",
+		"write the token to this `FILE`, mode 0600; refused if the file exists")
+	c.Flags().StringVar(&q.Reason, "reason", "", "why, a `TEXT` of one line that is recorded")
+	c.Flags().BoolVar(&q.Force, "force", false, "replace it although the old machine is online, and shut that one out")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would happen; change nothing")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+	cli.TimeVar(c.Flags(), &f.valid, "valid", time.Hour, inventory.LongestToken,
+		"validity of the token, a `DURATION`; at most thirty days")
+	return c
+}
+
+// replace shows what it will do, voids the credentials of the old machine and prints the token for the new one.
+func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerRequest, f replaceFlags) error {
+	if err := checkNew(f.file); err != nil {
+		return err
+	}
+	found, err := fleet.Server(ctx, env, q.GetServer())
+	if err != nil {
+		return err
+	}
+	wanted, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{Server: found.GetId()})
+	if err != nil {
+		return err
+	}
+	sayReplaced(env, found, len(wanted))
+	if f.dryRun {
+		return nil
+	}
+	if err := env.Confirm(ctx, f.yes, "Replace the machine of "+found.GetName()+"?"); err != nil {
+		return err
+	}
+	q.Server = found.GetId()
+	r, err := cli.Call[*registryv1.ReplaceServerResponse](ctx, env, q)
+	if err != nil {
+		return err
+	}
+	env.Say("a new machine may join as %s until %s; on it, as root: executor join --token-file FILE", found.GetName(),
+		output.Stamp(r.GetExpiresAt()))
+	if f.file != "" {
+		return renameio.WriteFile(f.file, []byte(r.GetToken()+"\n"), 0o600)
+	}
+	return output.ShowBare(env.Output, r, r.GetToken())
+}
+
+// sayReplaced shows which machines are shut out, and what the one that joins gets.
+func sayReplaced(env *cli.Env, found display.Server, wanted int) {
+	agents := output.Plural(wanted, "agent")
+	machines := found.GetDuplicate().GetSightings()
+	if len(machines) == 0 {
+		env.Say("server %s (%s), %s: its machine (%s) is shut out and not touched; a new one takes its place and "+
+			"gets %s", found.GetName(), found.GetId(), display.ServerState(found),
+			output.Dash(found.GetSysinfo().GetHostname()), agents)
+		return
+	}
+	env.Say("server %s (%s), %s: these machines are shut out and not touched; the one that joins with the token is "+
+		"the server again and has or gets %s:", found.GetName(), found.GetId(), display.ServerState(found), agents)
+	env.Say("%s", display.SightingLines(env.Output.View(), machines))
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+// standingVerb changes whether servers are believed and let in.
+type standingVerb struct {
+	name, past  string
+	short, long string
+	suggest     []string
+	next        string // the command that takes it back, before the servers
+	ask         func(ctx context.Context, env *cli.Env, server, reason string) (display.Server, error)
+}
+
+// standingFlags are the flags of such a verb.
+type standingFlags struct {
+	on     selector.Flags
+	reason string
+	dryRun bool
+	yes    bool
+}
+
+func quarantineCommand(env *cli.Env) *cobra.Command {
+	return standingVerb{
+		name: "quarantine", past: "quarantined", next: "garrison server release",
+		short: "Shut servers out until they are released.",
+		long: `Shut servers out until they are released: the bus drops their connections and refuses new ones, what they
+report does not count, and nothing new is sent to them. Their agents keep running as they are. garrison server release
+ends it, and the servers converge again.`,
+		suggest: []string{"block", "ban", "isolate", "suspend"},
+		ask: func(ctx context.Context, env *cli.Env, server, reason string) (display.Server, error) {
+			q := &registryv1.QuarantineServerRequest{Server: server, Reason: reason}
+			r, err := cli.Call[*registryv1.QuarantineServerResponse](ctx, env, q)
+			return r.GetServer(), err
+		},
+	}.command(env)
+}
+
+func releaseCommand(env *cli.Env) *cobra.Command {
+	return standingVerb{
+		name: "release", past: "released", next: "garrison server quarantine",
+		short: "End the quarantine of servers.",
+		long: `End the quarantine of servers: the bus lets them in again with the credentials that they have, and they
+converge to what is wanted.`,
+		suggest: []string{"unblock", "unban", "resume"},
+		ask: func(ctx context.Context, env *cli.Env, server, reason string) (display.Server, error) {
+			q := &registryv1.ReleaseServerRequest{Server: server, Reason: reason}
+			r, err := cli.Call[*registryv1.ReleaseServerResponse](ctx, env, q)
+			return r.GetServer(), err
+		},
+	}.command(env)
+}
+
+func revokeCommand(env *cli.Env) *cobra.Command {
+	return standingVerb{
+		name: "revoke", past: "revoked", next: "garrison server enroll",
+		short: "Void the credentials of servers for good.",
+		long: `Void the credentials of servers for good, for example of a machine that was stolen or whose disk was
+copied: the bus drops their connections and refuses their keys. The servers stay in the inventory with their instances,
+and their agents keep running. A server comes back with a new token of garrison server enroll and a new key; it keeps
+its id. A token that was made since is void too.`,
+		suggest: []string{"void"},
+		ask: func(ctx context.Context, env *cli.Env, server, reason string) (display.Server, error) {
+			q := &registryv1.RevokeServerRequest{Server: server, Reason: reason}
+			r, err := cli.Call[*registryv1.RevokeServerResponse](ctx, env, q)
+			return r.GetServer(), err
+		},
+	}.command(env)
+}
+
+// command returns the command of a verb.
+func (v standingVerb) command(env *cli.Env) *cobra.Command {
+	f := &standingFlags{}
+	c := &cobra.Command{
+		Use:        v.name + " [SERVER]…",
+		Short:      v.short,
+		Long:       v.long,
+		SuggestFor: v.suggest,
+		Example: fmt.Sprintf("  garrison server %[1]s web-1 --reason 'unknown traffic'\n"+
+			"  garrison server %[1]s --on rack=a1 --dry-run", v.name),
+		PreRunE: cli.Prints(env, display.Servers),
+		RunE: func(c *cobra.Command, a []string) error {
+			return v.run(c.Context(), env, f, a)
+		},
+	}
+	f.on.Add(c)
+	c.Flags().StringVar(&f.reason, "reason", "", "why, a `TEXT` of one line that is recorded")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers; change nothing")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+	return c
+}
+
+func (v standingVerb) run(ctx context.Context, env *cli.Env, f *standingFlags, names []string) error {
+	found, err := selected(ctx, env, f.on, names)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		env.Say("%s would be %s", output.Plural(len(found), "server"), v.past)
+		return output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
+	}
+	for _, s := range found {
+		env.Say("server %s (%s), %s", s.GetName(), s.GetId(), display.ServerState(s))
+	}
+	question := strings.ToUpper(v.name[:1]) + v.name[1:] + " " + output.Plural(len(found), "server") + "?"
+	if err := env.Confirm(ctx, f.yes, question); err != nil {
+		return err
+	}
+	var done []display.Server
+	var refused error
+	for _, s := range found {
+		now, err := v.ask(ctx, env, s.GetId(), f.reason)
+		if err != nil {
+			env.Say("server %s is not %s: %v", s.GetName(), v.past, err)
+			refused = cli.FirstError(refused, err)
+			continue
+		}
+		done = append(done, now)
+	}
+	if len(done) == 0 {
+		return refused
+	}
+	env.Say("%s %s; to take it back: %s %s", output.Plural(len(done), "server"), v.past, v.next, namesOf(done))
+	err = output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: done}, done)
+	if refused != nil {
+		return cli.FirstError(err, cli.Ended(cli.ExitPartly))
+	}
+	return err
+}
+
+func namesOf(servers []display.Server) string {
+	var out []string
+	for _, s := range servers {
+		out = append(out, s.GetName())
+	}
+	return strings.Join(out, " ")
+}
+
+// selected returns the servers that are named or selected.
+func selected(ctx context.Context, env *cli.Env, on selector.Flags, names []string) ([]display.Server, error) {
+	if len(names) > 0 && len(on.On) > 0 {
+		return nil, cli.Usage("name servers or select them with --on, not both")
+	}
+	if len(names) == 0 {
+		sel, err := on.Selector()
+		if err != nil {
+			return nil, err
+		}
+		return matching(ctx, env, &registryv1.ListServersRequest{On: sel})
+	}
+	var out []display.Server
+	for _, name := range names {
+		s, err := fleet.Server(ctx, env, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// matching returns the servers under management that a request matches; none is an error.
+func matching(ctx context.Context, env *cli.Env, q *registryv1.ListServersRequest) ([]display.Server, error) {
+	r, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
+			q.Page = p
+			return cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+		})
+	if err != nil {
+		return nil, err
+	}
+	var out []display.Server
+	for _, s := range r.GetServers() {
+		if display.Managed(s) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil, cli.Usage("no server under management is selected. Try: garrison server list %s",
+			selector.Args(q.GetOn()))
+	}
+	return out, nil
+}

@@ -1,0 +1,77 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Commands returns the command task with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	return cli.Group("task", "Show and cancel tasks: changes of one agent on one "+
+		"server", listCommand(env), showCommand(env),
+		waitCommand(env), cancelCommand(env))
+}
+
+func showCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show TASK",
+		Example: "  garrison task show 65d947de",
+		Short:   "Show all fields of a task, its steps, and the end of the agent's output after a failure.",
+		Args:    cli.Exactly("TASK"),
+		RunE: func(c *cobra.Command, a []string) error {
+			t, err := fleet.Task(c.Context(), env, a[0])
+			if fault.Is(err, fault.NotFound) {
+				t, err = past(c.Context(), env, a[0], err)
+			}
+			if err != nil {
+				return err
+			}
+			v := env.Output.View()
+			v.Names = fleet.ServerNames(c.Context(), env, []display.Task{t})
+			return output.ShowOne(env.Output, v, display.Tasks, t,
+				[2]string{"FROM-IMAGE", refText(t.GetFrom())}, [2]string{"TO-IMAGE", refText(t.GetTo())},
+				[2]string{"STEPS", display.Steps(t.GetOutcome())}, [2]string{"LOG", t.GetOutcome().GetLogTail()})
+		},
+	}
+}
+
+func refText(r *imagev1.Ref) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s sha256:%x", r.GetId(), r.GetDigest())
+}
+
+func cancelCommand(env *cli.Env) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "cancel TASK",
+		Example: "  garrison task cancel 65d947de --reason \"too early\"",
+		Short:   "Cancel a task that is not assigned yet.",
+		Args:    cli.Exactly("TASK"),
+		PreRunE: cli.Prints(env, display.Tasks),
+		RunE: func(c *cobra.Command, a []string) error {
+			r, err := cli.Call[*dispatcherv1.CancelTaskResponse](c.Context(), env,
+				&dispatcherv1.CancelTaskRequest{Task: a[0], Reason: reason})
+			if err != nil {
+				return err
+			}
+			env.Say("task %s cancelled", ident.Short(r.GetTask().GetId()))
+			return show(c.Context(), env, nil, []display.Task{r.GetTask()})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why")
+	return c
+}

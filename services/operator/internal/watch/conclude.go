@@ -1,0 +1,114 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// conclude prints the tasks and the command that undoes them. Tables show every task of a small intent and the first
+// failures of a large one; other formats have every task that is kept.
+func (v *watcher) conclude(ctx context.Context) error {
+	shown := v.rows()
+	if !v.env.Output.IsTable() {
+		var err error
+		if shown, err = v.allTasks(ctx); err != nil {
+			return err
+		}
+	}
+	view := v.env.Output.View()
+	view.Names = v.names
+	if len(shown) > 0 || !v.env.Output.IsTable() {
+		if err := output.ShowIn(v.env.Output, view, display.Tasks, &dispatcherv1.ListTasksResponse{},
+			shown); err != nil {
+			return err
+		}
+	}
+	v.sayUnshown()
+	n := v.tally()
+	v.env.Say("%s", v.doneText(n))
+	for _, o := range v.orders {
+		SayUndo(v.env, o)
+	}
+	return cli.Ended(n.Code())
+}
+
+// allTasks returns every kept task of the orders.
+func (v *watcher) allTasks(ctx context.Context) ([]display.Task, error) {
+	var out []display.Task
+	for i, o := range v.orders {
+		tasks, err := v.tasksOf(ctx, o, v.progress[i])
+		if err != nil {
+			return nil, err
+		}
+		if missing := display.Changes(v.progress[i].GetCounts()) - len(tasks); missing > 0 {
+			v.env.Say("note: %d changes of intent %s have no row: their tasks are no longer kept or never existed",
+				missing, o.Id)
+		}
+		out = append(out, tasks...)
+	}
+	return out, nil
+}
+
+// tasksOf returns the tasks of an order, from its progress if that has all of them.
+func (v *watcher) tasksOf(ctx context.Context, o Order, p display.Progress) ([]display.Task, error) {
+	if len(p.GetTasks()) > 0 || display.Changes(p.GetCounts()) == 0 {
+		return endRows(p), nil
+	}
+	r, err := fleet.Tasks(ctx, v.env, cli.PageFlags{}, &dispatcherv1.ListTasksRequest{IntentId: o.Id})
+	return lastTries(r.GetTasks()), err
+}
+
+// sayUnshown prints how to list the failures that are not shown.
+func (v *watcher) sayUnshown() {
+	for i, o := range v.orders {
+		p := v.progress[i]
+		n := display.Failed(p.GetCounts()) - display.NeverBegan(p.GetCounts())
+		if v.env.Output.IsTable() && len(p.GetTasks()) == 0 && n > len(p.GetFailures()) {
+			v.env.Say("… and %d more failed: garrison task list --intent %s --state %s --limit 0",
+				n-len(p.GetFailures()), o.Id, failureWords())
+		}
+	}
+}
+
+// failureWords returns the words of the states of tasks that ended without success.
+func failureWords() string {
+	var out []string
+	for s := taskv1.State_STATE_SUCCEEDED + 1; s <= taskv1.State_STATE_SUPERSEDED; s++ {
+		out = append(out, output.Word(s))
+	}
+	return strings.Join(out, ",")
+}
+
+// doneText returns the outcome of the orders: its counts, or what was done without a task.
+func (v *watcher) doneText(n counts) string {
+	switch first := v.orders[0]; {
+	case n.succeeded+n.failed > 0:
+	case first.Without != "":
+		return "done: " + first.Without
+	case first.Intent.GetReinstall() != nil:
+		return "done: empty; there was no agent to remove"
+	}
+	return fmt.Sprintf("%s after %s", n, v.env.Now().Sub(v.started).Round(10*time.Millisecond))
+}
+
+// tally counts the outcomes of the changes of all orders.
+func (v *watcher) tally() counts {
+	sum := v.sum()
+	n := counts{succeeded: int(sum.GetSucceeded()), failed: display.Failed(sum)}
+	for _, part := range display.CountTexts(sum) {
+		if part.Ended {
+			n.how = append(n.how, part.Text)
+		}
+	}
+	return n
+}

@@ -1,0 +1,121 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+const (
+	// sayEvery is the interval of progress lines without a terminal.
+	sayEvery = 30 * time.Second
+	// slowNamed is the number of slow servers that a line names.
+	slowNamed = 3
+)
+
+// sum returns the counts of all orders together.
+func (v *watcher) sum() *dispatcherv1.IntentCounts {
+	sum := &dispatcherv1.IntentCounts{}
+	for _, p := range v.progress {
+		c := p.GetCounts()
+		sum.ToOpen += c.GetToOpen()
+		sum.Queued += c.GetQueued()
+		sum.Assigned += c.GetAssigned()
+		sum.Running += c.GetRunning()
+		sum.Succeeded += c.GetSucceeded()
+		sum.Undone += c.GetUndone()
+		sum.Failed += c.GetFailed()
+		sum.Cancelled += c.GetCancelled()
+		sum.Expired += c.GetExpired()
+		sum.Superseded += c.GetSuperseded()
+		sum.NeverOpened += c.GetNeverOpened()
+	}
+	return sum
+}
+
+// show updates the progress line: a bar, counts by state, one running step and the slow servers. Without a terminal it
+// prints a line every sayEvery.
+func (v *watcher) show(away error) {
+	every := v.env.SayEvery
+	if every == 0 {
+		every = sayEvery
+	}
+	due := !v.line.On && time.Since(v.said) >= every
+	switch {
+	case !v.line.On && !due:
+	case away != nil && due:
+		v.said = time.Now()
+		v.env.Say("the service does not answer; retrying (%v)", away)
+	case away != nil:
+		v.line.Set("the service does not answer; retrying (%v)", away)
+	case due:
+		v.said = time.Now()
+		v.env.Say("%s", strings.Join(v.parts(), "  "))
+	default:
+		c := v.sum()
+		v.line.Set("%s %s", output.Bar(uint64(display.Changes(c)-display.ToCome(c)), uint64(display.Changes(c))),
+			strings.Join(v.parts(), "  "))
+	}
+}
+
+// parts returns the parts of a progress line.
+func (v *watcher) parts() []string {
+	c := v.sum()
+	done, all := display.Changes(c)-display.ToCome(c), display.Changes(c)
+	parts := []string{fmt.Sprintf("%d/%d", done, all)}
+	for _, t := range display.CountTexts(c) {
+		parts = append(parts, t.Text)
+	}
+	parts = append(parts, v.step(), v.estimate(done, all), v.slow())
+	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+}
+
+// step returns the step of one running task.
+func (v *watcher) step() string {
+	for _, p := range v.progress {
+		for _, t := range p.GetUnderWay() {
+			if l := t.GetLive(); l.GetStep() != taskv1.Step_STEP_UNSPECIFIED {
+				return v.name(t) + " " + display.LiveStep(l)
+			}
+		}
+	}
+	return ""
+}
+
+// estimate returns the time left at the rate so far.
+func (v *watcher) estimate(done, all int) string {
+	took := v.env.Now().Sub(v.started)
+	if done == 0 || done >= all || took < 2*time.Second {
+		return ""
+	}
+	return "about " + output.Span(took*time.Duration(all-done)/time.Duration(done)) + " left"
+}
+
+// slow names the servers whose running step takes more than three times its usual duration.
+func (v *watcher) slow() string {
+	var names []string
+	more := 0
+	for _, p := range v.progress {
+		more += int(p.GetSlow())
+		for _, t := range p.GetUnderWay() {
+			if t.GetLive().GetSlow() && len(names) < slowNamed {
+				names = append(names, v.name(t)+" ("+display.LiveText(v.env.Output.View(), t)+")")
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := "slow: " + strings.Join(names, ", ")
+	if more > len(names) {
+		text += fmt.Sprintf(" and %d more", more-len(names))
+	}
+	return text
+}

@@ -1,0 +1,23 @@
+package watch
+
+import (
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+)
+
+// SayUndo prints the command that undoes an order, for verbs that can be undone.
+func SayUndo(env *cli.Env, o Order) {
+	switch o.Verb {
+	case topology.VerbRefresh, topology.VerbDecommission, topology.VerbRelease, topology.VerbReinstall:
+		return
+	case topology.VerbAdopt:
+		if a := o.Intent.GetAdopt(); o.Record.GetChanged() > 0 {
+			env.Say("to let it go again: garrison instance release %s %s", a.GetServer(), a.GetAgent())
+		}
+		return
+	}
+	if o.Record.GetChanged() > 0 {
+		env.Say("to undo: garrison undo %s", o.Id)
+	}
+}

@@ -1,0 +1,56 @@
+package work
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+// Flags are the flags of every verb that changes servers.
+type Flags struct {
+	Servers selector.Flags
+	strict  bool
+	detach  bool
+	Timeout time.Duration
+	DryRun  bool
+	Yes     bool
+}
+
+// Add adds the flags; those of a selector only if the verb takes one.
+func (w *Flags) Add(c *cobra.Command, selector bool) {
+	if selector {
+		w.Servers.Add(c)
+		w.AddStrict(c)
+	}
+	c.Flags().BoolVar(&w.detach, "detach", false, "do not watch; the work continues")
+	cli.TimeVar(c.Flags(), &w.Timeout, "timeout", time.Hour, 0,
+		"stop watching after this `DURATION`, with exit code 7; the work continues")
+	c.Flags().BoolVar(&w.DryRun, "dry-run", false, "show what would be done; change nothing")
+}
+
+// AddStrict adds --strict.
+func (w *Flags) AddStrict(c *cobra.Command) {
+	c.Flags().BoolVar(&w.strict, "strict", false, "do nothing if a server must be left out")
+}
+
+// Selector parses the flags that select servers.
+func (w *Flags) Selector() (*intentv1.Selector, error) { return w.Servers.Selector() }
+
+// AddYes adds --yes.
+func (w *Flags) AddYes(c *cobra.Command) {
+	c.Flags().BoolVarP(&w.Yes, "yes", "y", false, "do not ask for confirmation")
+}
+
+// printsWork checks the columns of the table that the work ends with.
+func printsWork(env *cli.Env, w Flags) error {
+	if w.DryRun || w.detach {
+		return cli.Prints(env, display.Records)(nil, nil)
+	}
+	return cli.Prints(env, display.Tasks)(nil, nil)
+}

@@ -1,0 +1,76 @@
+package work
+
+import (
+	"context"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+)
+
+// planned is the registry's plan of one or more intents.
+type planned struct {
+	asks    []*registryv1.PlanIntentRequest
+	plans   []*intentv1.Plan
+	targets []display.PlanTarget // up to the requested number
+	many    bool                 // for every agent: a refused plan does not end the others
+}
+
+// plan returns the plans of intents, with at most limit targets of each; 0 means all.
+func plan(
+	ctx context.Context, env *cli.Env, limit uint32, effects []intentv1.Effect, asks ...*registryv1.PlanIntentRequest,
+) (*planned, error) {
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &planned{asks: asks}
+	for _, q := range asks {
+		q.Effects = effects
+		r, err := c.Plan(ctx, q, int(limit))
+		if err != nil {
+			return nil, err
+		}
+		p.plans = append(p.plans, r.GetPlans()...)
+		p.targets = append(p.targets, r.GetTargets()...)
+		p.many = p.many || q.EveryAgent
+	}
+	return p, nil
+}
+
+// changed returns the number of changes of the plans.
+func (p *planned) changed() int {
+	n := 0
+	for _, one := range p.plans {
+		if one.GetRefusal() == nil {
+			n += int(one.GetChanged())
+		}
+	}
+	return n
+}
+
+// refusal returns why nothing is done: the first refused plan; for plans of every agent only if all are refused.
+func (p *planned) refusal() error {
+	for _, one := range p.plans {
+		r := one.GetRefusal()
+		if r != nil && (!p.many || p.refused() == len(p.plans)) {
+			return client.Refused(takenForChannel(one.GetIntent(), r))
+		}
+	}
+	return nil
+}
+
+// refused returns the number of refused plans.
+func (p *planned) refused() int {
+	n := 0
+	for _, one := range p.plans {
+		if one.GetRefusal() != nil {
+			n++
+		}
+	}
+	return n
+}

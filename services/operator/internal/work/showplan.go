@@ -1,0 +1,83 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// PlanRows is the number of servers of a plan that are shown before the confirmation.
+const PlanRows = 50
+
+// shownEffects are the effects whose servers are shown; the others are counted.
+var shownEffects = []intentv1.Effect{intentv1.Effect_EFFECT_CHANGE, intentv1.Effect_EFFECT_LEFT_OUT}
+
+// showPlan prints plans as data, with every server.
+func showPlan(ctx context.Context, env *cli.Env, asks ...*registryv1.PlanIntentRequest) (*planned, error) {
+	effects := shownEffects
+	if !env.Output.IsTable() || env.Output.Format == output.FormatWide {
+		effects = nil
+	}
+	p, err := plan(ctx, env, 0, effects, asks...)
+	if err != nil {
+		return nil, err
+	}
+	sayPlans(env, p)
+	if len(p.targets) == 0 && env.Output.IsTable() {
+		return p, nil
+	}
+	return p, output.Show(env.Output, display.Plan,
+		&registryv1.PlanIntentResponse{Plans: p.plans, Targets: p.targets}, p.targets)
+}
+
+// previewPlan prints plans to standard error: the first servers, and the number of the others.
+func previewPlan(env *cli.Env, p *planned) error {
+	sayPlans(env, p)
+	rows := slices.Clone(p.targets)
+	if len(rows) > PlanRows {
+		rows = rows[:PlanRows]
+	}
+	if len(rows) > 0 {
+		columns, _ := output.Chosen(nil, env.Output.Format == output.FormatWide, display.Plan.Columns)
+		if err := output.PrintTable(env.Err, env.Output.View(), columns, rows, true); err != nil {
+			return err
+		}
+	}
+	shown := 0
+	for _, t := range rows {
+		if t.GetEffect() == intentv1.Effect_EFFECT_CHANGE {
+			shown++
+		}
+	}
+	if n := p.changed() - shown; n > 0 {
+		env.Say("… and %d more; --dry-run lists all", n)
+	}
+	return nil
+}
+
+// sayPlans prints a summary of each plan and why servers do not change.
+func sayPlans(env *cli.Env, p *planned) {
+	for _, one := range p.plans {
+		env.Say("%s", planText(one))
+		for _, r := range one.GetReasons() {
+			env.Say("  %d %s: %s", r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
+		}
+	}
+}
+
+func planText(p *intentv1.Plan) string {
+	if r := p.GetRefusal(); r != nil {
+		return "refused: " + p.GetAgent() + ": " + fault.Line(r)
+	}
+	return fmt.Sprintf("plan: %s would change %s%s", askText(p.GetIntent(), p.GetAgent()),
+		output.Plural(int(p.GetChanged()), "server"), countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
+}

@@ -1,0 +1,49 @@
+package work
+
+import (
+	"context"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
+)
+
+// Publish publishes an intent that needs no plan, prints the decision, and watches until the end.
+func Publish(ctx context.Context, env *cli.Env, w Flags, o watch.Order) error {
+	if err := printsWork(env, w); err != nil {
+		return err
+	}
+	o.Intent.DryRun, o.Intent.Strict = w.DryRun, w.strict
+	if err := decide(ctx, env, &o); err != nil {
+		return err
+	}
+	env.Say("%s", decidedText(o))
+	if w.DryRun {
+		return showRecords(env, []watch.Order{o})
+	}
+	return followWork(ctx, env, w, []watch.Order{o})
+}
+
+// followWork watches accepted intents; with --detach it prints how to return to them.
+func followWork(ctx context.Context, env *cli.Env, w Flags, orders []watch.Order) error {
+	if !w.detach {
+		return watch.Follow(ctx, env, w.Timeout, orders)
+	}
+	for _, o := range orders {
+		env.Say("to return: garrison task list --intent %s", o.Id)
+		watch.SayUndo(env, o)
+	}
+	return showRecords(env, orders)
+}
+
+func showRecords(env *cli.Env, orders []watch.Order) error {
+	records := make([]display.Record, len(orders))
+	for i, o := range orders {
+		records[i] = o.Record
+	}
+	if len(records) == 1 && !env.Output.IsTable() {
+		return output.ShowOne(env.Output, env.Output.View(), display.Records, records[0])
+	}
+	return output.Show(env.Output, display.Records, records, records)
+}
