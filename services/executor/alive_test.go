@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 // The status of an executor that was killed is fresh for a while, and says that it runs.
@@ -24,9 +25,10 @@ func TestAKilledExecutorIsNotHealthy(t *testing.T) {
 	path := filepath.Join(s.root, "executor", "status.json")
 	var told map[string]any
 	bustest.Eventually(t, "it runs", func() bool {
-		is, err := executor.ReadStatus(s.root)
+		is, err := status.Read(s.root)
 		data, e := os.ReadFile(path)
-		return err == nil && e == nil && is.Connected && is.Fresh(time.Now()) == nil && json.Unmarshal(data, &told) == nil
+		return err == nil && e == nil && is.Connected && is.Healthy(time.Now()) == nil &&
+			json.Unmarshal(data, &told) == nil
 	})
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {
@@ -41,7 +43,7 @@ func TestAKilledExecutorIsNotHealthy(t *testing.T) {
 		"another one has its id":       {map[string]any{"process_started": 1}, false},
 		"it is of another namespace":   {map[string]any{"pid": ended.Process.Pid, "pid_namespace": "pid:[1]"}, true},
 		"it does not say since when":   {map[string]any{"pid": ended.Process.Pid, "process_started": 0}, true},
-		"it was quarantined and ended": {map[string]any{"pid": ended.Process.Pid, "state": executor.StateQuarantined}, false},
+		"it was quarantined and ended": {map[string]any{"pid": ended.Process.Pid, "state": status.Suspended}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -54,18 +56,20 @@ func TestAKilledExecutorIsNotHealthy(t *testing.T) {
 				says[k] = v
 			}
 			writeJSON(t, filepath.Join(root, "executor", "status.json"), says)
-			is, err := executor.ReadStatus(root)
+			is, err := status.Read(root)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := is.Fresh(time.Now()); (err == nil) != c.well || err != nil && !strings.Contains(err.Error(), "is gone") {
+			if err := is.Healthy(time.Now()); (err == nil) != c.well ||
+				err != nil && !strings.Contains(err.Error(), "is gone") {
 				t.Errorf("its health is %v", err)
 			}
-			if now := is.AsOf(time.Now()); now.Connected != c.well || (now.State == executor.StateGone) == c.well {
+			if now := is.AsOf(time.Now()); now.Connected != c.well || (now.State == status.Gone) == c.well {
 				t.Errorf("it says %s, connected %v", now.State, now.Connected)
 			}
 			var text bytes.Buffer
-			if err := is.Print(&text, time.Now()); err != nil || strings.Contains(text.String(), "not running") == c.well {
+			if err := is.Print(&text, time.Now()); err != nil ||
+				strings.Contains(text.String(), "not running") == c.well {
 				t.Errorf("it prints %v:\n%s", err, text.String())
 			}
 		})

@@ -42,25 +42,30 @@ func abandoned(t *testing.T, ownership string) (h *host, agent int) {
 }
 
 func runs(pid int) bool {
-	_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe") // a process that ended has none, also while nobody took note
+	// a process that ended has none, also a zombie
+	_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	return err == nil
 }
 
-// clean cleans up with a tombstone, and gives what was told of it.
+// clean removes the executor with a tombstone, and returns the reported outcome.
 func (h *host) clean(ctx context.Context, t *serverv1.Tombstone, dryRun bool) (*reportv1.CleanUpOutcome, error) {
 	h.t.Helper()
-	var told *reportv1.CleanUpOutcome
-	err := executor.Clean(ctx, h.config(), executor.CleanUp{Tombstone: t, DryRun: dryRun, Tell: func(o *reportv1.CleanUpOutcome) error {
-		if told != nil {
-			h.t.Error("it is told twice")
-		}
-		told = o
-		return nil
-	}})
-	if told == nil || told.GetAt() == nil || told.GetServerId() != t.GetServerId() {
-		h.t.Fatalf("told %v, and the error is %v", told, err)
+	var reported *reportv1.CleanUpOutcome
+	err := executor.Remove(
+		ctx,
+		h.config(),
+		executor.Removal{Tombstone: t, DryRun: dryRun, Report: func(o *reportv1.CleanUpOutcome) error {
+			if reported != nil {
+				h.t.Error("the outcome is reported twice")
+			}
+			reported = o
+			return nil
+		}},
+	)
+	if reported == nil || reported.GetAt() == nil || reported.GetServerId() != t.GetServerId() {
+		h.t.Fatalf("reported %v, and the error is %v", reported, err)
 	}
-	return told, err
+	return reported, err
 }
 
 func pathsOf(o *reportv1.CleanUpOutcome) map[string]bool {
@@ -68,6 +73,7 @@ func pathsOf(o *reportv1.CleanUpOutcome) map[string]bool {
 }
 
 func TestAnAbandonedServerIsCleanedWithItsTombstoneAlone(t *testing.T) {
+	t.Parallel()
 	h, agent := abandoned(t, identity.Manual)
 	h.g.Stop()
 	defer h.g.Start(t)
@@ -87,7 +93,9 @@ func TestAnAbandonedServerIsCleanedWithItsTombstoneAlone(t *testing.T) {
 		t.Errorf("left: %v; the agent runs: %v", left, runs(agent))
 	}
 	said := pathsOf(o)
-	for _, path := range []string{"agents/gz-tools", "agents/gz-tools/current", "executor/identity.json", "executor/journal.db", "."} {
+	for _, path := range []string{
+		"agents/gz-tools", "agents/gz-tools/current", "executor/identity.json", "executor/journal.db", ".",
+	} {
 		if !said[path] {
 			t.Errorf("it does not say that %s went: %v", path, o.GetPaths())
 		}
@@ -113,10 +121,11 @@ func TestNothingLeftIsNotTakenForACleanUp(t *testing.T) {
 	for _, h.root = range []layout.Root{cleaned, layout.Root(t.TempDir())} {
 		o, err := h.clean(t.Context(), proof, false)
 		r := o.GetRefusal()
-		if err == nil || r.GetCode() != "NO_EXECUTOR" || !strings.HasSuffix(r.GetTry(), "garrison server forget "+h.who.ServerID) {
+		if err == nil || r.GetCode() != "NO_EXECUTOR" ||
+			!strings.HasSuffix(r.GetTry(), "garrison server forget "+h.who.ServerID) {
 			t.Errorf("%v, %v", o, err)
 		}
-		for _, word := range []string{string(h.root), host, "cannot be told apart"} {
+		for _, word := range []string{string(h.root), host, "look the same"} {
 			if !strings.Contains(r.GetMessage(), word) {
 				t.Errorf("it does not say %q: %s", word, r.GetMessage())
 			}
@@ -125,6 +134,7 @@ func TestNothingLeftIsNotTakenForACleanUp(t *testing.T) {
 }
 
 func TestACleanUpLeavesAndNamesWhatSomebodyElsePutThere(t *testing.T) {
+	t.Parallel()
 	h, agent := abandoned(t, identity.Manual)
 	h.write(h.root.Path("notes"), []byte("theirs"))
 	o, err := h.clean(t.Context(), h.proof(h.who.ServerID), false)
@@ -132,13 +142,14 @@ func TestACleanUpLeavesAndNamesWhatSomebodyElsePutThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, _ := filepath.Glob(string(h.root) + "/*")
-	if gone, said := pathsOf(o)["notes"]; len(left) != 1 || !said || gone || o.GetLeft() != 2 { // and the root, which holds it
+	// and the root, which holds it
+	if gone, said := pathsOf(o)["notes"]; len(left) != 1 || !said || gone || o.GetLeft() != 2 {
 		t.Errorf("left %v; it says %v", left, o)
 	}
 }
 
-// The keys of images that the join was told go with it; a file that a person wrote, or
-// made their own since, stays with what it says.
+// The image keys of the join are removed; a file that an administrator wrote or changed since stays
+// as it is.
 func TestTheAdministratorsKeysOfImagesStay(t *testing.T) {
 	keys := make([]string, 2)
 	for n := range keys {
@@ -148,17 +159,17 @@ func TestTheAdministratorsKeysOfImagesStay(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		told  []string
-		write string // what a person has it say then; "" leaves it
-		stays bool
+		reported []string
+		write    string // what a person has it say then; "" leaves it
+		stays    bool
 	}{
-		"as it was told":    {keys[:1], "", false},
+		"as it was sent":    {keys[:1], "", false},
 		"changed since":     {keys[:1], keys[1] + "\n", true},
 		"written by itself": {nil, keys[0] + "\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
-			if err := identity.PinImageKeys(h.root, c.told); err != nil {
+			if err := identity.PinImageKeys(h.root, c.reported); err != nil {
 				t.Fatal(err)
 			}
 			if c.write != "" {
@@ -171,7 +182,7 @@ func TestTheAdministratorsKeysOfImagesStay(t *testing.T) {
 			text, _ := os.ReadFile(h.root.ImageKeys())
 			gone, said := pathsOf(o)["executor/image-keys"]
 			if string(text) != c.write || !said || gone == c.stays {
-				t.Errorf("it says %q; told that it went: %v, %v", text, gone, o)
+				t.Errorf("the file is %q; reported as removed: %v, %v", text, gone, o)
 			}
 			if left, _ := filepath.Glob(h.root.Home() + "/*"); len(left) > 1 || len(left) == 1 && !c.stays {
 				t.Errorf("left %v", left)
@@ -189,16 +200,22 @@ func TestWithoutBothFactsACleanUpRemovesNothing(t *testing.T) {
 		tombstone       func(*host) *serverv1.Tombstone
 	}{
 		"a provisioner's machine": {identity.Provisioned, "PROVISIONED", nil, nil},
-		"nobody's machine":        {"", "OWNERSHIP_UNKNOWN", nil, nil},
-		"another's tombstone":     {identity.Manual, "OTHER_TOMBSTONE", nil, func(h *host) *serverv1.Tombstone { return h.proof(other) }},
-		"a stranger's signature":  {identity.Manual, "BAD_TOMBSTONE", nil, forged},
+		"an unknown ownership":    {"", "OWNERSHIP_UNKNOWN", nil, nil},
+		"another's tombstone": {
+			identity.Manual, "OTHER_TOMBSTONE", nil, func(h *host) *serverv1.Tombstone { return h.proof(other) },
+		},
+		"a stranger's signature": {identity.Manual, "BAD_TOMBSTONE", nil, forged},
 		"another site": {identity.Manual, "BAD_TOMBSTONE", nil, func(h *host) *serverv1.Tombstone {
 			p := h.proof(h.who.ServerID)
 			p.Cell = "other"
 			return p
 		}},
-		"no key to check with": {identity.Manual, "NOT_PROVEN", func(h *host) { h.who.TombstoneKey = ""; h.keep() }, nil},
-		"a damaged identity":   {identity.Manual, "IDENTITY_UNREADABLE", func(h *host) { h.write(h.root.Identity(), []byte("{")) }, nil},
+		"no key to check with": {
+			identity.Manual, "NOT_PROVEN", func(h *host) { h.who.TombstoneKey = ""; h.keep() }, nil,
+		},
+		"a damaged identity": {
+			identity.Manual, "IDENTITY_UNREADABLE", func(h *host) { h.write(h.root.Identity(), []byte("{")) }, nil,
+		},
 		"a lost inventory": {identity.Manual, "NO_INVENTORY", func(h *host) {
 			if err := os.Remove(h.root.Journal()); err != nil {
 				h.t.Fatal(err)
@@ -231,6 +248,7 @@ func TestWithoutBothFactsACleanUpRemovesNothing(t *testing.T) {
 }
 
 func TestACleanUpBesideARunningExecutorIsRefused(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	_, stop := h.run(h.config())
 	agent := h.daemon()
@@ -246,6 +264,7 @@ func TestACleanUpBesideARunningExecutorIsRefused(t *testing.T) {
 
 // A version that may take an hour to prove itself does not hold a clean-up of minutes up.
 func TestACleanUpGivesAnInterruptedChangeUp(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	proves := make(chan string, 2)
 	c := h.config()
@@ -270,8 +289,9 @@ func TestACleanUpGivesAnInterruptedChangeUp(t *testing.T) {
 	}
 }
 
-// What was not told was not done: the next try finds what the first one left, and tells.
+// A removal whose outcome was not reported is not complete: the next try finds the mark and reports.
 func TestACleanUpIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	h, agent := abandoned(t, identity.Manual)
 	proof := h.proof(h.who.ServerID)
 	late, cancel := context.WithDeadline(t.Context(), time.Now())
@@ -279,12 +299,15 @@ func TestACleanUpIsTakenUpAgain(t *testing.T) {
 	if o, err := h.clean(late, proof, false); o.GetRefusal().GetCode() != "TIMED_OUT" || err == nil || !runs(agent) {
 		t.Fatalf("without time: %v, %v", o, err)
 	}
-	broken := errors.New("nobody reads it")
-	err := executor.Clean(t.Context(), h.config(), executor.CleanUp{Tombstone: proof, Tell: func(*reportv1.CleanUpOutcome) error { return broken }})
+	broken := errors.New("the report was lost")
+	err := executor.Remove(t.Context(), h.config(),
+		executor.Removal{Tombstone: proof, Report: func(*reportv1.CleanUpOutcome) error { return broken }})
 	if left := there(h); !errors.Is(err, broken) || runs(agent) || len(left) == 0 {
 		t.Fatalf("untold: %v, left %v", err, left)
 	}
-	if o, err := h.clean(t.Context(), h.proof("0197b5a0-0000-7000-8000-00000000000f"), false); o.GetRefusal().GetCode() != "OTHER_TOMBSTONE" {
+	if o, err := h.clean(t.Context(), h.proof("0197b5a0-0000-7000-8000-00000000000f"), false); o.GetRefusal().
+		GetCode() !=
+		"OTHER_TOMBSTONE" {
 		t.Errorf("with another's tombstone: %v, %v", o, err)
 	}
 	o, err := h.clean(t.Context(), proof, false)

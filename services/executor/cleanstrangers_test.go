@@ -12,7 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
-// stranger runs something in a directory, and gives it with a way to end it.
+// stranger runs something in a directory, and returns it with a way to end it.
 func (h *host) stranger(dir string) (pid int, end func()) {
 	h.t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -32,7 +32,8 @@ func (h *host) stranger(dir string) (pid int, end func()) {
 func (h *host) refusesFor(pid int, dryRun bool) {
 	h.t.Helper()
 	o, err := h.clean(h.t.Context(), h.proof(h.who.ServerID), dryRun)
-	if r := o.GetRefusal(); err == nil || r.GetCode() != "PROCESSES_STAY" || !strings.Contains(r.GetMessage(), strconv.Itoa(pid)+" at ") {
+	if r := o.GetRefusal(); err == nil || r.GetCode() != "PROCESSES_STAY" ||
+		!strings.Contains(r.GetMessage(), strconv.Itoa(pid)+" at ") {
 		h.t.Errorf("for %d: %v, %v", pid, o, err)
 	}
 	if !runs(pid) {
@@ -40,8 +41,9 @@ func (h *host) refusesFor(pid int, dryRun bool) {
 	}
 }
 
-// An agent whose entry is lost runs on, with all its files: nobody takes it for gone.
+// An agent whose entry is lost runs on, with all its files, and does not count as removed.
 func TestACleanUpTouchesNothingWhileAnAgentRunsThatNobodyKnows(t *testing.T) {
+	t.Parallel()
 	h, agent := abandoned(t, identity.Manual)
 	j, err := journal.Open(h.root.Journal())
 	if err != nil {
@@ -63,6 +65,7 @@ func TestACleanUpTouchesNothingWhileAnAgentRunsThatNobodyKnows(t *testing.T) {
 
 // What is not the version that the journal knows is looked for before agents go.
 func TestACleanUpTouchesNoAgentWhileAStrangerRunsFromAnImage(t *testing.T) {
+	t.Parallel()
 	h, agent := abandoned(t, identity.Manual)
 	pid, end := h.stranger(filepath.Join(h.root.Images(), strings.Repeat("ab", 32)))
 	h.refusesFor(pid, false)
@@ -77,6 +80,7 @@ func TestACleanUpTouchesNoAgentWhileAStrangerRunsFromAnImage(t *testing.T) {
 
 // What escaped its agent is not ended with it, and then the identity waits for it to go.
 func TestACleanUpWaitsForWhatOutlivesItsAgent(t *testing.T) {
+	t.Parallel()
 	h, agent := abandoned(t, identity.Manual)
 	pid, end := h.stranger(h.root.State("gz-tools"))
 	h.refusesFor(pid, false)

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Interrupts an executor in everything that it does, itself too, and prints what was left, at last by kind of change.
+# Interrupts an executor in all its changes, its own replacement too, and prints the outcomes; the last table is by kind
+# of change.
 # usage: crash.sh DIR KILLS CUTS [WITHIN]   DIR gets the test binaries; WITHIN, as in 20m, bounds each test
 set -euo pipefail
 bin=$(realpath "$1")
@@ -30,7 +31,9 @@ awk -F '\t' '
     printf "%-17s   %-28s   %s\n", "", "SIGKILL", "power cut"
     printf "%-17s   %s   %s\n", "change", "  kills     old     new   bad", "  kills     old     new   bad"
     count = split("install upgrade configure repair undo remove self all", kinds, " ")
-    for (k = 1; k <= count; k++)
-      printf "%-17s   %s   %s\n", (kinds[k] in named ? named[kinds[k]] : kinds[k]), cells("SIGKILL", kinds[k]), cells("power cut", kinds[k])
+    for (k = 1; k <= count; k++) {
+      name = kinds[k] in named ? named[kinds[k]] : kinds[k]
+      printf "%-17s   %s   %s\n", name, cells("SIGKILL", kinds[k]), cells("power cut", kinds[k])
+    }
   }' "$GARRISON_CRASH_TOTALS"
 exit $ended

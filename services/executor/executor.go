@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -9,43 +10,57 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/link"
+	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/renewal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/sdnotify"
+	"github.com/garrison-fleet/garrison/services/executor/internal/selfupdate"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
-	"github.com/garrison-fleet/garrison/services/executor/internal/uninstall"
 )
 
-// Config says how an executor runs. Only Root must be set.
+// Config configures an executor. Only Root must be set.
 type Config struct {
-	Root         string        // everything that it keeps is below
-	URL          string        // where the bus is; empty means as it was joined
-	InProcess    bus.InProcess // an embedded server instead of URL, or nil
-	Anonymous    *Server       // who it is, on a bus without authentication, in tests; nil means the identity under Root
-	PollInterval time.Duration // between two reads of the document without a bell; 0 means 60 s
+	Root      string        // the directory of everything that the executor keeps
+	URL       string        // of the bus; empty means the one of the join
+	InProcess bus.InProcess // an embedded server instead of URL, or nil
+	// AllowPlain allows a bus on another host without TLS.
+	AllowPlain bool
+	// Anonymous is the server on a bus without authentication, for tests; nil means the identity under Root.
+	Anonymous    *Server
+	PollInterval time.Duration // between two readings of the document without a bell; 0 means 60 s
 	BeatInterval time.Duration // between two beats; 0 means 5 s
-	StopAgents   bool          // end the agents with the executor
+	CheckEvery   time.Duration // between two checks of the agents; 0 means 15 s
+	ContentEvery time.Duration // what a round that reads the content of images aims at; 0 means 45 s
+	StopAgents   bool          // stop the agents with the executor
 	Supervisor   string        // what runs agents' processes: SupervisorAuto, and so on; "" means direct
-	Comes        bool          // something starts it again with its token, as it does a container: an uninstall leaves a word for it
-	Policy       *supervise.Policy
-	Join         Joiner        // joins with the token that it was started with, while the identity is gone; may be nil
-	Args         []string      // of this process, when it is an executor and nothing else; without them it cannot replace itself
-	SteadyAfter  time.Duration // so long after a start the program of an image counts as one that stays up; 0 means a minute
-	Keep         *Keep         // nil means DefaultKeep
-	Log          zerolog.Logger
-	FailPoint    func(point string) // for tests: told between the steps of a change
+	// Rejoins is set where something starts the executor again with its token, for example a container
+	// runtime: an uninstall then leaves its mark for the next start.
+	Rejoins bool
+	Policy  *supervise.Policy
+	Join    Joiner // joins with the token of this start while the identity is missing; may be nil
+	// Args are those of a process that is only an executor; without them it cannot replace itself.
+	Args        []string
+	SteadyAfter time.Duration // a program of an image that runs so long counts as one that stays up; 0 means a minute
+	Keep        *Keep         // nil means DefaultKeep
+	DebugSocket string        // where package debug serves the state; "" means nowhere
+	Log         zerolog.Logger
+	FailPoint   func(point string) // called between the steps of a change, for tests
 }
 
-// Joiner joins the executor's root with its token, as a server; as any when that is empty.
+// Joiner joins the executor's root with its token, as one server; as any when server is empty.
 type Joiner func(ctx context.Context, server string) error
 
 // Keep says which replaced versions stay on the disk.
@@ -54,23 +69,23 @@ type Keep = engine.Keep
 // DefaultKeep keeps one version of each agent, and 2 GiB at most.
 var DefaultKeep = engine.DefaultKeep
 
-// DefaultBeatInterval is how often an executor says that it lives.
+// DefaultBeatInterval is the time between two beats.
 const DefaultBeatInterval = 5 * time.Second
 
-// Server is a server's place in subjects.
+// Server is a server's address in subjects.
 type Server = topology.ServerAddress
 
-// Executor is one server's executor.
+// Executor is the executor of one server.
 type Executor struct {
-	cfg     Config
-	root    layout.Root
-	manager *manager // nil when none wants to hear of this process
-	self    *self    // nil when it cannot replace itself
-	jury    *jury    // nil when it is not on trial
-	session string   // of this start, in beats
+	cfg      Config
+	root     layout.Root
+	notifier *sdnotify.Notifier  // nil when no service manager listens
+	process  *selfupdate.Process // nil when it cannot replace itself
+	session  string              // of this start, in beats
+	state    *debug.State
 }
 
-// New gives an executor; Run opens what it needs.
+// New returns an executor; Run opens what it needs.
 func New(cfg Config) *Executor {
 	if cfg.PollInterval == 0 {
 		cfg.PollInterval = time.Minute
@@ -90,58 +105,65 @@ func New(cfg Config) *Executor {
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) {}
 	}
-	return &Executor{cfg: cfg, manager: managerOf(cfg), session: ident.New()}
+	x := &Executor{cfg: cfg, session: ident.New(), state: &debug.State{}}
+	if cfg.Args != nil && !selfupdate.OnTrial() { // a candidate is not the process that the manager started
+		x.notifier = sdnotify.FromEnv(cfg.Log)
+	}
+	return x
 }
 
-// Run works until ctx is done, which is no error, or it has removed itself, which is none
-// either. An error is NotFound when nobody joined here. When an image brought a program
-// of the executor, this process becomes that program.
+// Run works until ctx is done or the executor has removed itself; neither is an error. An error is
+// NotFound where no server joined. When an image brought a program of the executor, this process
+// becomes that program.
 func (x *Executor) Run(ctx context.Context) error {
-	x.manager.up()
+	x.notifier.Ready()
 	var err error
 	if x.root, err = layout.New(x.cfg.Root); err != nil {
 		return err
 	}
-	if done, err := x.finishUninstall(); done || err != nil {
+	if done, err := removal.Complete(x.removal()); done || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := x.begin(ctx, cancel); err != nil {
-		return err
+	if x.cfg.Args != nil {
+		if x.process, err = selfupdate.Start(ctx, x.selfUpdate(), cancel); err != nil {
+			return err
+		}
 	}
+	defer x.serveState(ctx)()
 	var wait time.Duration
 	for {
-		err := x.work(ctx)
-		if x.anew(ctx, err, &wait) {
+		err := x.runOnce(ctx)
+		if x.retryDamaged(ctx, err, &wait) {
 			continue
 		}
-		again, err := x.follow(ctx, err)
+		again, err := x.process.Follow(ctx, err)
 		if !again {
-			return x.self.ended(ctx, err)
+			return x.process.Ended(ctx, err)
 		}
 	}
 }
 
-// work is an executor's life until it ends, or another program is to take its place.
-func (x *Executor) work(ctx context.Context) error {
-	who, err := x.whole()
+// runOnce runs the executor until it ends, or until another program is to take its place.
+func (x *Executor) runOnce(ctx context.Context) error {
+	who, err := x.checkedIdentity()
 	for err != nil {
-		if fault.Is(err, fault.NotFound) && notThere(x.root.Journal()) {
-			return x.nobodyHere(err)
+		if fault.Is(err, fault.NotFound) && layout.Missing(x.root.Journal()) {
+			return x.neverJoined(err)
 		}
 		if err := x.unidentified(ctx, err); err != nil || ctx.Err() != nil {
 			return err
 		}
-		who, err = x.whole()
+		who, err = x.checkedIdentity()
 	}
-	x.manager.expect(startWithin) // it may have watched while there was no identity
+	x.notifier.Expect(sdnotify.StartWithin) // the manager may have watched while there was no identity
 	j, err := x.openJournal(who.ServerID)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = j.Close() }()
-	if err := layout.SweepTemporary(x.root.Home()); err != nil { // nobody else writes there: the journal is ours
+	if err := layout.SweepTemporary(x.root.Home()); err != nil { // the journal's lock covers the directory
 		x.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
 	}
 	conn, err := x.dial(who, true)
@@ -152,117 +174,101 @@ func (x *Executor) work(ctx context.Context) error {
 	if err := errors.Join(x.noteServer(j, who.ServerID), x.noteProgram(j)); err != nil {
 		return err
 	}
-	return x.run(ctx, who, j, conn)
+	return x.runParts(ctx, who, j, conn)
 }
 
-// nobodyHere ends a start in a root without an identity. An executor of an earlier version
-// left a status that says why.
-func (x *Executor) nobodyHere(err error) error {
-	if gone, ok := decommissioned(x.root); ok {
-		x.cfg.Log.Info().Str(logs.Server, gone).Msg("decommissioned")
+// neverJoined ends a start in a root without an identity.
+func (x *Executor) neverJoined(err error) error {
+	if gone, ok := status.WasDecommissioned(x.root); ok {
+		x.cfg.Log.Info().Str(logs.Server, gone).Msg("server was decommissioned")
 		return nil
 	}
-	uninstall.Sweep(x.root)
+	removal.Sweep(x.root)
 	return err
 }
 
-// noteServer is where the journal keeps whose it is, for a start without an identity.
-const noteServer = "server"
-
-func (x *Executor) noteServer(j *journal.Journal, id string) error {
-	was := ""
-	if err := j.Read(func(tx *journal.Tx) error { was = tx.Note(noteServer); return nil }); err != nil || was == id {
-		return err
-	}
-	return j.Update(func(tx *journal.Tx) error { return tx.SetNote(noteServer, id) })
-}
-
-// noteProgram has the journal know which format this program uses, when it is an image's.
-func (x *Executor) noteProgram(j *journal.Journal) error {
-	target, program := linkedProgram(x.root)
-	if x.self == nil || x.jury != nil || target == "" || !x.self.Runs(program) {
-		return nil
-	}
-	return j.Update(func(tx *journal.Tx) error { return tx.SetKnows(target) })
-}
-
-func (x *Executor) who() (identity.Identity, error) {
-	if a := x.cfg.Anonymous; a != nil {
-		return identity.Identity{ServerID: a.Server, Cell: a.Cell}, nil
-	}
-	return identity.Read(x.root)
-}
-
-// whole gives the identity when the key can be read as well, without which no bus lets it in.
-func (x *Executor) whole() (identity.Identity, error) {
-	who, err := x.who()
-	if err == nil && x.cfg.Anonymous == nil {
-		err = identity.CheckKey(x.root)
-	}
-	return who, err
-}
-
-// dial connects, in the background when it is to persist: the executor works with the bus away.
-func (x *Executor) dial(who identity.Identity, persist bool) (*bus.Conn, error) {
-	o := bus.Options{URL: who.URL, InProcess: x.cfg.InProcess, Name: who.ServerID, Log: x.cfg.Log, Persist: persist, MaxBackoff: topology.ServerBackoff}
-	if x.cfg.URL != "" {
-		o.URL = x.cfg.URL
-	}
-	if x.cfg.Anonymous == nil {
-		o.Credentials, o.API = identity.Credentials(x.root), topology.NodesAPI
-	}
-	return bus.Dial(o)
-}
-
-func (x *Executor) run(ctx context.Context, who identity.Identity, j *journal.Journal, conn *bus.Conn) error {
+// runParts runs the engine, the link and what belongs to them.
+func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journal.Journal, conn *bus.Conn) error {
 	log := x.cfg.Log.With().Str(logs.Server, who.ServerID).Logger()
 	c, done, err := x.engineConfig(who, j, conn, log)
 	if err != nil {
 		return err
 	}
 	defer done()
-	g := x.newJudge(who, conn.Access, log)
-	d := &door{journal: j, stands: g.look}
-	l := link.New(link.Config{
-		Conn: conn, Address: who.Address(), BootID: sysinfo.BootID(), SessionID: x.session, Hostname: sysinfo.Hostname(),
-		Version: version.Version, Root: x.root, Door: d, PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval,
-		Read: g.heard, Log: log,
-	})
-	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, g.believe, g.left, g.doubted
-	c.NotTaken, c.ReadAgain = g.notTaken, l.ReadAgain
+	m := monitor.New(monitor.Config{Identity: who, Access: conn.Access, JWT: x.jwt, Log: log})
+	d := &backend{journal: j, standing: m.Standing}
+	l := x.link(who, conn, d, m.DocumentRead)
+	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, m.Document, m.Remaining, m.Doubt
+	c.NotTaken, c.ReadAgain = m.History, l.ReadAgain
 	e := engine.New(c)
-	if _, err := e.Doubt(); err != nil { // before anything is believed
+	if _, err := e.Doubt(); err != nil { // before any document is followed
 		return err
 	}
 	d.engine = e
-	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor runs")
-	s := &teller{root: x.root, engine: e, standing: g.look, who: who, every: x.cfg.BeatInterval, note: x.self.Why, log: log}
-	parts := []lifecycle.Part{{Name: "engine", Run: e.Run}, {Name: "link", Run: l.Run}, {Name: "judge", Run: g.run}, {Name: "status", Run: s.run}}
+	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor running")
+	s := x.statusWriter(e, who, m.Standing, log)
+	defer x.showState(s, m, e)()
+	parts := []rungroup.Part{
+		{Name: "engine", Run: e.Run},
+		{Name: "link", Run: l.Run},
+		{Name: "monitor", Run: m.Run},
+		{Name: "status", Run: s.Run},
+	}
+	if x.cfg.Anonymous == nil {
+		renewed := &renewal.Renewal{Root: x.root, Conn: conn, Log: log}
+		parts = append(parts, rungroup.Part{Name: "credentials", Run: renewed.Run})
+	}
+	candidate := x.process.Candidate()
 	switch {
-	case x.jury != nil:
-		parts = append(parts, lifecycle.Part{Name: "trial", Run: func(ctx context.Context) error { return x.jury.convince(ctx, e, conn, who.Address()) }})
-	case x.self != nil:
-		parts = append(parts, lifecycle.Part{Name: "steady", Run: x.self.steady})
+	case candidate != nil:
+		parts = append(parts, rungroup.Part{Name: "trial", Run: func(ctx context.Context) error {
+			return candidate.Prove(ctx, e.Ready(), conn, who.Address())
+		}})
+	case x.process != nil:
+		parts = append(parts, rungroup.Part{Name: "steady", Run: x.process.Steady})
 	}
-	parts = append(parts, x.manager.watched(e.Ready(), livesBy(e, j))...)
-	err = lifecycle.Run(ctx, parts...)
-	if x.jury != nil || givesPlace(err) || errors.Is(err, journal.ErrDamaged) {
-		return err // it runs on, as another program or with another journal
+	parts = append(parts, x.notifier.Watched(e.Ready(), alive(e, j))...)
+	err = rungroup.Run(ctx, parts...)
+	if candidate != nil || selfupdate.Yields(err) || errors.Is(err, journal.ErrDamaged) {
+		return err // the executor goes on, as another program or with another journal
 	}
-	if errors.Is(err, errUninstall) {
-		return x.uninstall(ctx, uninstaller{who: who, tombstone: g.tombstone, journal: j, link: l, teller: s})
+	if errors.Is(err, monitor.ErrUninstall) {
+		var done bool
+		done, err = removal.Last(ctx, x.removal(), removal.Server{
+			Identity: who, Tombstone: m.Tombstone(), Journal: j, Link: l, Meanwhile: s.Run,
+		})
+		if err != nil || done {
+			return err
+		}
 	}
-	s.end(x.cfg.StopAgents)
+	s.End(x.cfg.StopAgents)
 	return err
 }
 
-// checkEvery is how often the agents' health is looked at.
-const checkEvery = 15 * time.Second
+// statusWriter returns the writer of this executor's status.
+func (x *Executor) statusWriter(
+	e *engine.Engine,
+	who identity.Identity,
+	standing func() monitor.Standing,
+	log zerolog.Logger,
+) *status.Writer {
+	return &status.Writer{
+		Root: x.root, Engine: e, Standing: standing, Identity: who, Interval: x.cfg.BeatInterval,
+		Note: x.process.Why, Log: log,
+	}
+}
 
-// engineConfig gives what an engine needs wherever it runs: whether or not it is known
-// which server this is, the same is kept and the same program does the work. conn is nil
-// without a bus. done lets the supervisor go, and touches nothing that runs.
-func (x *Executor) engineConfig(who identity.Identity, j *journal.Journal, conn *bus.Conn, log zerolog.Logger) (c engine.Config, done func(), err error) {
+// DefaultCheckEvery is the time between two checks of the agents: their files, their processes and their health.
+const DefaultCheckEvery = 15 * time.Second
+
+// engineConfig returns the config of an engine. conn is nil without a bus. done releases the
+// supervisor, and touches no process.
+func (x *Executor) engineConfig(
+	who identity.Identity,
+	j *journal.Journal,
+	conn *bus.Conn,
+	log zerolog.Logger,
+) (c engine.Config, done func(), err error) {
 	supervisor, err := x.supervisor(j, log)
 	if err != nil {
 		return c, nil, err
@@ -272,8 +278,10 @@ func (x *Executor) engineConfig(who identity.Identity, j *journal.Journal, conn 
 		done = func() { _ = s.Close() }
 	}
 	return engine.Config{
-		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Version: version.Version, Journal: j, Sysinfo: sysinfo.Read,
-		Supervisor: supervisor, CheckEvery: checkEvery, StopAgents: x.cfg.StopAgents, Keep: *x.cfg.Keep,
-		Trust: x.trust, Self: x.self.with(j, conn), Trial: x.jury != nil, Log: log, FailPoint: x.cfg.FailPoint,
+		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Version: version.Version, Journal: j,
+		Sysinfo: sysinfo.Read, Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
+		CheckEvery: cmp.Or(x.cfg.CheckEvery, DefaultCheckEvery), ContentEvery: x.cfg.ContentEvery,
+		Keep: *x.cfg.Keep, Trust: x.trust, Self: x.process.For(j, conn), Trial: x.process.Candidate() != nil,
+		Log: log, FailPoint: x.cfg.FailPoint,
 	}, done, nil
 }

@@ -2,6 +2,9 @@ package executor_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,11 +23,14 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 var here = executor.Server{Cell: "main", Server: "0197b5a0-0000-7000-8000-000000000001"}
@@ -44,6 +50,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, b: bustest.Start(t), root: t.TempDir(), ends: map[string]taskv1.State{}}
 	s.conn = s.b.Dial(t, "dispatcher")
+	bustest.ServeChunks(t, s.b.Dial(t, "image-catalog"))
 	t.Cleanup(func() { _ = imagedir.RemoveTree(filepath.Join(s.root, "images")) })
 	stop, err := s.conn.Subscribe(topology.ReportSubject(here, topology.ReportTask), func(m bus.Message) {
 		r := &reportv1.Report{}
@@ -113,8 +120,9 @@ func TestAnImageOnTheBusComesToTheServerAndIsReported(t *testing.T) {
 		t.Errorf("the tool is %q, %v", tool, err)
 	}
 	bustest.Eventually(t, "the status says so", func() bool {
-		is, err := executor.ReadStatus(s.root)
-		return err == nil && is.Fresh(time.Now()) == nil && is.Applied == 1 && len(is.Agents) == 1 && is.Agents[0].Health == "good"
+		is, err := status.Read(s.root)
+		return err == nil && is.Healthy(time.Now()) == nil && is.Applied == 1 && len(is.Agents) == 1 &&
+			is.Agents[0].Health == "good"
 	})
 }
 
@@ -124,19 +132,20 @@ func TestAnExecutorThatWasStoppedSaysSo(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.executor().Run(ctx) }()
 	bustest.Eventually(t, "it runs", func() bool {
-		is, err := executor.ReadStatus(s.root)
+		is, err := status.Read(s.root)
 		return err == nil && is.Connected
 	})
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	is, err := executor.ReadStatus(s.root)
-	if err != nil || is.State != executor.StateStopped || is.Connected || is.Fresh(time.Now()) == nil {
+	is, err := status.Read(s.root)
+	if err != nil || is.State != status.Stopped || is.Connected || is.Healthy(time.Now()) == nil {
 		t.Errorf("status %+v, %v", is, err)
 	}
 	var text strings.Builder
-	if err := is.Print(&text, time.Now()); err != nil || !strings.Contains(text.String(), "executor  stopped") || strings.Contains(text.String(), "connected") {
+	if err := is.Print(&text, time.Now()); err != nil || !strings.Contains(text.String(), "executor  stopped") ||
+		strings.Contains(text.String(), "bus       connected") {
 		t.Errorf("it prints %v:\n%s", err, text.String())
 	}
 }
@@ -151,8 +160,35 @@ func TestARootWithoutAnIdentityDoesNotRun(t *testing.T) {
 func TestTwoExecutorsInOneRootAreAConflict(t *testing.T) {
 	s := newSite(t)
 	bustest.Go(t, s.executor().Run)
-	bustest.Eventually(t, "the first runs", func() bool { _, err := executor.ReadStatus(s.root); return err == nil })
+	bustest.Eventually(t, "the first runs", func() bool { _, err := status.Read(s.root); return err == nil })
 	if err := s.executor().Run(context.Background()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The debug socket is off by default, and shows the state of an executor that runs.
+func TestTheStateIsReadableOverTheDebugSocketOnly(t *testing.T) {
+	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
+	c := h.config()
+	c.DebugSocket = filepath.Join(t.TempDir(), "debug.sock")
+	_, stop := h.run(c)
+	h.state(status.Running, "")
+	var state struct {
+		Status    status.Status  `json:"status"`
+		Lifecycle map[string]any `json:"lifecycle"`
+	}
+	data, err := debug.Get(t.Context(), c.DebugSocket, "/state")
+	if err := errors.Join(err, json.Unmarshal(data, &state)); err != nil {
+		t.Fatal(err)
+	}
+	if state.Status.State != status.Running || state.Lifecycle["action"] != "work" {
+		t.Errorf("the state is %s", data)
+	}
+	if info, err := os.Stat(c.DebugSocket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v", info, err)
+	}
+	stop()
+	if _, err := os.Stat(c.DebugSocket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket after the stop: %v", err)
 	}
 }

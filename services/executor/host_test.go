@@ -27,10 +27,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 // host is a server that joined a bus with the real accounts, and everybody's hand on it.
@@ -55,15 +56,22 @@ func newHost(t *testing.T, g *bustest.Guarded, root, ownership string) *host {
 	h := &host{
 		t: t, g: g, signer: signer, root: layout.Root(root),
 		says: g.Service(t, topology.UserDispatcher), gives: g.Service(t, topology.UserCatalog),
-		who: identity.Identity{ServerID: ident.New(), Cell: "main", URL: g.URL, Ownership: ownership, TombstoneKey: signer.TombstoneKey()},
+		who: identity.Identity{
+			ServerID:     ident.New(),
+			Cell:         "main",
+			URL:          g.URL,
+			Ownership:    ownership,
+			TombstoneKey: signer.TombstoneKey(),
+		},
 	}
 	t.Cleanup(func() { _ = imagedir.RemoveTree(h.root.Images()) })
+	g.ServeChunks()
 	key, err := identity.OpenKey(h.root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.who.PublicKey = key.Public
-	if h.who.JWT, err = signer.Server(key.Public, h.who.ServerID, "main"); err != nil {
+	if h.who.JWT, err = signer.Server(key.Public, h.who.ServerID, "main", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	h.keep()
@@ -85,7 +93,7 @@ func (h *host) config() executor.Config {
 	}
 }
 
-// run runs the executor until the test ends or stop is called; ended gives its error.
+// run runs the executor until the test ends or stop is called; ended receives its error.
 func (h *host) run(c executor.Config) (ended chan error, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended = make(chan error, 1)
@@ -99,7 +107,7 @@ func (h *host) run(c executor.Config) (ended chan error, stop func()) {
 	return ended, stop
 }
 
-// document gives the server a document, newer than all before.
+// document returns the server a document, newer than all before.
 func (h *host) document(d *desiredv1.Document) {
 	h.t.Helper()
 	h.newest++
@@ -118,7 +126,7 @@ func (h *host) store(by *bus.Conn, subject string, data []byte) {
 	}
 }
 
-// dead gives the server a document that says that it is dead, with a tombstone.
+// dead returns the server a document that says that it is dead, with a tombstone.
 func (h *host) dead(t *serverv1.Tombstone) {
 	h.t.Helper()
 	h.document(&desiredv1.Document{Life: serverv1.Life_LIFE_DEAD, Tombstone: t})
@@ -134,7 +142,7 @@ func (h *host) proof(server string) *serverv1.Tombstone {
 	return t
 }
 
-// daemon installs an agent that runs for ever, and gives its process.
+// daemon installs an agent that runs for ever, and returns its process.
 func (h *host) daemon() (pid int) {
 	h.t.Helper()
 	return h.daemonOf("1.0.0")
@@ -156,16 +164,19 @@ func (h *host) daemonOf(version string) (pid int) {
 // upgrade asks for a version of the agent, and does not wait for it.
 func (h *host) upgrade(version string, run *imagev1.Run) {
 	h.t.Helper()
-	i := imagetest.New(h.t, "gz-tools", version, run, imagetest.Regular("run", 0o755, []byte("#!/bin/sh\n# "+version+"\nwhile :; do sleep 1; done\n")))
+	i := imagetest.New(h.t, "gz-tools", version, run,
+		imagetest.Regular("run", 0o755, []byte("#!/bin/sh\n# "+version+"\nwhile :; do sleep 1; done\n")))
 	i.Manifest.Kind = agentv1.Kind_KIND_DAEMON
 	for n, c := range i.Chunks {
-		_, err := h.gives.PublishDurable(context.Background(), bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c})
+		_, err := h.gives.PublishDurable(context.Background(),
+			bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c})
 		if err != nil && !fault.Is(err, fault.Conflict) { // another host's test gave the same
 			h.t.Fatal(err)
 		}
 	}
 	h.document(&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
-		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: i.Manifest, TaskId: ident.New(), Verb: taskv1.Verb_VERB_INSTALL,
+		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: i.Manifest, TaskId: ident.New(),
+		Verb: taskv1.Verb_VERB_INSTALL,
 	}}})
 }
 
@@ -173,10 +184,10 @@ func (h *host) upgrade(version string, run *imagev1.Run) {
 func (h *host) pid() int { return int(h.agent().Pid) }
 
 // agent is the agent as one reading of the status tells it; nothing when it is not well.
-func (h *host) agent() executor.AgentStatus {
-	s, err := executor.ReadStatus(string(h.root))
+func (h *host) agent() status.Agent {
+	s, err := status.Read(string(h.root))
 	if err != nil || len(s.Agents) != 1 || s.Agents[0].Health != "good" {
-		return executor.AgentStatus{}
+		return status.Agent{}
 	}
 	return s.Agents[0]
 }
@@ -187,9 +198,9 @@ func (h *host) eventually(what string, done func() bool) {
 }
 
 // state waits until the executor tells that it is in a state, and why.
-func (h *host) state(state, code string) executor.Status {
+func (h *host) state(state, code string) status.Status {
 	h.t.Helper()
-	var s executor.Status
+	var s status.Status
 	defer func() {
 		if h.t.Failed() {
 			h.t.Logf("the status is %+v", s)
@@ -197,17 +208,18 @@ func (h *host) state(state, code string) executor.Status {
 	}()
 	h.eventually("the executor is "+state+" "+code, func() bool {
 		var err error
-		s, err = executor.ReadStatus(string(h.root))
+		s, err = status.Read(string(h.root))
 		return err == nil && s.State == state && s.Code == code && time.Since(s.At) < 5*time.Second
 	})
 	return s
 }
 
-// receipts gives the reports about the executor's own removal that the bus has stored.
+// receipts returns the reports about the executor's own removal that the bus has stored.
 func (h *host) receipts() (out []*reportv1.ReceiptReport) {
 	h.t.Helper()
 	reader := h.g.Service(h.t, topology.UserProvision)
-	msgs, err := reader.DirectGetFrom(context.Background(), topology.Reports, topology.ReportSubject(h.who.Address(), topology.ReportReceipt), 1, 64)
+	msgs, err := reader.DirectGetFrom(context.Background(), topology.Reports,
+		topology.ReportSubject(h.who.Address(), topology.ReportReceipt), 1, 64)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -221,6 +233,21 @@ func (h *host) receipts() (out []*reportv1.ReceiptReport) {
 		}
 	}
 	return out
+}
+
+// oneReceipt fails unless there is a receipt, and no other one. It may be stored twice: a receipt whose
+// acknowledgement was lost is sent again.
+func (h *host) oneReceipt() {
+	h.t.Helper()
+	r := h.receipts()
+	if len(r) == 0 {
+		h.t.Error("no receipt")
+	}
+	for _, again := range r {
+		if !proto.Equal(again, r[0]) {
+			h.t.Errorf("receipts %v differ", r)
+		}
+	}
 }
 
 // tree lists everything under a directory: names, modes, sizes and links.

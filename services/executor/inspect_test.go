@@ -14,14 +14,15 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
-// dryRun gives what executor uninstall --dry-run prints, and looks that it changed nothing.
+// dryRun returns what executor uninstall --dry-run prints, and looks that it changed nothing.
 func (h *host) dryRun() string {
 	h.t.Helper()
 	before := tree(h.t, string(h.root))
 	var out strings.Builder
-	if err := executor.Uninstall(context.Background(), h.config(), true, &out); err != nil {
+	if err := executor.Remove(context.Background(), h.config(), executor.Removal{DryRun: true, Out: &out}); err != nil {
 		h.t.Fatal(err)
 	}
 	if after := tree(h.t, string(h.root)); after != before {
@@ -48,69 +49,89 @@ func says(t *testing.T, text string, lines ...string) {
 func TestADryRunShowsTheDecisionAndAllThatItIsMadeFrom(t *testing.T) {
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.document(&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE})
-	says(t, h.dryRun(), "DECISION work", "who made the machine a person (manual)", "life in the document alive", "tombstone none", "login in", "bus can be reached yes",
-		"an executor runs here no", "agents left none", "changes under way none", h.root.Identity()+" goes", string(h.root)+" goes")
-	if err := executor.Uninstall(t.Context(), h.config(), false, nil); fault.RefusalOf(err).GetCode() != "NOT_UNINSTALLED" || len(h.missing()) > 1 {
+	says(t, h.dryRun(), "DECISION the executor stays and works", "ownership manual", "life in the document alive",
+		"tombstone none", "login in", "bus connected yes", "executor running no", "agents left none",
+		"open changes none", h.root.Identity()+" is removed", string(h.root)+" is removed")
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{}); fault.RefusalOf(err).
+		GetCode() !=
+		"NOT_UNINSTALLED" ||
+		len(h.missing()) > 1 {
 		t.Fatalf("a living server: %v, missing %v", err, h.missing())
 	}
 
 	h.dead(forged(h))
-	says(t, h.dryRun(), "DECISION quarantine, BAD_TOMBSTONE", "tombstone forged")
+	says(t, h.dryRun(), "DECISION the executor stays, suspended, BAD_TOMBSTONE", "tombstone forged")
 	h.g.Stop()
-	says(t, h.dryRun(), "DECISION work, BUS_AWAY", "login away", "bus can be reached no", "life in the document unknown")
+	says(t, h.dryRun(), "DECISION the executor stays and works, BUS_AWAY", "login away", "bus connected no",
+		"life in the document unknown")
 	h.g.Start(t)
 
 	h.write(h.root.Path("notes"), []byte("theirs"))
 	h.dead(h.proof(h.who.ServerID))
-	says(t, h.dryRun(), "DECISION uninstall", "tombstone good", h.root.Path("notes")+" stays: not Garrison's", string(h.root)+" stays: something in it stays")
-	if err := executor.Uninstall(t.Context(), h.config(), false, nil); err != nil {
+	says(t, h.dryRun(), "DECISION the executor removes itself", "tombstone good",
+		h.root.Path("notes")+" stays: not Garrison's",
+		string(h.root)+" stays: something in it stays")
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	left, _ := filepath.Glob(string(h.root) + "/*")
 	if len(left) != 1 || len(h.receipts()) != 1 {
 		t.Errorf("left %v, receipts %v", left, h.receipts())
 	}
-	if err := executor.Uninstall(t.Context(), h.config(), true, nil); !fault.Is(err, fault.NotFound) {
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{DryRun: true}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("where nothing is: %v", err)
 	}
 }
 
 // What is an agent's is Garrison's, and is said to go with the agent, whether an executor runs or not.
 func TestADryRunKnowsTheAgentsThatAreInstalled(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	c := h.config()
 	c.StopAgents = true
 	_, stop := h.run(c)
 	h.daemon()
 	var out strings.Builder
-	if err := executor.Uninstall(t.Context(), h.config(), true, &out); err != nil {
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{DryRun: true, Out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent := []string{"agents left gz-tools", "DECISION work", h.root.Agent("gz-tools") + " goes before, with agent gz-tools", h.root.Agents() + " goes",
-		string(h.root) + " goes", program + " stays: somebody installed it"}
-	says(t, out.String(), append(agent, "an executor runs here yes")...)
+	agent := []string{
+		"agents left gz-tools",
+		"DECISION the executor stays and works",
+		h.root.Agent("gz-tools") + " is removed earlier, with agent gz-tools",
+		h.root.Agents() + " is removed",
+		string(h.root) + " is removed",
+		program + " stays: installed by hand",
+	}
+	says(t, out.String(), append(agent, "executor running yes")...)
 	stop()
 	if err := os.Mkdir(h.root.Agent("theirs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	agent[3], agent[4] = h.root.Agents()+" stays: something in it stays", h.root.Agent("theirs")+" stays: not Garrison's"
-	says(t, h.dryRun(), append(agent, "an executor runs here no")...)
+	agent[3], agent[4] = h.root.Agents()+" stays: something in it stays", h.root.Agent(
+		"theirs")+" stays: not Garrison's"
+	says(t, h.dryRun(), append(agent, "executor running no")...)
 }
 
 func TestAnUninstallBesideARunningExecutorIsRefused(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Provisioned)
 	_, stop := h.run(h.config())
 	h.dead(h.proof(h.who.ServerID))
-	h.state(executor.StateResting, "PROVISIONED")
-	if err := executor.Uninstall(t.Context(), h.config(), false, nil); fault.RefusalOf(err).GetCode() != "EXECUTOR_RUNS" {
+	h.state(status.Resting, "PROVISIONED")
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{}); fault.RefusalOf(err).
+		GetCode() !=
+		"EXECUTOR_RUNS" {
 		t.Errorf("beside it: %v", err)
 	}
 	stop()
-	if err := executor.Uninstall(t.Context(), h.config(), false, nil); fault.RefusalOf(err).GetCode() != "NOT_UNINSTALLED" {
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{}); fault.RefusalOf(err).
+		GetCode() !=
+		"NOT_UNINSTALLED" {
 		t.Errorf("behind it: %v", err)
 	}
 }
@@ -120,9 +141,10 @@ func TestTheCommandFinishesAnUninstallThatWasBegun(t *testing.T) {
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.dead(h.proof(h.who.ServerID))
 	h.slay("removed identity.json", 1)
-	says(t, h.dryRun(), "DECISION uninstall, begun for server "+h.who.ServerID, h.root.Key()+" goes")
+	says(t, h.dryRun(), "DECISION the executor removes itself, begun for server "+h.who.ServerID,
+		h.root.Key()+" is removed")
 	h.g.Stop()
-	if err := executor.Uninstall(t.Context(), h.config(), false, nil); err != nil {
+	if err := executor.Remove(t.Context(), h.config(), executor.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	if left := there(h); len(left) > 0 {
@@ -133,6 +155,7 @@ func TestTheCommandFinishesAnUninstallThatWasBegun(t *testing.T) {
 
 // A mark that does not hold, or that is of another server, removes nothing.
 func TestAMarkThatDoesNotHoldIsPassedOver(t *testing.T) {
+	t.Parallel()
 	victim := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "victim"), identity.Manual)
 	other := newHost(t, victim.g, filepath.Join(t.TempDir(), "other"), identity.Manual)
 	other.dead(other.proof(other.who.ServerID))
@@ -150,7 +173,7 @@ func TestAMarkThatDoesNotHoldIsPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			victim.write(victim.root.Tombstone(), data)
 			_, stop := victim.run(victim.config())
-			victim.state(executor.StateRunning, "")
+			victim.state(status.Running, "")
 			stop()
 			if m := victim.missing(); len(m) > 0 {
 				t.Errorf("it lost %v", m)

@@ -19,8 +19,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/seal"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
-	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
+	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 // registry answers joins as the registry does: the first key is the server's.
@@ -28,13 +32,14 @@ type registry struct {
 	t    *testing.T
 	b    *bustest.Bus
 	keys []string // as they were asked with
+	void string   // a key that is not admitted any more
 	down bool     // admits, but its answer is lost
 }
 
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
 	r := &registry{t: t, b: bustest.StartEmpty(t)}
-	stop, err := bus.Answer(r.b.Dial(t, "registry"), "garrison.enrol.*.*", "registry", r.answer)
+	stop, err := bus.Answer(r.b.Dial(t, "registry"), topology.EnrolSubjects, "registry", r.answer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,19 +52,40 @@ func (r *registry) answer(_ context.Context, _ string, q *registryv1.EnrolReques
 	if r.down {
 		return nil, fault.New(fault.Unavailable, "the answer was lost")
 	}
-	if q.GetPublicKey() != r.keys[0] {
-		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Component: "registry", Code: "USED_TOKEN", Message: "another key used it"})
+	if q.GetPublicKey() == r.void {
+		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Component: "registry", Code: "USED_KEY"})
+	}
+	if r.void == "" && q.GetPublicKey() != r.keys[0] {
+		return nil, fault.Refuse(fault.Denied,
+			&apiv1.Refusal{Component: "registry", Code: "USED_TOKEN", Message: "another key used it"})
 	}
 	return &registryv1.EnrolResponse{UserJwt: "jwt of " + q.GetServerId()}, nil
 }
 
 func (r *registry) join(root, server string, imageKeys ...string) (string, error) {
+	return r.joinWith("s", root, server, imageKeys...)
+}
+
+func (r *registry) joinWith(secret, root, server string, imageKeys ...string) (string, error) {
 	_, seed, err := trust.NewUserKey()
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	token := trust.Token{URL: "nats://nowhere", ServerID: server, Cell: "main", Secret: "s", JWT: "guest", Seed: string(seed)}
-	return executor.Join(context.Background(), executor.Invitation{Root: root, Token: token.String(), InProcess: r.b, ImageKeys: imageKeys, Log: zerolog.Nop()})
+	token := trust.Token{
+		URL:      "nats://nowhere",
+		ServerID: server,
+		Cell:     "main",
+		Secret:   secret,
+		JWT:      "guest",
+		Seed:     string(seed),
+	}
+	return enrol.Join(context.Background(), enrol.Invitation{
+		Root:      root,
+		Token:     token.String(),
+		InProcess: r.b,
+		ImageKeys: imageKeys,
+		Log:       zerolog.Nop(),
+	})
 }
 
 func TestAJoinKeepsKeyAndIdentityForTheOwnerOnly(t *testing.T) {
@@ -90,6 +116,61 @@ func TestAJoinWhoseAnswerWasLostIsRepeatedWithTheSameKey(t *testing.T) {
 	}
 }
 
+func key(t *testing.T, root layout.Root) string {
+	t.Helper()
+	public, err := identity.PublicKey(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
+func TestAVoidKeyIsReplacedWhenTheIdentityIsLost(t *testing.T) {
+	r, root := newRegistry(t), t.TempDir()
+	if _, err := r.join(root, here.Server); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(root, "executor", "identity.json")); err != nil {
+		t.Fatal(err)
+	}
+	r.void = r.keys[0]
+	if _, err := r.joinWith("later", root, here.Server); err != nil || len(r.keys) != 3 || r.keys[2] == r.void {
+		t.Errorf("%v, asked with %v", err, r.keys)
+	}
+}
+
+func TestALaterTokenJoinsTheServerAgainWithAnotherKey(t *testing.T) {
+	r, root := newRegistry(t), t.TempDir()
+	if _, err := r.join(root, here.Server); err != nil {
+		t.Fatal(err)
+	}
+	r.void = r.keys[0]
+	if _, err := r.join(root, here.Server); err != nil || len(r.keys) != 1 {
+		t.Errorf("with the token that was used: %v, asked %d times", err, len(r.keys))
+	}
+	r.down = true
+	if _, err := r.joinWith("later", root, here.Server); err == nil {
+		t.Error("it joined without an answer")
+	}
+	r.down = false
+	for range 2 {
+		if _, err := r.joinWith("later", root, here.Server); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place, err := layout.New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := identity.Read(place)
+	if err != nil || who.PublicKey != key(t, place) || who.PublicKey == r.void {
+		t.Errorf("the identity is of %q, the key is %q: %v", who.PublicKey, key(t, place), err)
+	}
+	if want := []string{r.void, key(t, place), key(t, place)}; !slices.Equal(r.keys, want) {
+		t.Errorf("asked with %v, want %v", r.keys, want)
+	}
+}
+
 func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
 	r, dir := newRegistry(t), t.TempDir()
 	r.keys = []string{"another"}
@@ -107,7 +188,8 @@ func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
 func TestABusThatIsAwayLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	token := trust.Token{URL: "nats://127.0.0.1:1", ServerID: here.Server, Cell: "main", Secret: "s", JWT: "guest"}
-	_, err := executor.Join(t.Context(), executor.Invitation{Root: filepath.Join(dir, "root"), Token: token.String(), Log: zerolog.Nop()})
+	_, err := enrol.Join(t.Context(),
+		enrol.Invitation{Root: filepath.Join(dir, "root"), Token: token.String(), Log: zerolog.Nop()})
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -146,18 +228,19 @@ func TestAJoinKeepsTheKeysOfImagesThatItIsTold(t *testing.T) {
 
 func TestAServerThatJoinedAndNeverRanSaysSo(t *testing.T) {
 	r, root := newRegistry(t), t.TempDir()
-	if _, err := executor.ReadStatus(root); !fault.Is(err, fault.NotFound) {
+	if _, err := status.Read(root); !fault.Is(err, fault.NotFound) {
 		t.Errorf("before: %v", err)
 	}
 	if _, err := r.join(root, here.Server); err != nil {
 		t.Fatal(err)
 	}
-	s, err := executor.ReadStatus(root)
-	if err != nil || s.State != executor.StateJoined || s.ServerID != here.Server || s.Cell != "main" || s.Fresh(time.Now()) == nil {
+	s, err := status.Read(root)
+	if err != nil || s.State != status.Joined || s.ServerID != here.Server || s.Cell != "main" ||
+		s.Healthy(time.Now()) == nil {
 		t.Errorf("status %+v, %v", s, err)
 	}
 	var out strings.Builder
-	if err := s.Print(&out, time.Now()); err != nil || !strings.Contains(out.String(), "joined; it has not run yet") {
+	if err := s.Print(&out, time.Now()); err != nil || !strings.Contains(out.String(), "joined; not run yet") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 // A journal that was lost must not let an executor tell or do what is not true. Each state
@@ -110,7 +111,7 @@ func (l *lost) install() (pid int) {
 	pid = l.daemon()
 	l.eventually("its change has ended", func() bool {
 		_, err := os.Lstat(l.root.Changing("gz-tools"))
-		s, e := executor.ReadStatus(string(l.root))
+		s, e := status.Read(string(l.root))
 		return err != nil && e == nil && s.Outbox == 0 && l.host.agent().Step == ""
 	})
 	return pid
@@ -120,11 +121,12 @@ func (l *lost) stopAll() { l.stops() }
 
 var lives = map[string]life{
 	"just enrolled": {func(*lost) {}, nil, func(l *lost) {
-		l.state(executor.StateRunning, "")
+		l.state(status.Running, "")
 		l.daemonOf("1.0.0")
 	}},
 	"agents run": {func(l *lost) { l.agent = l.install() }, func(l *lost) {
-		l.document(&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE}) // of an agent that it does not name it says nothing
+		// of an agent that it does not name it says nothing
+		l.document(&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE})
 	}, func(l *lost) {
 		l.keeps()
 		l.daemonOf("2.0.0") // and it is worked with
@@ -155,7 +157,7 @@ var lives = map[string]life{
 	}, func(l *lost) {
 		l.dead(l.proof(l.who.ServerID))
 	}, func(l *lost) {
-		l.state(executor.StateResting, "PROVISIONED")
+		l.state(status.Resting, "PROVISIONED")
 		l.noAgent()
 	}},
 }
@@ -216,7 +218,10 @@ func (l *lost) removes() {
 func (l *lost) askRemoval(of serverv1.Life) {
 	l.t.Helper()
 	l.task = ident.New()
-	l.document(&desiredv1.Document{Life: of, Removals: []*desiredv1.Removal{{Agent: "gz-tools", InstanceId: "i", TaskId: l.task}}})
+	l.document(&desiredv1.Document{
+		Life:     of,
+		Removals: []*desiredv1.Removal{{Agent: "gz-tools", InstanceId: "i", TaskId: l.task}},
+	})
 }
 
 func (l *lost) noAgent() {
@@ -242,16 +247,17 @@ func (h *host) processes() (pids []int) {
 }
 
 // reported returns the reports of a kind that the bus has stored.
-func (h *lost) reported(kind string) (out []*reportv1.Report) {
-	h.t.Helper()
-	msgs, err := h.reads.DirectGetFrom(context.Background(), topology.Reports, topology.ReportSubject(h.who.Address(), kind), 1, 256)
+func (l *lost) reported(kind string) (out []*reportv1.Report) {
+	l.t.Helper()
+	msgs, err := l.reads.DirectGetFrom(context.Background(), topology.Reports,
+		topology.ReportSubject(l.who.Address(), kind), 1, 256)
 	if err != nil {
-		h.t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	for _, m := range msgs {
 		r := &reportv1.Report{}
 		if err := bus.Unmarshal(m, r); err != nil {
-			h.t.Fatal(err)
+			l.t.Fatal(err)
 		}
 		out = append(out, r)
 	}
@@ -259,8 +265,8 @@ func (h *lost) reported(kind string) (out []*reportv1.Report) {
 }
 
 // ends returns the report of a task's end, or nil.
-func (h *lost) ends(task string) *reportv1.TaskReport {
-	for _, r := range h.reported(topology.ReportTask) {
+func (l *lost) ends(task string) *reportv1.TaskReport {
+	for _, r := range l.reported(topology.ReportTask) {
 		if t := r.GetTask(); t.GetTaskId() == task && t.GetState() != taskv1.State_STATE_RUNNING {
 			return t
 		}
@@ -352,20 +358,22 @@ func TestWhatCannotBeBuiltAgainIsNotTrusted(t *testing.T) {
 			}
 			l.askRemoval(serverv1.Life_LIFE_DYING)
 			l.start()
-			s := l.state(executor.StateQuarantined, "NO_INVENTORY")
-			if s.Fresh(time.Now()) == nil || !strings.Contains(s.Reason, "agents/gz-tools/current") {
-				t.Errorf("its health is %v, and it says %s", s.Fresh(time.Now()), s.Reason)
+			s := l.state(status.Suspended, "NO_INVENTORY")
+			if s.Healthy(time.Now()) == nil || !strings.Contains(s.Reason, "agents/gz-tools/current") {
+				t.Errorf("its health is %v, and it says %s", s.Healthy(time.Now()), s.Reason)
 			}
 			l.eventually("the removal has ended", func() bool { return l.ends(l.task) != nil })
-			if r := l.ends(l.task); r.GetState() != taskv1.State_STATE_FAILED || r.GetOutcome().GetCode() != "INVENTORY_UNTRUSTED" {
+			if r := l.ends(l.task); r.GetState() != taskv1.State_STATE_FAILED ||
+				r.GetOutcome().GetCode() != "INVENTORY_UNTRUSTED" {
 				t.Errorf("the removal ended with %v", r)
 			}
 			l.dead(l.proof(l.who.ServerID))
 			time.Sleep(300 * time.Millisecond)
-			l.state(executor.StateQuarantined, "NO_INVENTORY")
+			l.state(status.Suspended, "NO_INVENTORY")
 			l.stopAll()
 			var out bytes.Buffer
-			if err := executor.Uninstall(t.Context(), l.config(), false, &out); err == nil || !strings.Contains(err.Error(), "NO_INVENTORY") {
+			if err := executor.Remove(t.Context(), l.config(), executor.Removal{Out: &out}); err == nil ||
+				!strings.Contains(err.Error(), "NO_INVENTORY") {
 				t.Errorf("the uninstall ends with %v", err)
 			}
 			if got := l.processes(); len(got) != 1 || got[0] != pid {
@@ -375,7 +383,7 @@ func TestWhatCannotBeBuiltAgainIsNotTrusted(t *testing.T) {
 			if now := l.install(); now != pid { // an install takes the agent in
 				t.Errorf("the agent was %d and is %d", pid, now)
 			}
-			l.state(executor.StateRunning, "")
+			l.state(status.Running, "")
 		})
 	}
 }

@@ -40,9 +40,11 @@ func (b *box) replace(task string, state taskv1.State, code, version, runs strin
 		b.t.Fatal(err)
 	}
 	if o := end.GetOutcome(); end.GetState() != state || o.GetCode() != code {
-		b.t.Errorf("ended as %s with %q at %s: %s\n%s; want %s with %q", end.GetState(), o.GetCode(), o.GetFailedStep(), o.GetReason(), o.GetLogTail(), state, code)
+		b.t.Errorf("ended as %s with %q at %s: %s\n%s; want %s with %q", end.GetState(), o.GetCode(), o.GetFailedStep(),
+			o.GetReason(), o.GetLogTail(), state, code)
 	}
-	bustest.Eventually(b.t, "version "+runs+" beats and says so", func() bool { return b.beat() == runs && b.status().Version == runs })
+	bustest.Eventually(b.t, "version "+runs+" beats and says so",
+		func() bool { return b.beat() == runs && b.status().Version == runs })
 	bustest.Eventually(b.t, "it is the only one", b.alone)
 	if version != "" {
 		bustest.Eventually(b.t, "the agent is found", func() bool { return b.agent("executor").Version == version })
@@ -52,7 +54,8 @@ func (b *box) replace(task string, state taskv1.State, code, version, runs strin
 // found waits until the executor says how its own program is.
 func (b *box) found(health string) {
 	b.t.Helper()
-	bustest.Eventually(b.t, "the executor's program is found "+health, func() bool { return b.agent("executor").Health == health })
+	bustest.Eventually(b.t, "the executor's program is found "+health,
+		func() bool { return b.agent("executor").Health == health })
 }
 
 // untouched looks whether the agent's process is the one that it always was.
@@ -84,7 +87,8 @@ func TestANewExecutorTakesOverWhileAgentsRunOn(t *testing.T) {
 	}
 	b.stop()
 	b.start() // the bootstrap program, which becomes the installed one
-	bustest.Eventually(t, "the installed version runs", func() bool { return b.status().Version == "3.0.0" && b.agent("sleeper").Health == "good" })
+	bustest.Eventually(t, "the installed version runs",
+		func() bool { return b.status().Version == "3.0.0" && b.agent("sleeper").Health == "good" })
 	task := b.unwant("executor")
 	b.replace(task, succeeded, "", "", "1.0.0")
 	b.untouched(agent)
@@ -158,7 +162,8 @@ func TestABusThatGoesAwayDuringTheTrialIsNotHeldAgainstTheNewOne(t *testing.T) {
 	bustest.Eventually(t, "the trial is over", func() bool {
 		return !slices.ContainsFunc(b.executors(), func(p process) bool { return p.trial })
 	})
-	bustest.Eventually(t, "the old one goes on without the bus", func() bool { return b.status().Note == "" && !b.status().Connected })
+	bustest.Eventually(t, "the old one goes on without the bus",
+		func() bool { return b.status().Note == "" && !b.status().Connected })
 	b.untouched(agent)
 	b.way.set(false)
 	b.replace(task, undone, "NEEDS_BUS", "", "1.0.0")
@@ -214,7 +219,8 @@ func TestThereIsOneProgramOfTheExecutor(t *testing.T) {
 	others.Wait()
 	b.stop()
 	b.start()
-	bustest.Eventually(t, "the installed version runs", func() bool { return b.status().Version == "2.0.0" && b.status().Pid == b.unit.pid() })
+	bustest.Eventually(t, "the installed version runs",
+		func() bool { return b.status().Version == "2.0.0" && b.status().Pid == b.unit.pid() })
 }
 
 func TestABrokenExecutorIsUndone(t *testing.T) {
@@ -226,12 +232,15 @@ func TestABrokenExecutorIsUndone(t *testing.T) {
 		trait
 		code, says string
 	}{
-		{trait{Version: "3.0.0", Crash: "rehearse"}, "REHEARSAL_FAILED", "it printed last: executor: version 3.0.0 cannot go on"},
+		{
+			trait{Version: "3.0.0", Crash: "rehearse"}, "REHEARSAL_FAILED",
+			"it printed last: executor: version 3.0.0 cannot go on",
+		},
 		{trait{Version: "3.1.0", NoBus: "rehearse"}, "REHEARSAL_FAILED", "it printed last: "},
 		{trait{Version: "3.2.0", NoRead: true}, "REHEARSAL_FAILED", "it printed last: "},
 		{trait{Version: "4.0.0", Crash: "trial"}, "EXITED", "it printed last: executor: version 4.0.0 cannot go on"},
-		{trait{Version: "4.1.0", Hang: "trial"}, "NOT_READY", "did not say within"},
-		{trait{Version: "4.2.0", NoBus: "trial"}, "NOT_READY", "did not say within"},
+		{trait{Version: "4.1.0", Hang: "trial"}, "NOT_READY", "did not report within"},
+		{trait{Version: "4.2.0", NoBus: "trial"}, "NOT_READY", "did not report within"},
 	} {
 		t.Run(c.Version+" "+c.code, func(t *testing.T) {
 			b.t = t
@@ -264,7 +273,8 @@ func TestAnExecutorThatKeepsEndingLaterDoesNotTakeTheServerAway(t *testing.T) {
 	if err != nil || end.GetState() != succeeded {
 		t.Fatal(end, err)
 	}
-	bustest.Eventually(t, "the program that was started first does the work", func() bool { return b.status().Version == "1.0.0" })
+	bustest.Eventually(t, "the program that was started first does the work",
+		func() bool { return b.status().Version == "1.0.0" })
 	if s := b.status(); !strings.Contains(s.Note, "3 times") {
 		t.Errorf("status %+v", s)
 	}
@@ -301,12 +311,14 @@ func TestInPlaceOfAVersionThatKeepsEndingTheOneBeforeRuns(t *testing.T) {
 		if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		bustest.Eventually(t, "the version before does the work again", func() bool { return b.status().Version == "2.0.0" && b.status().Pid != was })
+		bustest.Eventually(t, "the version before does the work again",
+			func() bool { return b.status().Version == "2.0.0" && b.status().Pid != was })
 	}
 	if err := syscall.Kill(b.unit.pid(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the program that was started first does the work", func() bool { return b.status().Version == "1.0.0" })
+	bustest.Eventually(t, "the program that was started first does the work",
+		func() bool { return b.status().Version == "1.0.0" })
 	b.replace(b.want(b.brings(trait{Version: "4.0.0"})), succeeded, "", "4.0.0", "4.0.0")
 	b.found("good")
 	b.untouched(agent)

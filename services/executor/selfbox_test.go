@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -23,6 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 // box is one server, on a bus with the real accounts, whose executor is a process that is
@@ -39,7 +41,7 @@ type box struct {
 
 	dispatcher, catalog, registry, reader *bus.Conn
 
-	told told
+	ended ended
 
 	mu     sync.Mutex
 	beats  string // the version that the last beat said
@@ -67,7 +69,8 @@ func newBoxIn(t *testing.T, root string) *box {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Mkdir(filepath.Dir(b.bootstrap), 0o755), os.WriteFile(b.bootstrap, program, 0o755),
-		os.WriteFile(filepath.Join(filepath.Dir(b.bootstrap), "trait.json"), []byte(`{"Version":"1.0.0"}`), 0o600)); err != nil {
+		os.WriteFile(filepath.Join(filepath.Dir(b.bootstrap), "trait.json"), []byte(`{"Version":"1.0.0"}`),
+			0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -87,12 +90,19 @@ func newServer(t *testing.T, root, bootstrap, log string) *box {
 		t.Fatal(err)
 	}
 	b := &box{
-		t: t, at: executor.Server{Cell: "main", Server: ident.New()}, root: layout.Root(root), bootstrap: bootstrap, url: g.URL, log: log, signer: signer,
-		dispatcher: g.Service(t, topology.UserDispatcher), catalog: g.Service(t, topology.UserCatalog), registry: g.Service(t, topology.UserRegistry), reader: g.Service(t, topology.UserProvision),
-		told:   told{map[string]uint64{}, map[string]*reportv1.TaskReport{}, map[string]bool{}},
+		t: t, at: executor.Server{
+			Cell: "main", Server: ident.New(),
+		}, root: layout.Root(root), bootstrap: bootstrap, url: g.URL, log: log, signer: signer,
+		dispatcher: g.Service(
+			t,
+			topology.UserDispatcher,
+		), catalog: g.Service(t, topology.UserCatalog),
+		registry: g.Service(t, topology.UserRegistry), reader: g.Service(t, topology.UserProvision),
+		ended:  ended{map[string]uint64{}, map[string]*reportv1.TaskReport{}, map[string]bool{}},
 		images: map[string]*imagev1.Manifest{},
 	}
 	b.doc = &desiredv1.Document{ServerId: b.at.Server, Cell: b.at.Cell}
+	bustest.ServeChunks(t, b.catalog)
 	t.Cleanup(func() {
 		_ = imagedir.RemoveTree(string(b.root.Images()))
 		if data, err := os.ReadFile(b.log); err == nil && t.Failed() {
@@ -122,7 +132,7 @@ func (b *box) join() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	token, err := b.signer.Server(key.Public, b.at.Server, b.at.Cell)
+	token, err := b.signer.Server(key.Public, b.at.Server, b.at.Cell, time.Time{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -135,21 +145,21 @@ func (b *box) join() {
 	}
 }
 
-func (b *box) status() executor.Status {
-	s, err := executor.ReadStatus(string(b.root))
+func (b *box) status() status.Status {
+	s, err := status.Read(string(b.root))
 	if err != nil {
 		b.t.Log(err)
 	}
 	return s
 }
 
-func (b *box) agent(name string) executor.AgentStatus {
+func (b *box) agent(name string) status.Agent {
 	for _, a := range b.status().Agents {
 		if a.Agent == name {
 			return a
 		}
 	}
-	return executor.AgentStatus{}
+	return status.Agent{}
 }
 
 func (b *box) endAgent() {
@@ -177,7 +187,7 @@ func (b *box) beat() string {
 	return b.beats
 }
 
-// install brings the agent that must not be touched, and gives its process.
+// install brings the agent that must not be touched, and returns its process.
 func (b *box) install() (pid int) {
 	b.t.Helper()
 	end, err := b.waitEnd(b.want(b.agentImage()))

@@ -15,8 +15,8 @@ import (
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
-	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
 )
 
 // killsVariable says how often each operation is interrupted; make crash sets it. Without
@@ -26,7 +26,7 @@ const (
 	cutsVariable  = "GARRISON_CUTS"
 	// withinVariable bounds each test's time, as in 20m; then it does as many as it can.
 	withinVariable = "GARRISON_WITHIN"
-	// firstVariable says that the first bad one is enough, as for a seeded bug.
+	// firstVariable reports that the first bad one is enough, as for a seeded bug.
 	firstVariable = "GARRISON_FIRST_BAD"
 )
 
@@ -48,7 +48,7 @@ var operations = []operation{
 
 // interruption says who is killed, and when.
 type interruption struct {
-	point string        // "ROLE: POINT": whoever passes it first kills itself
+	point string        // "ROLE: POINT": the first process there kills itself
 	after time.Duration // or so long after the start
 	trial bool          // the new one on trial if there is one, and not the one that is kept up
 	again bool          // and once more, soon after
@@ -108,7 +108,11 @@ func (c *career) end(o operation, task string, k *interruption) (now string, bad
 		return now, []string{err.Error()}
 	}
 	if !mayEnd(o, r.GetState(), r.GetOutcome().GetCode(), k) {
-		bad = append(bad, fmt.Sprintf("it ended as %s with %s: %s", r.GetState(), r.GetOutcome().GetCode(), r.GetOutcome().GetReason()))
+		bad = append(
+			bad,
+			fmt.Sprintf("it ended as %s with %s: %s", r.GetState(), r.GetOutcome().GetCode(),
+				r.GetOutcome().GetReason()),
+		)
 	}
 	if r.GetState() == succeeded {
 		now = o.Version
@@ -120,10 +124,16 @@ func (c *career) end(o operation, task string, k *interruption) (now string, bad
 	c.forgetBeat()
 	ok := within(20*time.Second, func() bool {
 		a, s := c.box.agent("sleeper"), c.status()
-		return c.alone() && s.Version == runs && s.Pid == c.unit.pid() && s.Connected && c.beat() == runs && a.Health == "good" && c.isAgent(int(a.Pid))
+		return c.alone() && s.Version == runs && s.Pid == c.unit.pid() && s.Connected && c.beat() == runs &&
+			a.Health == "good" &&
+			c.isAgent(int(a.Pid))
 	})
 	if !ok {
-		bad = append(bad, fmt.Sprintf("executors %v, status %+v, the last beat of version %q; want %s and the agent's process %d", c.executors(), c.status(), c.beat(), runs, c.agent))
+		bad = append(
+			bad,
+			fmt.Sprintf("executors %v, status %+v, the last beat of version %q; want %s and the agent's process %d",
+				c.executors(), c.status(), c.beat(), runs, c.agent),
+		)
 	}
 	if err := c.reported(o, task); err != nil {
 		bad = append(bad, err.Error())
@@ -132,13 +142,14 @@ func (c *career) end(o operation, task string, k *interruption) (now string, bad
 	return now, append(bad, c.settled(task, r.GetState(), now)...)
 }
 
-// mayEnd says whether an end is a true one: a trial that was interrupted is undone, and
+// mayEnd reports whether an end is a true one: a trial that was interrupted is undone, and
 // says so; nothing else turns a good version into one that is undone.
 func mayEnd(o operation, s taskv1.State, code string, k *interruption) bool {
 	if s == o.ends {
 		return true
 	}
-	return k != nil && s == undone && o.Version != "" && slices.Contains([]string{"INTERRUPTED", "EXITED", "UNSTABLE"}, code)
+	return k != nil && s == undone && o.Version != "" &&
+		slices.Contains([]string{"INTERRUPTED", "EXITED", "UNSTABLE"}, code)
 }
 
 // reported looks whether every task was reported with one end only, and a removal with its receipt.
@@ -165,7 +176,7 @@ func within(d time.Duration, done func() bool) bool {
 	return true
 }
 
-// isAgent says whether a process is the agent as it must be: the one that it always was,
+// isAgent reports whether a process is the agent as it must be: the one that it always was,
 // or, when the machine lost power, the only one.
 func (c *career) isAgent(pid int) bool {
 	if c.disk != nil {
@@ -174,7 +185,7 @@ func (c *career) isAgent(pid int) bool {
 	return pid == c.agent
 }
 
-// do does an operation and interrupts it. It gives the step in which it was.
+// do runs an operation and interrupts it. It returns the step in which it was.
 func (c *career) do(o operation, k interruption) (step, now string, bad []string) {
 	how, interrupt := "SELF_TEST_KILL=", c.kill
 	if c.disk != nil {
@@ -225,7 +236,7 @@ func (c *career) slay(u *unit, trial bool) {
 	u.mu.Unlock()
 }
 
-// stepOf gives the step in which an executor was that passed these points.
+// stepOf returns the step in which an executor was that passed these points.
 func stepOf(passed []string) string {
 	step := "start"
 	for _, p := range passed {
@@ -275,7 +286,11 @@ func (c *career) plain(o operation) plainRun {
 // kill chooses how an operation is interrupted: at each point in turn, and then at random
 // instants. When there are fewer turns than points, they are chosen at random.
 func (p plainRun) kill(turn, most int) interruption {
-	k := interruption{after: time.Duration(rand.Int64N(int64(p.span))), trial: rand.IntN(2) == 0, again: rand.IntN(3) == 0}
+	k := interruption{
+		after: time.Duration(rand.Int64N(int64(p.span))),
+		trial: rand.IntN(2) == 0,
+		again: rand.IntN(3) == 0,
+	}
 	switch {
 	case most >= len(p.points) && turn < len(p.points):
 		k.point = p.points[turn]

@@ -26,7 +26,7 @@ func (b *box) store(c *bus.Conn, subject string, data []byte) {
 	}
 }
 
-// want puts an image into the document under a new task, and gives the task.
+// want puts an image into the document under a new task, and returns the task.
 func (b *box) want(m *imagev1.Manifest) (task string) {
 	b.t.Helper()
 	b.drop(m.Agent)
@@ -39,12 +39,13 @@ func (b *box) want(m *imagev1.Manifest) (task string) {
 	return task
 }
 
-// unwant puts a removal into the document under a new task, and gives the task.
+// unwant puts a removal into the document under a new task, and returns the task.
 func (b *box) unwant(agent string) (task string) {
 	b.t.Helper()
 	b.drop(agent)
 	task = ident.New()
-	b.doc.Removals = append(b.doc.Removals, &desiredv1.Removal{Agent: agent, InstanceId: ident.From("instance", b.at.Server, agent), TaskId: task})
+	b.doc.Removals = append(b.doc.Removals,
+		&desiredv1.Removal{Agent: agent, InstanceId: ident.From("instance", b.at.Server, agent), TaskId: task})
 	b.write()
 	return task
 }
@@ -64,41 +65,42 @@ func (b *box) write() {
 	b.store(b.dispatcher, topology.DesiredSubject(b.at), data)
 }
 
-// told is what was reported of tasks, as far as it was read.
-type told struct {
+// ended are the reports of tasks that were read so far.
+type ended struct {
 	read     map[string]uint64 // by kind of report, the last sequence that was
 	ends     map[string]*reportv1.TaskReport
 	receipts map[string]bool
 }
 
-// ends gives how the tasks ended, as it was reported; a task that ended in two ways is an error.
+// ends returns how the tasks ended, as it was reported; a task that ended in two ways is an error.
 func (b *box) ends() (map[string]*reportv1.TaskReport, error) {
-	return b.told.ends, b.reports(topology.ReportTask, func(r *reportv1.Report) error {
+	return b.ended.ends, b.reports(topology.ReportTask, func(r *reportv1.Report) error {
 		task := r.GetTask()
 		if task.GetState() == taskv1.State_STATE_RUNNING {
 			return nil
 		}
-		if was := b.told.ends[task.GetTaskId()]; was != nil && was.GetState() != task.GetState() {
+		if was := b.ended.ends[task.GetTaskId()]; was != nil && was.GetState() != task.GetState() {
 			return fmt.Errorf("task %s is reported as %s and as %s", task.GetTaskId(), was.GetState(), task.GetState())
 		}
-		b.told.ends[task.GetTaskId()] = task
+		b.ended.ends[task.GetTaskId()] = task
 		return nil
 	})
 }
 
-// receipt says whether a task's receipt was reported.
+// receipt reports whether a task's receipt was reported.
 func (b *box) receipt(task string) (bool, error) {
 	err := b.reports(topology.ReportReceipt, func(r *reportv1.Report) error {
-		b.told.receipts[r.GetReceipt().GetTaskId()] = true
+		b.ended.receipts[r.GetReceipt().GetTaskId()] = true
 		return nil
 	})
-	return b.told.receipts[task], err
+	return b.ended.receipts[task], err
 }
 
 // reports reads the reports of a kind that were not read before.
 func (b *box) reports(kind string, each func(*reportv1.Report) error) error {
 	for {
-		got, err := b.reader.DirectGetFrom(context.Background(), topology.Reports, topology.ReportSubject(b.at, kind), b.told.read[kind]+1, 200)
+		got, err := b.reader.DirectGetFrom(context.Background(), topology.Reports, topology.ReportSubject(b.at, kind),
+			b.ended.read[kind]+1, 200)
 		if err != nil {
 			return err
 		}
@@ -110,7 +112,7 @@ func (b *box) reports(kind string, each func(*reportv1.Report) error) error {
 			if err := each(r); err != nil {
 				return err
 			}
-			b.told.read[kind] = m.Sequence
+			b.ended.read[kind] = m.Sequence
 		}
 		if len(got) < 200 {
 			return nil
@@ -118,10 +120,11 @@ func (b *box) reports(kind string, each func(*reportv1.Report) error) error {
 	}
 }
 
-// everFound gives all that was ever reported of how an agent was.
+// everFound returns all that was ever reported of how an agent was.
 func (b *box) everFound(agent string) (out []*reportv1.Found) {
 	b.t.Helper()
-	got, err := b.reader.DirectGetFrom(context.Background(), topology.Reports, topology.ReportSubject(b.at, topology.ReportAgents), 1, 1000)
+	got, err := b.reader.DirectGetFrom(context.Background(), topology.Reports,
+		topology.ReportSubject(b.at, topology.ReportAgents), 1, 1000)
 	if err != nil || len(got) == 0 {
 		b.t.Fatal(len(got), err)
 	}

@@ -12,14 +12,11 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 )
 
 // benchVariable names a directory of programs, where they cannot be built.
 const benchVariable = "GARRISON_TEST_BENCH"
-
-// seedVariable is the build tag of a bug on purpose that they are built with.
-const seedVariable = "GARRISON_SEED"
 
 // selfProgram is testdata/self, built once.
 var selfProgram = sync.OnceValues(func() ([]byte, error) {
@@ -31,7 +28,7 @@ var selfProgram = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-tags", os.Getenv(seedVariable), "-ldflags=-s -w", "-o", filepath.Join(dir, "executor"), "./testdata/self")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "executor"), "./testdata/self")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
@@ -54,7 +51,7 @@ func (b *box) publish(m imagetest.Image) *imagev1.Manifest {
 	return m.Manifest
 }
 
-// brings gives the image of an executor.
+// brings returns the image of an executor.
 func (b *box) brings(tr trait) *imagev1.Manifest {
 	b.t.Helper()
 	if m := b.images[tr.Version]; m != nil {
@@ -71,7 +68,7 @@ func (b *box) brings(tr trait) *imagev1.Manifest {
 	return b.bringsProgram(tr, program, timeout)
 }
 
-// bringsProgram gives the image of an executor that is another program.
+// bringsProgram returns the image of an executor that is another program.
 func (b *box) bringsProgram(tr trait, program []byte, timeout uint32) *imagev1.Manifest {
 	b.t.Helper()
 	data, err := json.Marshal(tr)
@@ -88,6 +85,8 @@ func (b *box) bringsProgram(tr trait, program []byte, timeout uint32) *imagev1.M
 
 // agentImage is an agent that must not be touched by anything that happens here.
 func (b *box) agentImage() *imagev1.Manifest {
-	return b.publish(imagetest.New(b.t, "sleeper", "1.0.0", &imagev1.Run{Command: "sleeper", Ready: &imagev1.Ready{SoakMs: 10}},
-		imagetest.Regular("sleeper", 0o755, []byte("#!/bin/sh\nexec sleep 100000\n"))))
+	return b.publish(
+		imagetest.New(b.t, "sleeper", "1.0.0", &imagev1.Run{Command: "sleeper", Ready: &imagev1.Ready{SoakMs: 10}},
+			imagetest.Regular("sleeper", 0o755, []byte("#!/bin/sh\nexec sleep 100000\n"))),
+	)
 }

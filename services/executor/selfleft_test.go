@@ -56,7 +56,8 @@ func (b *box) settled(task string, state taskv1.State, version string) (bad []st
 		complain("%v", err)
 	}
 	target, _ := os.Readlink(b.root.Program())
-	if m := b.images[version]; version == "" && target != "" || m != nil && target != b.root.ProgramLink(filepath.Join(b.root.Image(m.Blob.Digest), "bin/executor")) {
+	if m := b.images[version]; version == "" && target != "" ||
+		m != nil && target != b.root.ProgramLink(filepath.Join(b.root.Image(m.Blob.Digest), "bin/executor")) {
 		complain("the program leads to %q, version %q", target, version)
 	}
 	return append(bad, b.leftovers()...)
@@ -65,7 +66,9 @@ func (b *box) settled(task string, state taskv1.State, version string) (bad []st
 func (b *box) leftovers() (bad []string) {
 	_ = filepath.WalkDir(string(b.root), func(path string, d fs.DirEntry, err error) error {
 		name := b.root.Relative(path)
-		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) || strings.HasPrefix(name, "cache/") || path == b.root.Starts() {
+		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) ||
+			strings.HasPrefix(name, "cache/") ||
+			path == b.root.Starts() {
 			bad = append(bad, fmt.Sprintf("%s is left (%v)", name, err))
 		}
 		return nil

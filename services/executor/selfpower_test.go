@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
 )
 
 // diskSize is enough for three executors and the room that a change reserves.
@@ -61,7 +62,7 @@ func (c *career) halt() {
 	<-u.stopped
 }
 
-// sleepers gives the processes of the agent, whoever knows of them.
+// sleepers returns the processes of the agent, also unmanaged ones.
 func (c *career) sleepers() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -70,8 +71,10 @@ func (c *career) sleepers() (pids []int) {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe")) // a process that ended and was not waited for has none
-		if err == nil && exe != "" && slices.Contains(strings.Split(string(env), "\x00"), "GARRISON_STATE="+c.root.State("sleeper")) {
+		// a process that ended and was not waited for has none
+		exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
+		if err == nil && exe != "" &&
+			slices.Contains(strings.Split(string(env), "\x00"), "GARRISON_STATE="+c.root.State("sleeper")) {
 			pids = append(pids, pid)
 		}
 	}
@@ -86,7 +89,7 @@ func (c *career) lose(k interruption) (step string, bad []string) {
 		time.Sleep(k.after)
 		bad = c.cut(powercut.Shut(c.disk.Mount))
 	case c.passes(k.point):
-		bad = c.cut() // whoever passed it cut the power
+		bad = c.cut() // the process there cut the power
 	default:
 		bad = c.cut(errNotPassed, powercut.Shut(c.disk.Mount))
 	}
@@ -126,19 +129,18 @@ func (c *career) startable() (bad []string) {
 			return err
 		}
 		for _, open := range changes {
-			if open.Proven {
+			if open.TrialPassed {
 				known[c.programLink(open.To)] = true
 			}
 			if open.From != nil {
 				known[c.programLink(open.From.Image)] = true
 			}
 		}
-		if i, err := tx.Instance("executor"); i == nil {
-			return err
-		} else {
+		i, err := tx.Instance("executor")
+		if i != nil {
 			known[c.programLink(i.Image)] = true
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		complain("the journal after the cut: %v", err)
@@ -147,13 +149,14 @@ func (c *career) startable() (bad []string) {
 		complain("after the cut the link leads to %s, which the journal does not know: %v", target, known)
 	}
 	program, _ := selfProgram()
-	if got, err := os.ReadFile(filepath.Join(c.root.Home(), target)); target != "" && (err != nil || string(got) != string(program)) {
+	if got, err := os.ReadFile(filepath.Join(c.root.Home(), target)); target != "" &&
+		(err != nil || string(got) != string(program)) {
 		complain("after the cut the link leads to %s, which is not whole: %d bytes (%v)", target, len(got), err)
 	}
 	return bad
 }
 
-func (c *career) programLink(m journal.Manifest) string {
+func (c *career) programLink(m change.Manifest) string {
 	if m.Manifest == nil {
 		return ""
 	}

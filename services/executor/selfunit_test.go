@@ -59,7 +59,9 @@ func (b *box) spawn(u *unit, env ...string) (*exec.Cmd, error) {
 	}
 	defer func() { _ = out.Close() }()
 	cmd := exec.Command(b.bootstrap, "run", "--root", string(b.root), "--bus", b.url)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "SELF_TEST_CELL=" + b.at.Cell, "SELF_TEST_SERVER=" + b.at.Server}, env...)
+	cmd.Env = append(
+		[]string{"PATH=" + os.Getenv("PATH"), "SELF_TEST_CELL=" + b.at.Cell, "SELF_TEST_SERVER=" + b.at.Server},
+		env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -80,7 +82,7 @@ func (u *unit) started() int {
 	return u.starts
 }
 
-// pid gives the process that is kept up now.
+// pid returns the process that is kept up now.
 func (u *unit) pid() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -115,7 +117,7 @@ type process struct {
 	trial bool
 }
 
-// executors gives the processes that are executors of this box.
+// executors returns the processes that are executors of this box.
 func (b *box) executors() (out []process) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -125,7 +127,8 @@ func (b *box) executors() (out []process) {
 		}
 		exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
 		exe = strings.TrimSuffix(exe, " (deleted)")
-		if err != nil || exe != b.bootstrap && !(strings.HasPrefix(exe, b.root.Images()+"/") && filepath.Base(exe) == "executor") {
+		if err != nil ||
+			exe != b.bootstrap && !(strings.HasPrefix(exe, b.root.Images()+"/") && filepath.Base(exe) == "executor") {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
@@ -134,7 +137,7 @@ func (b *box) executors() (out []process) {
 	return out
 }
 
-// alone says whether the process that is kept up is the only executor. One that is just
+// alone reports whether the process that is kept up is the only executor. One that is just
 // starting another program looks like two for an instant.
 func (b *box) alone() bool {
 	all := b.executors()

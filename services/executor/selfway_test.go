@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// way leads to the bus, and can be cut: then who is on it loses the connection, and nobody new gets one.
+// way is a proxy to the bus that can be cut: connections over it break, and new ones fail.
 type way struct {
 	listener net.Listener
 	to       string

@@ -21,7 +21,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -48,8 +48,15 @@ func newService(t *testing.T) *service {
 		t.Skipf("%s is not set: make systemd-test", benchVariable)
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	settings := fmt.Sprintf("[Service]\nRestartSec=500ms\nWatchdogSec=5s\nEnvironment=GARRISON_BEAT_INTERVAL=50ms\nStandardOutput=append:%s\nStandardError=append:%s\n", log, log)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(dropIn), 0o755), os.WriteFile(dropIn, []byte(settings), 0o644)); err != nil {
+	settings := fmt.Sprintf(
+		"[Service]\nRestartSec=500ms\nWatchdogSec=5s\nEnvironment=GARRISON_BEAT_INTERVAL=50ms\n"+
+			"StandardOutput=append:%s\nStandardError=append:%s\n",
+		log,
+		log,
+	)
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(dropIn), 0o755), os.WriteFile(dropIn, []byte(settings), 0o644),
+	); err != nil {
 		t.Fatal(err)
 	}
 	s := &service{box: newServer(t, serviceRoot, "/usr-local/executor", log), t: t}
@@ -87,7 +94,8 @@ func (s *service) shows(unit, property string) string {
 // agents lists the services of agents.
 func (s *service) agents() (names []string) {
 	s.t.Helper()
-	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "garrison-*.service").Output()
+	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "garrison-*.service").
+		Output()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -109,7 +117,7 @@ func (s *service) is(properties map[string]string) {
 	}
 }
 
-// installs brings an agent with a socket, which systemd runs, and gives its process.
+// installs brings an agent with a socket, which systemd runs, and returns its process.
 func (s *service) installs() (pid int) {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,8 +126,19 @@ func (s *service) installs() (pid int) {
 	}
 	s.address = l.Addr().String()
 	_ = l.Close()
-	run := &imagev1.Run{Command: "sleeper", Ready: &imagev1.Ready{SoakMs: 10}, Sockets: []*imagev1.Socket{{Name: "main", Listen: s.address}}}
-	end, err := s.waitEnd(s.want(s.publish(imagetest.New(s.t, "sleeper", "1.0.0", run, imagetest.Regular("sleeper", 0o755, []byte("#!/bin/sh\nexec sleep 100000\n"))))))
+	run := &imagev1.Run{
+		Command: "sleeper",
+		Ready:   &imagev1.Ready{SoakMs: 10},
+		Sockets: []*imagev1.Socket{{Name: "main", Listen: s.address}},
+	}
+	end, err := s.waitEnd(
+		s.want(
+			s.publish(
+				imagetest.New(s.t, "sleeper", "1.0.0", run,
+					imagetest.Regular("sleeper", 0o755, []byte("#!/bin/sh\nexec sleep 100000\n"))),
+			),
+		),
+	)
 	if err != nil || end.GetState() != succeeded {
 		s.t.Fatal(end, err)
 	}
@@ -146,7 +165,8 @@ func (s *service) same(pid int) {
 func (s *service) lives(pid int) {
 	s.t.Helper()
 	agents := s.agents()
-	if len(agents) != 1 || s.shows(agents[0], "MainPID") != strconv.Itoa(pid) || s.shows(agents[0], "NRestarts") != "0" {
+	if len(agents) != 1 || s.shows(agents[0], "MainPID") != strconv.Itoa(pid) ||
+		s.shows(agents[0], "NRestarts") != "0" {
 		s.t.Errorf("agents' services %v, want one whose process is %d, started once", agents, pid)
 	}
 	conn, err := net.DialTimeout("tcp", s.address, 5*time.Second)
@@ -171,7 +191,7 @@ func (s *service) kills(signal syscall.Signal) {
 	bustest.Eventually(s.t, "it is the only one", s.alone)
 }
 
-// program gives one of the programs that were built for this.
+// program returns one of the programs that were built for this.
 func (s *service) program(name string) []byte {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(os.Getenv(benchVariable), name))
@@ -226,24 +246,32 @@ func TestTheUnitsProgramReplacesItselfInPlace(t *testing.T) {
 	main, invocation := s.main(), s.shows(serviceUnit, "InvocationID")
 	inPlace := func() {
 		t.Helper()
-		s.is(map[string]string{"MainPID": strconv.Itoa(main), "InvocationID": invocation, "NRestarts": "0", "ActiveState": "active"})
+		s.is(map[string]string{
+			"MainPID":      strconv.Itoa(main),
+			"InvocationID": invocation,
+			"NRestarts":    "0",
+			"ActiveState":  "active",
+		})
 		s.same(agent)
 	}
 	for _, version := range []string{"2.0.0", "3.0.0"} { // from no image to one, and from one to the next
-		s.replace(s.want(s.bringsProgram(trait{Version: version}, s.program("executor-"+version), 30_000)), succeeded, "", version, version)
+		s.replace(s.want(s.bringsProgram(trait{Version: version}, s.program("executor-"+version), 30_000)), succeeded,
+			"", version, version)
 		s.found("good")
 		inPlace()
 	}
-	s.replace(s.want(s.bringsProgram(trait{Version: "4.0.0", Hang: "trial"}, s.program("self"), 500)), undone, "NOT_READY", "3.0.0", "3.0.0")
+	s.replace(s.want(s.bringsProgram(trait{Version: "4.0.0", Hang: "trial"}, s.program("self"), 500)), undone,
+		"NOT_READY", "3.0.0", "3.0.0")
 	inPlace()
 
-	// Whoever took the agent over knows its service: an end is seen, and the next process is too.
+	// The executor that took the agent over knows its service: it sees its end, and its next process.
 	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "another process of the agent is known", func() bool {
 		a := s.agent("sleeper")
-		return a.Health == "good" && a.Pid != 0 && int(a.Pid) != agent && s.shows(s.agents()[0], "MainPID") == strconv.Itoa(int(a.Pid))
+		return a.Health == "good" && a.Pid != 0 && int(a.Pid) != agent &&
+			s.shows(s.agents()[0], "MainPID") == strconv.Itoa(int(a.Pid))
 	})
 	task := s.unwant("executor")
 	s.replace(task, succeeded, "", "", "1.0.0")
@@ -259,7 +287,8 @@ func TestTheUnitThatHangsIsStartedAgainAndAgentsDoNotNotice(t *testing.T) {
 		t.Helper()
 		for range 2 {
 			heard := s.shows(serviceUnit, "WatchdogTimestampMonotonic")
-			bustest.Eventually(t, "systemd hears that it lives", func() bool { return s.shows(serviceUnit, "WatchdogTimestampMonotonic") != heard })
+			bustest.Eventually(t, "systemd hears that it lives",
+				func() bool { return s.shows(serviceUnit, "WatchdogTimestampMonotonic") != heard })
 		}
 		s.kills(syscall.SIGSTOP)
 		s.same(agent)
@@ -267,7 +296,8 @@ func TestTheUnitThatHangsIsStartedAgainAndAgentsDoNotNotice(t *testing.T) {
 	}
 	s.is(map[string]string{"NRestarts": "0", "WatchdogUSec": "5s"})
 	hangs("1")
-	s.replace(s.want(s.bringsProgram(trait{Version: "2.0.0"}, s.program("executor-2.0.0"), 30_000)), succeeded, "", "2.0.0", "2.0.0")
+	s.replace(s.want(s.bringsProgram(trait{Version: "2.0.0"}, s.program("executor-2.0.0"), 30_000)), succeeded, "",
+		"2.0.0", "2.0.0")
 	s.same(agent)
 	s.is(map[string]string{"NRestarts": "1"})
 	hangs("2")
@@ -306,7 +336,8 @@ func TestTheUnitOfADecommissionedServerStaysDown(t *testing.T) {
 	s.write()
 	down := func() {
 		t.Helper()
-		bustest.Eventually(t, "the unit is down for good", func() bool { return s.shows(serviceUnit, "SubState") == "dead" })
+		bustest.Eventually(t, "the unit is down for good",
+			func() bool { return s.shows(serviceUnit, "SubState") == "dead" })
 		s.is(map[string]string{"ActiveState": "inactive", "Result": "success", "MainPID": "0", "Job": ""})
 		if agents := s.agents(); len(agents) != 0 {
 			t.Errorf("agents' services %v are left", agents)
@@ -316,13 +347,16 @@ func TestTheUnitOfADecommissionedServerStaysDown(t *testing.T) {
 		}
 	}
 	down()
-	if said, err := os.ReadFile(s.log); err != nil || !strings.Contains(string(said), "this executor removed itself") || strings.Contains(string(said), "join first") {
+	if said, err := os.ReadFile(s.log); err != nil || !strings.Contains(string(said), "executor removed") ||
+		strings.Contains(string(said), "join first") {
 		t.Errorf("the executor said %s (%v)", said, err)
 	}
 	s.ctl("start", serviceUnit) // as the next boot does: the unit is enabled still
 	down()
 	theirs := filepath.Join(serviceRoot, "executor", "image-keys") // as of an administrator who keeps them
-	if err := errors.Join(os.MkdirAll(filepath.Dir(theirs), 0o700), os.WriteFile(theirs, []byte("# nobody\n"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(theirs), 0o700), os.WriteFile(theirs, []byte("# no key\n"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	s.ctl("start", serviceUnit)
@@ -379,11 +413,14 @@ func TestTheUnitsAgentThatNobodyKnowsIsNotCleanedAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(j.Update(func(tx *journal.Tx) error { return tx.DropInstance("sleeper") }), j.Close()); err != nil {
+	if err := errors.Join(
+		j.Update(func(tx *journal.Tx) error { return tx.DropInstance("sleeper") }), j.Close(),
+	); err != nil {
 		t.Fatal(err)
 	}
 	out, err := s.cleanUp()
-	if err == nil || !strings.Contains(string(out), "PROCESSES_STAY") || !strings.Contains(string(out), strconv.Itoa(agent)+" at ") {
+	if err == nil || !strings.Contains(string(out), "PROCESSES_STAY") ||
+		!strings.Contains(string(out), strconv.Itoa(agent)+" at ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	s.same(agent)

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/selfupdate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 	"github.com/garrison-fleet/garrison/services/executor/internal/systemd"
 )
@@ -22,14 +22,14 @@ const (
 	SupervisorSystemd = "systemd" // agents are services of systemd
 )
 
-// busUpWithin is how long a system bus is waited for that is there and does not answer.
+// busUpWithin bounds the wait for a system bus that exists and does not answer.
 const busUpWithin = 30 * time.Second
 
-// noteSupervisor is under which name the journal knows the supervisor.
+// noteSupervisor is the journal's note of the supervisor.
 const noteSupervisor = "supervisor"
 
-// supervisor gives the supervisor that was asked for. Agents that the other one runs are
-// ended, and started by this one: a slot has one process.
+// supervisor returns the configured supervisor. Agents that the other one runs are stopped and
+// started by this one: a slot has one process.
 func (x *Executor) supervisor(j *journal.Journal, log zerolog.Logger) (supervise.Supervisor, error) {
 	var was string
 	err := j.Read(func(tx *journal.Tx) error {
@@ -59,7 +59,7 @@ func (x *Executor) choose(was string) (supervise.Supervisor, string, error) {
 		}
 		s, err := x.systemd()
 		if notHere(err, was) {
-			return direct, want, nil // what it ran is gone with it
+			return direct, want, nil // its processes are gone with it
 		}
 		if err == nil {
 			err = s.Clear()
@@ -75,20 +75,20 @@ func (x *Executor) choose(was string) (supervise.Supervisor, string, error) {
 		}
 		return s, SupervisorSystemd, err
 	default:
-		return nil, "", fault.New(fault.Invalid, "supervisor %q is not known (want auto, direct or systemd)", want)
+		return nil, "", fault.New(fault.Invalid, "unknown supervisor %q (want auto, direct or systemd)", want)
 	}
 }
 
-// notHere says whether systemd runs no agents here. What it ran before it still runs when
-// only the bus is missing.
+// notHere reports whether systemd runs no agents here. Agents that it ran before still run when only
+// the bus is missing.
 func notHere(err error, was string) bool {
 	return errors.Is(err, systemd.ErrNotHere) && !(was == SupervisorSystemd && errors.Is(err, systemd.ErrNoBus))
 }
 
-// systemd gives systemd as the supervisor. While the system bus is there and does not
-// answer it is waited for: running agents otherwise would run them twice.
+// systemd returns systemd as the supervisor. It waits for a system bus that exists and does not answer:
+// another supervisor would run the agents a second time.
 func (x *Executor) systemd() (*systemd.Supervisor, error) {
-	program, err := firstProgram()
+	program, err := selfupdate.Bootstrap()
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +98,7 @@ func (x *Executor) systemd() (*systemd.Supervisor, error) {
 			return s, err
 		}
 		if time.Now().After(end) {
-			return nil, fmt.Errorf("agents are run by systemd here: %w", err)
+			return nil, fmt.Errorf("systemd runs the agents here: %w", err)
 		}
 	}
-}
-
-// firstProgram gives the program that was started from no image: systemd may start it
-// again at any time, also when the image is gone that this process is from.
-func firstProgram() (string, error) {
-	if first := os.Getenv(bootstrapVariable); first != "" {
-		return first, nil
-	}
-	return os.Executable()
 }

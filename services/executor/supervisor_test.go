@@ -35,13 +35,16 @@ func TestTheSupervisorIsWhatWasAskedForOrWhatTheServerHas(t *testing.T) {
 	if missing != nil {
 		here = direct
 	}
-	for _, c := range []struct{ want, is string }{{"", direct}, {SupervisorAuto, here}, {SupervisorDirect, direct}, {SupervisorAuto, here}} {
+	for _, c := range []struct{ want, is string }{
+		{"", direct}, {SupervisorAuto, here}, {SupervisorDirect, direct}, {SupervisorAuto, here},
+	} {
 		if is, err := choose(c.want); is != c.is || err != nil {
-			t.Errorf("%q gives %s, %v; want %s", c.want, is, err, c.is)
+			t.Errorf("%q: %s, %v; want %s", c.want, is, err, c.is)
 		}
 	}
-	if is, err := choose(SupervisorSystemd); missing == nil && err != nil || missing != nil && !errors.Is(err, systemd.ErrNotHere) {
-		t.Errorf("systemd gives %s, %v", is, err)
+	if is, err := choose(SupervisorSystemd); missing == nil && err != nil ||
+		missing != nil && !errors.Is(err, systemd.ErrNotHere) {
+		t.Errorf("systemd: %s, %v", is, err)
 	}
 	if _, err := choose("runit"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("got %v", err)
@@ -49,7 +52,9 @@ func TestTheSupervisorIsWhatWasAskedForOrWhatTheServerHas(t *testing.T) {
 }
 
 func TestAServerWhoseBusIsGoneDoesNotRunAgentsASecondTime(t *testing.T) {
-	if notHere(systemd.ErrNoBus, SupervisorSystemd) || !notHere(systemd.ErrNoBus, SupervisorDirect) || !notHere(systemd.ErrNotHere, SupervisorSystemd) || notHere(nil, "") {
+	if notHere(systemd.ErrNoBus, SupervisorSystemd) || !notHere(systemd.ErrNoBus, SupervisorDirect) ||
+		!notHere(systemd.ErrNotHere, SupervisorSystemd) ||
+		notHere(nil, "") {
 		t.Error("what systemd still runs would be run twice, or nothing would be run")
 	}
 }

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Runs test binaries on a server that real systemd runs: this machine's own, started as
-# process 1 in namespaces of its own. Its file system is in memory; only /usr is this
-# machine's, read-only. Nothing of it outlives the script.
+# Runs test binaries under a real systemd: this machine's own program, started as process 1 in namespaces of its own.
+# Its file system is in memory; only /usr is this machine's, read-only. The script leaves nothing behind.
 #
-#   systemd-test.sh WITHIN_SECONDS COMMAND...     WITHIN bounds everything
+#   systemd-test.sh WITHIN_SECONDS COMMAND...     WITHIN bounds the whole run
 #
-# COMMAND is run there by a shell, with the directory of this script's caller as /bench.
+# A shell runs COMMAND there, with the working directory of this script's caller as /bench.
 set -euo pipefail
 
 boot() { # in the new namespaces
@@ -21,17 +20,22 @@ boot() { # in the new namespaces
   mount -t sysfs -o ro sysfs sys
   mount -t tmpfs -o mode=755 tmpfs run
   mount -t tmpfs -o mode=755 tmpfs dev
-  for d in null zero full random urandom tty; do touch "dev/$d" && mount --bind "/dev/$d" "dev/$d"; done
+  for d in null zero full random urandom tty; do
+    touch "dev/$d" && mount --bind "/dev/$d" "dev/$d"
+  done
   mkdir dev/pts dev/shm && ln -s /proc/self/fd dev/fd
-  printf '%s\n' root:x:0:0::/root:/bin/sh messagebus:x:100:100::/:/bin/false agent:x:4242:4242::/:/bin/false nobody:x:65534:65534::/:/bin/false >etc/passwd
-  printf '%s\n' root:x:0: messagebus:x:100: agent:x:4242: more:x:4243:agent nogroup:x:65534: >etc/group
+  printf '%s\n' >etc/passwd root:x:0:0::/root:/bin/sh messagebus:x:100:100::/:/bin/false \
+    agent:x:4242:4242::/:/bin/false nobody:x:65534:65534::/:/bin/false
+  printf '%s\n' >etc/group root:x:0: messagebus:x:100: agent:x:4242: more:x:4243:agent nogroup:x:65534:
   : >etc/machine-id
   ln -s /usr/lib/systemd/system/multi-user.target etc/systemd/system/default.target
   if [ -f /sys/fs/cgroup/cgroup.controllers ]; then # one hierarchy
     mount -t cgroup2 cgroup2 sys/fs/cgroup
   else
     mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
-    for c in cpu cpuacct memory pids; do mkdir "sys/fs/cgroup/$c" && mount -t cgroup -o "$c" cgroup "sys/fs/cgroup/$c"; done
+    for c in cpu cpuacct memory pids; do
+      mkdir "sys/fs/cgroup/$c" && mount -t cgroup -o "$c" cgroup "sys/fs/cgroup/$c"
+    done
     mkdir sys/fs/cgroup/systemd sys/fs/cgroup/unified
     mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
     mount -t cgroup2 cgroup2 sys/fs/cgroup/unified
@@ -49,12 +53,21 @@ fi
 within=$1 && shift
 scratch=$(mktemp -d)
 group=garrison-test-$$
-groups() { for g in /sys/fs/cgroup /sys/fs/cgroup/{cpu,cpuacct,memory,pids,systemd,unified}; do [ -f "$g/cgroup.procs" ] && [ ! -L "$g" ] && echo "$g/$group"; done || true; }
+groups() { # the control groups that the run is put into, one in each hierarchy
+  local g
+  for g in /sys/fs/cgroup /sys/fs/cgroup/{cpu,cpuacct,memory,pids,systemd,unified}; do
+    if [ -f "$g/cgroup.procs" ] && [ ! -L "$g" ]; then echo "$g/$group"; fi
+  done
+}
 finish() {
   if [ -n "${space:-}" ]; then kill -KILL "$space" 2>/dev/null || true; wait "$space" 2>/dev/null || true; fi
   local g i
-  for g in $(groups); do # its processes need a moment to go
-    for i in $(seq 50); do find "$g" -depth -type d -exec rmdir {} + 2>/dev/null || true; [ -d "$g" ] || break; sleep 0.1; done
+  for g in $(groups); do # its processes take a moment to end
+    for i in $(seq 50); do
+      find "$g" -depth -type d -exec rmdir {} + 2>/dev/null || true
+      [ -d "$g" ] || break
+      sleep 0.1
+    done
   done
   rm -rf "$scratch"
 }
@@ -68,9 +81,11 @@ mkdir "$scratch/root"
 space=$!
 for _ in $(seq 300); do
   first=$(pgrep -P "$space" || true)
-  [ -n "$first" ] && nsenter -t "$first" -a /usr/bin/systemctl is-system-running 2>/dev/null | grep -Eqx 'running|degraded' && break
+  [ -n "$first" ] && nsenter -t "$first" -a /usr/bin/systemctl is-system-running 2>/dev/null |
+    grep -Eqx 'running|degraded' && break
   kill -0 "$space" 2>/dev/null || { echo "systemd did not start:"; cat "$scratch/log"; exit 1; }
   sleep 0.1
 done
-nsenter -t "$first" -a /usr/bin/systemctl is-system-running --wait >/dev/null || { nsenter -t "$first" -a /usr/bin/systemctl --failed --no-pager; }
+nsenter -t "$first" -a /usr/bin/systemctl is-system-running --wait >/dev/null ||
+  nsenter -t "$first" -a /usr/bin/systemctl --failed --no-pager
 timeout -k 10 "$within" nsenter -t "$first" -a /bin/sh -c "cd /bench && $*" </dev/null

@@ -11,16 +11,16 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor"
 )
 
-// maxTombstone is how long a tombstone may be.
+// maxTombstone limits the size of a tombstone.
 const maxTombstone = 64 << 10
 
 // cleanFlags are those of an uninstall with a tombstone.
@@ -30,8 +30,11 @@ type cleanFlags struct {
 }
 
 func (f *flags) cleanFlags() {
-	config.Checked(f.FlagSet, &f.clean.tombstone, "tombstone", "", "the tombstone of this server, as garrison server tombstone NAME prints it, a `FILE`, or - for the standard input: without a bus and without an executor that runs, its agents are removed and then everything else", fileOrInput)
-	config.Checked(f.FlagSet, &f.clean.within, "within", executor.CleanUpWithin, "with --tombstone: how long the agents may take to go", config.Lasting(time.Second))
+	config.Checked(f.FlagSet, &f.clean.tombstone, "tombstone", "",
+		"remove the agents and the executor without a bus, while no executor runs; `FILE` with the tombstone that "+
+			"garrison server tombstone NAME prints, or - for the standard input", fileOrInput)
+	config.Checked(f.FlagSet, &f.clean.within, "within", executor.RemovalWithin,
+		"with --tombstone: limit for the removal of the agents", config.Lasting(time.Second))
 	config.Checked(f.FlagSet, &f.output, "o", "text", "with --tombstone: text or json", config.OneOf("text", "json"))
 }
 
@@ -43,7 +46,7 @@ func fileOrInput(s string) (string, error) {
 	return config.File(s)
 }
 
-// cleanUp uninstalls with a tombstone, and prints how that ended.
+// cleanUp removes agents and executor with a tombstone, and prints the outcome.
 func (f *flags) cleanUp(ctx context.Context, dryRun bool, in io.Reader, out io.Writer) error {
 	log, err := f.logger()
 	if err != nil {
@@ -51,41 +54,48 @@ func (f *flags) cleanUp(ctx context.Context, dryRun bool, in io.Reader, out io.W
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.clean.within)
 	defer cancel()
-	told := false
-	tell := func(o *reportv1.CleanUpOutcome) error { told = true; return f.printOutcome(out, o) }
+	reported := false
+	report := func(o *reportv1.CleanUpOutcome) error { reported = true; return f.printOutcome(out, o) }
 	tombstone, err := f.readTombstone(ctx, in)
 	if err == nil {
-		err = executor.Clean(ctx, executor.Config{Root: f.root, Log: log}, executor.CleanUp{Tombstone: tombstone, DryRun: dryRun, Tell: tell})
+		err = executor.Remove(ctx, executor.Config{Root: f.root, Log: log},
+			executor.Removal{Tombstone: tombstone, DryRun: dryRun, Report: report})
 	}
-	if r := fault.RefusalOf(err); r != nil && !told {
-		return errors.Join(err, tell(&reportv1.CleanUpOutcome{Refusal: r, DryRun: dryRun}))
+	if r := fault.RefusalOf(err); r != nil && !reported {
+		return errors.Join(err, report(&reportv1.CleanUpOutcome{Refusal: r, DryRun: dryRun}))
 	}
 	return err
 }
 
-// readTombstone reads the tombstone. It ends with ctx although nothing comes.
+// readTombstone reads the tombstone. It returns at the end of ctx, also while nothing arrives.
 func (f *flags) readTombstone(ctx context.Context, in io.Reader) (*serverv1.Tombstone, error) {
-	type got struct {
-		data []byte
-		err  error
+	data, err := readWithin(ctx, func() ([]byte, error) { return f.readFile(in) })
+	if err != nil {
+		return nil, invalidTombstone(err)
 	}
-	done := make(chan got, 1)
+	return parseTombstone(data)
+}
+
+// readWithin returns what read returns, or the error of ctx when that ends first.
+func readWithin[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
 	go func() {
-		data, err := f.readFile(in)
-		done <- got{data, err}
+		value, err := read()
+		done <- result{value, err}
 	}()
 	select {
-	case g := <-done:
-		if g.err != nil {
-			return nil, unreadable(g.err)
-		}
-		return parseTombstone(g.data)
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
-		return nil, unreadable(ctx.Err())
+		return *new(T), ctx.Err()
 	}
 }
 
-// readFile reads what the flag names, or in.
+// readFile reads the file of the flag, or in.
 func (f *flags) readFile(in io.Reader) ([]byte, error) {
 	if f.clean.tombstone == "-" {
 		return io.ReadAll(io.LimitReader(in, maxTombstone))
@@ -94,28 +104,27 @@ func (f *flags) readFile(in io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // only read
 	return io.ReadAll(io.LimitReader(file, maxTombstone))
 }
 
 func parseTombstone(data []byte) (*serverv1.Tombstone, error) {
 	t := &serverv1.Tombstone{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, t); err != nil {
-		return nil, unreadable(err)
+		return nil, invalidTombstone(err)
 	}
 	if t.GetServerId() == "" || len(t.GetSignature()) == 0 {
-		return nil, unreadable(errors.New("it has no server or no signature"))
+		return nil, invalidTombstone(errors.New("no server or no signature"))
 	}
 	return t, nil
 }
 
-func unreadable(err error) error {
-	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-		Component: "executor", Code: "TOMBSTONE_INVALID", Message: "read the tombstone: " + err.Error(), Try: "garrison server tombstone NAME",
-	})
+func invalidTombstone(err error) error {
+	return fault.Refusef(fault.Invalid, code.BadTombstone, "read the tombstone: %v", err).
+		Try("garrison server tombstone NAME").From("executor")
 }
 
-// printOutcome prints how it ended, for a program or a person; a refusal is said to people as any error is.
+// printOutcome prints the outcome, for a program or a person; people see a refusal as any error.
 func (f *flags) printOutcome(out io.Writer, o *reportv1.CleanUpOutcome) error {
 	if f.output == "json" {
 		data, err := protojson.Marshal(o)
@@ -124,13 +133,13 @@ func (f *flags) printOutcome(out io.Writer, o *reportv1.CleanUpOutcome) error {
 		}
 		return err
 	}
-	goes := "removed"
+	action := "removed"
 	if o.GetDryRun() {
-		goes = "goes"
+		action = "is removed"
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, p := range o.GetPaths() {
-		what := goes
+		what := action
 		if p.GetLeftBecause() != "" {
 			what = "stays: " + p.GetLeftBecause()
 		}

@@ -17,40 +17,55 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-func TestWhatIsNoTombstoneIsRefusedAndToldAndTouchesNothing(t *testing.T) {
+func TestAnInvalidTombstoneIsRefusedReportedAndRemovesNothing(t *testing.T) {
 	never, stuck := io.Pipe()
 	t.Cleanup(func() { _ = stuck.Close() })
 	for name, in := range map[string]io.Reader{
-		"nothing":       strings.NewReader(""),
-		"no tombstone":  strings.NewReader(`{"cell": "main"}`),
-		"too long":      strings.NewReader(`{"serverId": "` + strings.Repeat("x", maxTombstone) + `", "signature": "AA=="}`),
+		"nothing":      strings.NewReader(""),
+		"no tombstone": strings.NewReader(`{"cell": "main"}`),
+		"too long": strings.NewReader(
+			`{"serverId": "` + strings.Repeat("x", maxTombstone) + `", "signature": "AA=="}`,
+		),
 		"nothing comes": never,
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			f := &flags{root: root, output: "json", level: "warn", clean: cleanFlags{tombstone: "-", within: 300 * time.Millisecond}}
+			f := &flags{
+				root:   root,
+				output: "json",
+				level:  "warn",
+				clean:  cleanFlags{tombstone: "-", within: 300 * time.Millisecond},
+			}
 			var out strings.Builder
 			err := f.cleanUp(context.Background(), false, in, &out)
-			told := &reportv1.CleanUpOutcome{}
-			if e := protojson.Unmarshal([]byte(out.String()), told); e != nil {
+			reported := &reportv1.CleanUpOutcome{}
+			if e := protojson.Unmarshal([]byte(out.String()), reported); e != nil {
 				t.Fatalf("%v: %s", e, out.String())
 			}
-			if fault.RefusalOf(err).GetCode() != "TOMBSTONE_INVALID" || told.GetRefusal().GetCode() != "TOMBSTONE_INVALID" {
-				t.Errorf("%v; told %v", err, told)
+			if fault.RefusalOf(err).GetCode() != "BAD_TOMBSTONE" ||
+				reported.GetRefusal().GetCode() != "BAD_TOMBSTONE" {
+				t.Errorf("%v; reported %v", err, reported)
 			}
 			if left, _ := os.ReadDir(root); len(left) > 0 {
-				t.Errorf("it made %v", left)
+				t.Errorf("it created %v", left)
 			}
 		})
 	}
 }
 
-func TestATombstoneIsReadFromAFileAndARefusalIsToldOnce(t *testing.T) {
+func TestATombstoneIsReadFromAFileAndARefusalIsReportedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tombstone")
-	if err := os.WriteFile(file, []byte(`{"serverId": "s", "cell": "main", "signature": "AA==", "addedLater": true}`), 0o600); err != nil {
+	if err := os.WriteFile(
+		file, []byte(`{"serverId": "s", "cell": "main", "signature": "AA==", "addedLater": true}`), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
-	f := &flags{root: filepath.Join(t.TempDir(), "never joined"), output: "json", level: "warn", clean: cleanFlags{tombstone: file, within: time.Minute}}
+	f := &flags{
+		root:   filepath.Join(t.TempDir(), "never joined"),
+		output: "json",
+		level:  "warn",
+		clean:  cleanFlags{tombstone: file, within: time.Minute},
+	}
 	var out strings.Builder
 	err := f.cleanUp(context.Background(), false, nil, &out)
 	if fault.RefusalOf(err).GetCode() != "NO_EXECUTOR" || strings.Count(out.String(), "NO_EXECUTOR") != 1 {

@@ -13,15 +13,32 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// invitation is the token of a server, which several flags can give. A token on a command
-// line can be read by everybody on the machine while the process runs, so there are others.
+// invitation is the token of a server, which several flags can set. Every user of the machine can read
+// a command line while the process runs, so it never holds a token.
 type invitation struct {
-	given string // by which flag; empty when there is none
+	given string // by which flag; empty without a token
 	open  func() (io.ReadCloser, error)
 }
 
 // maxInvitation is how long a token may be.
 const maxInvitation = 64 << 10
+
+// tokenOn reports whether a command line holds a token itself, which every user of the machine could read there.
+func tokenOn(args []string) bool {
+	for n, arg := range args {
+		name, value, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name != "token" || !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if !joined && n+1 < len(args) {
+			value = args[n+1]
+		}
+		if value != "-" {
+			return true
+		}
+	}
+	return false
+}
 
 // invitationFlag is one of the flags.
 type invitationFlag struct {
@@ -33,7 +50,7 @@ type invitationFlag struct {
 // Set implements flag.Value.
 func (f invitationFlag) Set(value string) error {
 	if f.given != "" {
-		return fmt.Errorf("want one token, and --%s gives one already", f.given)
+		return fmt.Errorf("more than one token: --%s is set already", f.given)
 	}
 	open, err := f.open(value)
 	if err == nil {
@@ -63,44 +80,32 @@ func fromWordOrInput(word string) (func() (io.ReadCloser, error), error) {
 	return fromWord(word)
 }
 
-// fromWord takes the token itself. An executor that runs may begin again, as another
-// program, and what comes over a pipe can be read once.
+// fromWord takes the token itself. A running executor may start again as another program, and a pipe
+// can be read only once.
 func fromWord(word string) (func() (io.ReadCloser, error), error) {
 	if word == "" || word == "-" {
-		return nil, errors.New("want the token; --token-file FILE is for one that nobody shall see")
+		return nil, errors.New("want the token itself; --token-file FILE keeps it out of the process list")
 	}
 	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(word)), nil }, nil
 }
 
-// token reads the token: one line. It ends with ctx although nothing comes.
+// token reads the token, one line. It returns at the end of ctx, also while nothing arrives.
 func (i *invitation) token(ctx context.Context) (string, error) {
 	if i.given == "" {
 		return "", nil
 	}
-	type got struct {
-		line string
-		err  error
-	}
-	done := make(chan got, 1)
-	go func() {
+	return readWithin(ctx, func() (string, error) {
 		in, err := i.open()
 		if err != nil {
-			done <- got{"", err}
-			return
+			return "", err
 		}
 		line, err := bufio.NewReader(io.LimitReader(in, maxInvitation)).ReadString('\n')
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
-		done <- got{line, errors.Join(err, in.Close())}
-	}()
-	select {
-	case g := <-done:
-		if g.err == nil {
-			_, g.err = trust.ParseToken(g.line)
+		if err = errors.Join(err, in.Close()); err == nil {
+			_, err = trust.ParseToken(line)
 		}
-		return g.line, g.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+		return line, err
+	})
 }

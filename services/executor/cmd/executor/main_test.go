@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 func TestAWrongCommandLineDoesNothingAndEndsWith2(t *testing.T) {
@@ -30,9 +33,10 @@ func TestAWrongCommandLineDoesNothingAndEndsWith2(t *testing.T) {
 		"an input read again":  {"run", "--root", root, "--token", "-"},
 		"a join without token": {"join", "--root", root},
 		"a token's lost file":  {"join", "--root", root, "--token-file", root},
-		"a word that is none":  {"join", "--root", root, "--token", "nonsense"},
+		"an invalid token":     {"join", "--root", root, "--token", "nonsense"},
 		"a damaged token":      {"run", "--root", root, "--token", "garrison-1.abc"},
 		"a file without one":   {"join", "--root", root, "--token-file", "main.go"},
+		"a token for all eyes": {"join", "--root", root, "--token=garrison-1.abc"},
 		"two tokens":           {"join", "--root", root, "--token", "x", "--token-file", "main.go"},
 		"no journal":           {"rehearse", "--root", root},
 		"a journal not there":  {"rehearse", "--root", root, "--journal", root},
@@ -40,16 +44,17 @@ func TestAWrongCommandLineDoesNothingAndEndsWith2(t *testing.T) {
 		"no root":              {"status", "--root", ""},
 		"json of a decision":   {"uninstall", "--root", root, "-o", "json"},
 		"a tombstone's file":   {"uninstall", "--root", root, "--tombstone", root},
+		"half a command":       {"journal"},
 		"no time at all":       {"uninstall", "--root", root, "--tombstone", "main.go", "--within", "0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if err := command(ctx, args); config.ExitCode(err) != 2 {
-				t.Errorf("it ends with %v", err)
+			if err := execute(ctx, args); config.ExitCode(err) != 2 {
+				t.Errorf("execute returned %v", err)
 			}
 			if _, err := os.Stat(root); err == nil {
-				t.Error("it made the root")
+				t.Error("it created the root")
 			}
 		})
 	}
@@ -60,7 +65,14 @@ func TestATokenComesFromWhereItIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := trust.Token{URL: "nats://nowhere", ServerID: "s", Cell: "main", Secret: "s", JWT: "guest", Seed: string(seed)}.String()
+	token := trust.Token{
+		URL:      "nats://nowhere",
+		ServerID: "s",
+		Cell:     "main",
+		Secret:   "s",
+		JWT:      "guest",
+		Seed:     string(seed),
+	}.String()
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -78,9 +90,13 @@ func TestATokenComesFromWhereItIsSaid(t *testing.T) {
 		"a word":                          {[]string{"--token", token}, nil, true},
 		"the environment":                 {nil, map[string]string{"GARRISON_TOKEN": token}, true},
 		"a file that the environment has": {nil, map[string]string{"GARRISON_TOKEN_FILE": file}, true},
-		"a file, whatever else is there":  {[]string{"--token-file", file}, map[string]string{"GARRISON_TOKEN": "x"}, true},
-		"a word, whatever else is there":  {[]string{"--token", token}, map[string]string{"GARRISON_TOKEN_FILE": damaged}, true},
-		"a file that was cut":             {[]string{"--token-file", damaged}, nil, false},
+		"a file, whatever else is there": {
+			[]string{"--token-file", file}, map[string]string{"GARRISON_TOKEN": "x"}, true,
+		},
+		"a word, whatever else is there": {
+			[]string{"--token", token}, map[string]string{"GARRISON_TOKEN_FILE": damaged}, true,
+		},
+		"a file that was cut": {[]string{"--token-file", damaged}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flags{FlagSet: flag.NewFlagSet("join", flag.ContinueOnError)}
@@ -100,7 +116,7 @@ func TestATokenComesFromWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// Nobody may ever type the token, so the wait for it ends with the process's own.
+// The token may never arrive, so the wait for it ends with the process.
 func TestAWaitForATokenEndsWhenItIsToldTo(t *testing.T) {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -118,5 +134,30 @@ func TestAWaitForATokenEndsWhenItIsToldTo(t *testing.T) {
 	defer cancel()
 	if _, err := i.token(ctx); ctx.Err() == nil || err == nil {
 		t.Errorf("it gave %v", err)
+	}
+}
+
+func TestTheJournalIsShownAndAMissingOneRefused(t *testing.T) {
+	f := newFlags("journal show")
+	f.root = t.TempDir()
+	if err := f.showJournal(t.Context()); !fault.Is(err, fault.NotFound) {
+		t.Errorf("without a journal: %v", err)
+	}
+	root := layout.Root(f.root)
+	if err := os.MkdirAll(root.Home(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(root.Journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.showJournal(t.Context()); fault.RefusalOf(err).GetCode() != "EXECUTOR_RUNS" {
+		t.Errorf("beside an executor: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := execute(t.Context(), []string{"journal", "show", "--root", f.root}); err != nil {
+		t.Errorf("a journal: %v", err)
 	}
 }

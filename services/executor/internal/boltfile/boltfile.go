@@ -172,35 +172,16 @@ func (c *checker) tree(id uint64, least, most []byte, depth int) error {
 
 // elements checks the elements of a page, which may be within a bucket's value.
 func (c *checker) elements(page, least, most []byte, depth int) error {
-	flags, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
-	switch {
-	case depth > maxDepth:
-		return damaged("its pages are more than %d deep", maxDepth)
-	case flags != flagBranch && flags != flagLeaf:
-		return damaged("a page has the unknown type %#x", flags)
-	case pageHeader+count*element > len(page):
-		return damaged("a page has %d elements, which is too many", count)
-	case flags == flagBranch && count == 0:
-		return damaged("a page leads nowhere")
+	keys, values, err := entries(page, depth)
+	if err != nil {
+		return err
 	}
-	keys, values := make([][]byte, count), make([][]byte, count)
-	for n := range count {
-		var err error
-		if keys[n], values[n], err = entry(page, pageHeader+n*element, flags); err != nil {
-			return err
-		}
-		low := least
-		if n > 0 {
-			low = keys[n-1]
-		}
-		order := bytes.Compare(low, keys[n])
-		if n > 0 && order >= 0 || order > 0 || most != nil && bytes.Compare(keys[n], most) >= 0 {
-			return damaged("the keys of a page are not in order")
-		}
+	if !ordered(keys, least, most) {
+		return damaged("the keys of a page are not in order")
 	}
-	for n := range count {
+	for n := range keys {
 		high := most
-		if n+1 < count {
+		if n+1 < len(keys) {
 			high = keys[n+1]
 		}
 		if err := c.below(page, pageHeader+n*element, keys[n], high, values[n], depth); err != nil {
@@ -208,6 +189,42 @@ func (c *checker) elements(page, least, most []byte, depth int) error {
 		}
 	}
 	return nil
+}
+
+// entries returns the keys of a page's elements, and the values of a leaf's.
+func entries(page []byte, depth int) (keys, values [][]byte, err error) {
+	flags, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
+	switch {
+	case depth > maxDepth:
+		return nil, nil, damaged("its pages are more than %d deep", maxDepth)
+	case flags != flagBranch && flags != flagLeaf:
+		return nil, nil, damaged("a page has the unknown type %#x", flags)
+	case pageHeader+count*element > len(page):
+		return nil, nil, damaged("a page has %d elements, which is too many", count)
+	case flags == flagBranch && count == 0:
+		return nil, nil, damaged("a page leads nowhere")
+	}
+	keys, values = make([][]byte, count), make([][]byte, count)
+	for n := range count {
+		if keys[n], values[n], err = entry(page, pageHeader+n*element, flags); err != nil {
+			return nil, nil, err
+		}
+	}
+	return keys, values, nil
+}
+
+// ordered reports whether keys increase strictly, from least on and below most; a nil most is no bound.
+func ordered(keys [][]byte, least, most []byte) bool {
+	if len(keys) == 0 {
+		return true
+	}
+	increase := func(a, b []byte) bool { return bytes.Compare(a, b) < 0 }
+	for n := 1; n < len(keys); n++ {
+		if !increase(keys[n-1], keys[n]) {
+			return false
+		}
+	}
+	return !increase(keys[0], least) && (most == nil || increase(keys[len(keys)-1], most))
 }
 
 // entry returns the key of an element, and the value of a leaf's.

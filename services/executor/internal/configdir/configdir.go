@@ -70,7 +70,7 @@ func (t Tree) write(dir string) error {
 	return errors.Join(seal(dir), layout.SyncAll(dir))
 }
 
-// writeFile gives a file its group before its content, so that nobody else reads it. Nothing
+// writeFile sets a file's group before its content, so that no other user reads it. Nothing
 // is forked meanwhile: a child would keep the file from being executed (package unpack).
 func (t Tree) writeFile(path string, f File) error {
 	syscall.ForkLock.RLock()
@@ -110,7 +110,7 @@ func Check(dir string) error {
 	return nil
 }
 
-// read gives what is in a directory. Files of more than one group make a tree of none.
+// read returns what is in a directory. Files of more than one group make a tree of none.
 func read(dir string) (Tree, error) {
 	t := Tree{Group: -1}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

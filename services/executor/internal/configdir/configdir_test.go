@@ -21,7 +21,7 @@ func file(path, text string) configdir.File {
 	return configdir.File{Path: path, Mode: 0o640, Data: []byte(text)}
 }
 
-// placed gives a tree on the disk, unsealed again when the test has ended.
+// placed returns a tree on the disk, unsealed again when the test has ended.
 func placed(t *testing.T, c configdir.Tree) string {
 	t.Helper()
 	parent := filepath.Join(t.TempDir(), "configs")
@@ -43,8 +43,10 @@ func TestADigestTellsTreesApart(t *testing.T) {
 	private := tree(file("a", "x"), file("b/c", "y"))
 	private.Files[0].Mode = 0o600
 	for name, c := range map[string]configdir.Tree{
-		"nothing": {}, "a name": tree(file("a2", "x"), file("b/c", "y")), "content": tree(file("a", "x2"), file("b/c", "y")),
-		"fewer": tree(file("a", "x")), "a mode": private, "a group": other, "contents exchanged": tree(file("a", "y"), file("b/c", "x")),
+		"nothing": {}, "a name": tree(file("a2", "x"), file("b/c", "y")),
+		"content": tree(file("a", "x2"), file("b/c", "y")),
+		"fewer":   tree(file("a", "x")), "a mode": private, "a group": other,
+		"contents exchanged": tree(file("a", "y"), file("b/c", "x")),
 	} {
 		if c.Digest() == base.Digest() {
 			t.Errorf("%s makes no difference", name)
@@ -106,7 +108,9 @@ func TestDamageIsFoundAndMended(t *testing.T) {
 
 func TestTemplatesAreReadFromWithinTheImageOnly(t *testing.T) {
 	image := t.TempDir()
-	for name, text := range map[string]string{"conf": "level={{.metadata.level}}\n", "large": strings.Repeat("x", render.MaxTemplate+1)} {
+	for name, text := range map[string]string{
+		"conf": "level={{.metadata.level}}\n", "large": strings.Repeat("x", render.MaxTemplate+1),
+	} {
 		if err := os.WriteFile(filepath.Join(image, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -120,10 +124,14 @@ func TestTemplatesAreReadFromWithinTheImageOnly(t *testing.T) {
 	}
 	data := render.Data{Metadata: map[string]string{"level": "info"}}
 	run := func(template string) *imagev1.Run {
-		return &imagev1.Run{Configs: []*imagev1.Config{{Template: template, Path: "./a/b"}, {Template: "conf", Path: "c", Mode: 0o400}}}
+		return &imagev1.Run{
+			Configs: []*imagev1.Config{{Template: template, Path: "./a/b"}, {Template: "conf", Path: "c", Mode: 0o400}},
+		}
 	}
 	c, err := configdir.Render(image, run("conf"), data)
-	if err != nil || len(c.Files) != 2 || c.Files[0].Path != "a/b" || string(c.Files[0].Data) != "level=info\n" || c.Files[0].Mode != 0o640 || c.Files[1].Mode != 0o400 {
+	if err != nil || len(c.Files) != 2 || c.Files[0].Path != "a/b" || string(c.Files[0].Data) != "level=info\n" ||
+		c.Files[0].Mode != 0o640 ||
+		c.Files[1].Mode != 0o400 {
 		t.Errorf("rendered %+v, %v", c, err)
 	}
 	for _, template := range []string{"none", "link", "../" + filepath.Base(image) + "/conf", ".", "large"} {
@@ -131,10 +139,13 @@ func TestTemplatesAreReadFromWithinTheImageOnly(t *testing.T) {
 			t.Errorf("%s is rendered to %q", template, c.Files[0].Data)
 		}
 	}
-	if _, err := configdir.Render(image, run("conf"), render.Data{}); err == nil || !strings.Contains(err.Error(), "level") {
+	if _, err := configdir.Render(image, run("conf"), render.Data{}); err == nil ||
+		!strings.Contains(err.Error(), "level") {
 		t.Errorf("a name that is not there: %v", err)
 	}
-	if _, err := configdir.Render(image, &imagev1.Run{Configs: run("conf").Configs, Sandbox: &imagev1.Sandbox{User: "nobody-of-that-name"}}, data); err == nil {
+	if _, err := configdir.Render(
+		image, &imagev1.Run{Configs: run("conf").Configs, Sandbox: &imagev1.Sandbox{User: "no-such-user"}}, data,
+	); err == nil {
 		t.Error("a user that is not there is no error")
 	}
 	if c, err := configdir.Render(image, &imagev1.Run{}, data); err != nil || c.Digest() != "" {

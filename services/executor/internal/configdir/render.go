@@ -85,7 +85,7 @@ func renderOne(root *os.Root, path string, data render.Data) ([]byte, error) {
 	return t.Render(data)
 }
 
-// groupOf gives the group of the user that an agent runs as; its files need not be
+// groupOf returns the group of the user that an agent runs as; its files need not be
 // readable by everybody for that.
 func groupOf(name string) (int, error) {
 	if name == "" {

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
 // briefly waits for a probe not as long as others do.
@@ -28,7 +27,8 @@ func (b *workbench) sicken(agent string) {
 // says asserts what an outcome says.
 func says(t *testing.T, o *taskv1.Outcome, code string, words ...string) {
 	t.Helper()
-	if o.GetCode() != code || slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(o.GetReason(), w) }) {
+	if o.GetCode() != code ||
+		slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(o.GetReason(), w) }) {
 		t.Errorf("outcome %s: %q, want %s and %q in it", o.GetCode(), o.GetReason(), code, words)
 	}
 }
@@ -39,12 +39,14 @@ func TestAFaultThatWasThereBeforeIsNotTheNewVersions(t *testing.T) {
 	r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked, briefly)))
 	b.sicken("cn-agent")
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "plain", checked, briefly))), taskv1.State_STATE_UNDONE)
-	says(t, o, journal.CodeBadAsBefore, "no licence", "the old version was bad before as well", "it still is")
+	says(t, o, code.BadAsBefore, "no licence", "the old version was unhealthy before the change", "it still is")
 	f := r.the("cn-agent")
-	if f.GetImage().GetVersion() != "1.0.0" || f.GetPid() == 0 || f.GetHealth() != instancev1.Health_HEALTH_BAD || len(b.pids()) != 1 {
+	if f.GetImage().GetVersion() != "1.0.0" || f.GetPid() == 0 || f.GetHealth() != instancev1.Health_HEALTH_BAD ||
+		len(b.pids()) != 1 {
 		t.Errorf("found %v, processes %v, want 1.0.0, running and bad", f, b.pids())
 	}
-	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED) // one that it does not hinder
+	// one that it does not hinder
+	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 	r.good("cn-agent", "3.0.0")
 }
 
@@ -52,14 +54,23 @@ func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "later")))
-	r.eventually("it keeps ending", func() bool { return strings.Contains(r.the("cn-agent").GetReason(), "keeps ending") })
+	r.eventually("it keeps ending",
+		func() bool { return strings.Contains(r.the("cn-agent").GetReason(), "keeps ending") })
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "crash"))), taskv1.State_STATE_UNDONE)
-	says(t, o, "EXITED", "exit status 3", "the old version was bad before as well: it kept ending: exit status 6")
+	says(
+		t,
+		o,
+		"EXITED",
+		"exit status 3",
+		"the old version was unhealthy before the change: it kept ending: exit status 6",
+	)
 	if strings.Contains(o.GetReason(), "it still is") {
 		t.Errorf("it ran again for the soak, but the reason is %q", o.GetReason())
 	}
-	o = outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "later", func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 2000 }))), taskv1.State_STATE_UNDONE)
-	if o.GetCode() != "EXITED" && o.GetCode() != journal.CodeBadAsBefore {
+	o = outcome(t,
+		r.do(b.want(b.image("cn-agent", "3.0.0", "later", func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 2000 }))),
+		taskv1.State_STATE_UNDONE)
+	if o.GetCode() != "EXITED" && o.GetCode() != code.BadAsBefore {
 		t.Errorf("outcome %v", o)
 	}
 	if v := r.the("cn-agent").GetImage().GetVersion(); v != "1.0.0" {
@@ -80,7 +91,7 @@ func TestAnOldVersionWhoseFilesWereDamagedBeforeIsBroughtBackAsItWas(t *testing.
 		t.Fatal(err)
 	}
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "crash"))), taskv1.State_STATE_UNDONE)
-	says(t, o, "EXITED", "the old version was bad before as well", "not as they were unpacked")
+	says(t, o, "EXITED", "the old version was unhealthy before the change", "not as they were unpacked")
 	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 }
 
@@ -89,7 +100,7 @@ func TestAnOldVersionThatTheNewOneSpoiledIsAFailedUndo(t *testing.T) {
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked, briefly)))
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "poison"))), taskv1.State_STATE_FAILED)
-	says(t, o, "EXITED", "then the old version did not prove itself", "poisoned")
+	says(t, o, "EXITED", "then the old version failed its health check", "poisoned")
 	f := r.the("cn-agent")
 	if f.GetImage().GetVersion() != "1.0.0" || f.GetPid() == 0 || f.GetHealth() != instancev1.Health_HEALTH_BAD {
 		t.Errorf("found %v, want 1.0.0, running and bad", f)

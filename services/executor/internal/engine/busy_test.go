@@ -11,11 +11,11 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
-// pipe is a fetcher whose last chunk is a pipe: whoever reads it waits for who writes.
+// pipe is a fetcher whose last chunk is a pipe: its reader waits for its writer.
 type pipe struct {
 	imagetest.Shelf
 	of string // the agent's only blob for which that is so
@@ -56,12 +56,12 @@ func TestDocumentsAreTakenWhileAnImageIsStaged(t *testing.T) {
 	task := b.want(slow)
 	r.offer()
 	r.eventually("it is fetched", func() bool { return fetched.Load() == 2 })
-	give := func() { // returns when somebody reads it
+	write := func() { // returns when it is read
 		if err := os.WriteFile(b.root.Chunk(slow.Blob.Digest, n), content, 0o600); err != nil {
 			t.Error(err)
 		}
 	}
-	give()
+	write()
 	r.eventually("it is staged", func() bool { return staging.Load() == 2 })
 	for range 3 {
 		b.doc.Generation++
@@ -74,6 +74,6 @@ func TestDocumentsAreTakenWhileAnImageIsStaged(t *testing.T) {
 			return applied == b.doc.Generation
 		})
 	}
-	give()
+	write()
 	outcome(t, r.wait(task), good)
 }

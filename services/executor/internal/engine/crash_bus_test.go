@@ -20,9 +20,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
 )
 
 // fetched are operations whose chunks come from a bus, by the executor's own link.
@@ -45,24 +45,29 @@ func TestAFetchFromTheBusThatLosesPowerAtAnyInstantEndsWhole(t *testing.T) {
 	r.run(t, 2, func(t *testing.T) *life { return newLife(t, fetched).on(powercut.New(t, diskSize)).from(st) })
 }
 
-// login is how an executor gets to the bus.
+// login is an executor's access to the bus.
 type login struct{ URL, JWT, Seed string }
 
-// stand is a bus with the real accounts, and what lives have fetched from it.
+// stand is a bus with the real accounts, and counts the chunks that lives fetched from it.
 type stand struct {
 	login  login
 	conn   *bus.Conn
-	store  *bus.Conn // for whoever puts blobs there
+	store  *bus.Conn // as the catalog, which stores blobs
 	mu     sync.Mutex
 	stored map[string]*imagev1.Blob
-	kept   int // chunks that a killed executor had fetched and nobody fetched again
+	kept   int // chunks that a killed executor had fetched and no later one fetched again
 }
 
 func newStand(t *testing.T) *stand {
 	t.Helper()
 	g := bustest.StartGuarded(t)
 	token, seed := g.ServerUser(t, serverID, "main")
-	s := &stand{login: login{g.URL, token, string(seed)}, store: g.Service(t, topology.UserCatalog), stored: map[string]*imagev1.Blob{}}
+	s := &stand{
+		login:  login{g.URL, token, string(seed)},
+		store:  g.Service(t, topology.UserCatalog),
+		stored: map[string]*imagev1.Blob{},
+	}
+	g.ServeChunks()
 	var err error
 	if s.conn, err = s.login.dial(); err != nil {
 		t.Fatal(err)
@@ -78,7 +83,7 @@ func (l login) dial() (*bus.Conn, error) {
 	})
 }
 
-// resumed asserts that there was something to go on with.
+// resumed asserts that a fetch was resumed.
 func (s *stand) resumed(t *testing.T) {
 	fmt.Printf("%d chunks were fetched before a kill, and not again\n\n", s.kept)
 	if s.kept == 0 {
@@ -86,7 +91,7 @@ func (s *stand) resumed(t *testing.T) {
 	}
 }
 
-// from lets a life's chunks come from a bus.
+// from makes a life fetch its chunks from a bus.
 func (l *life) from(s *stand) *life {
 	l.stand = s
 	for _, m := range l.images {
@@ -95,9 +100,9 @@ func (l *life) from(s *stand) *life {
 	return l
 }
 
-const smallChunk = 16 << 10 // so that a blob has some hundred
+const smallChunk = 16 << 10 // a blob has some hundred
 
-// offer puts a blob from a shelf on the bus, in small chunks.
+// offer stores a blob from a shelf on the bus, in small chunks.
 func (s *stand) offer(t *testing.T, shelf layout.Root, b *imagev1.Blob) *imagev1.Blob {
 	t.Helper()
 	s.mu.Lock()
@@ -113,12 +118,19 @@ func (s *stand) offer(t *testing.T, shelf layout.Root, b *imagev1.Blob) *imagev1
 		}
 		whole = append(whole, data...)
 	}
-	out := &imagev1.Blob{Digest: b.Digest, SizeBytes: b.SizeBytes, UnpackedSizeBytes: b.UnpackedSizeBytes, Entries: b.Entries, ChunkSizeBytes: smallChunk}
+	out := &imagev1.Blob{
+		Digest:            b.Digest,
+		SizeBytes:         b.SizeBytes,
+		UnpackedSizeBytes: b.UnpackedSizeBytes,
+		Entries:           b.Entries,
+		ChunkSizeBytes:    smallChunk,
+	}
 	for n := 0; len(whole) > 0; n++ {
 		data := whole[:min(smallChunk, len(whole))]
 		sum := sha256.Sum256(data)
 		out.ChunkDigests, whole = append(out.ChunkDigests, sum[:]), whole[len(data):]
-		if _, err := s.store.PublishDurable(t.Context(), bus.Durable{Subject: topology.BlobSubject(b.Digest, n), Data: data}); err != nil {
+		chunk := bus.Durable{Subject: topology.BlobSubject(b.Digest, n), Data: data}
+		if _, err := s.store.PublishDurable(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +145,9 @@ type chunkwise struct {
 }
 
 func newChunkwise(conn *bus.Conn, root layout.Root, failPoint func(string)) chunkwise {
-	return chunkwise{link.New(link.Config{Conn: conn, Root: root, Log: zerolog.Nop()}), failPoint}
+	return chunkwise{link.New(link.Config{
+		Conn: conn, Address: topology.ServerAddress{Cell: "main", Server: serverID}, Root: root, Log: zerolog.Nop(),
+	}), failPoint}
 }
 
 const chunkPoint = "chunk "
@@ -174,7 +188,8 @@ func (a again) Fetch(ctx context.Context, b *imagev1.Blob, progress func(uint64)
 	}
 	err := a.chunkwise.Fetch(ctx, b, progress)
 	for n, before := range had {
-		if now, err := os.Stat(l.root.Chunk(b.Digest, n)); err != nil || !os.SameFile(before, now) || before.ModTime() != now.ModTime() {
+		if now, err := os.Stat(l.root.Chunk(b.Digest, n)); err != nil || !os.SameFile(before, now) ||
+			before.ModTime() != now.ModTime() {
 			l.lost = append(l.lost, fmt.Sprintf("chunk %d was there and was fetched again (%v)", n, err))
 		}
 	}
@@ -184,7 +199,7 @@ func (a again) Fetch(ctx context.Context, b *imagev1.Blob, progress func(uint64)
 	return err
 }
 
-// whole gives the chunks in the cache that are right.
+// whole returns the chunks in the cache that are right.
 func (l *life) whole(b *imagev1.Blob) map[int]fs.FileInfo {
 	out := map[int]fs.FileInfo{}
 	for n, want := range b.ChunkDigests {

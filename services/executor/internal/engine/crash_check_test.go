@@ -15,12 +15,15 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
+	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
 )
 
-// stepOf gives the step in which an executor was that passed these points.
+// stepOf returns the step of an executor that passed these points last.
 func stepOf(passed []string) string {
 	step := "start"
 	for _, p := range passed {
@@ -34,8 +37,7 @@ func stepOf(passed []string) string {
 	return step
 }
 
-// trueAtDeath looks whether the journal has what a killed executor had passed: the line
-// of the step that it began, or the end that it knew of.
+// trueAtDeath checks that the journal has what a killed executor had done: the step that it began, or the end.
 func (l *life) trueAtDeath(task, step string) error {
 	if step == "start" {
 		return nil
@@ -62,16 +64,16 @@ func (l *life) trueAtDeath(task, step string) error {
 	})
 }
 
-// place says how far a step is in a change.
+// place returns the position of a step in a change.
 func place(s taskv1.Step) int {
 	return tally.Place(strings.ToLower(strings.TrimPrefix(s.String(), "STEP_")))
 }
 
-// look gives the version that the journal says is there, and everything that is not as it must be.
+// look returns the installed version by the journal, and all complaints.
 func (l *life) look(s *session, o operation, task string) (version string, bad []string) {
 	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
-	var instances []*journal.Instance
-	var changes []*journal.Change
+	var instances []*change.Instance
+	var changes []*change.Record
 	var ended *journal.Ended
 	err := s.j.Read(func(tx *journal.Tx) (err error) {
 		var errs [3]error
@@ -110,7 +112,7 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 		}
 		return version, bad
 	}
-	if o.name == repairing && ended == nil && s.images.Damaged(instances[0].Image.Digest()) {
+	if o.name == repairing && ended == nil && s.rooms.images.Damaged(instances[0].Image.Digest()) {
 		return version, bad // it waits for the document; what runs may still be the damaged one, or nothing
 	}
 	bad = append(bad, l.wholeOnDisk(s, instances[0], waiting)...)
@@ -118,14 +120,18 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 	return version, append(bad, l.oneProcess(s, instances[0])...)
 }
 
-// endsOnce looks whether the task's end is reported as often as it ended, and as it must end.
+// endsOnce checks that the task's end is reported exactly when it ended, and with the expected state.
 func (l *life) endsOnce(s *session, o operation, task string, ended *journal.Ended) (bad []string) {
 	ends, want := 0, 0
 	for _, rep := range s.reports() {
 		if t := rep.GetTask(); t.GetTaskId() == task && t.GetState() != taskv1.State_STATE_RUNNING {
 			ends++
 			if t.GetState() != o.ends {
-				bad = append(bad, fmt.Sprintf("reported as %s (%s: %s), want %s", t.GetState(), t.GetOutcome().GetCode(), t.GetOutcome().GetReason(), o.ends))
+				bad = append(
+					bad,
+					fmt.Sprintf("reported as %s (%s: %s), want %s", t.GetState(), t.GetOutcome().GetCode(),
+						t.GetOutcome().GetReason(), o.ends),
+				)
 			}
 		}
 	}
@@ -138,21 +144,25 @@ func (l *life) endsOnce(s *session, o operation, task string, ended *journal.End
 	return bad
 }
 
-// waiting tells what an interrupted change left for the next try: the chunks or the image
-// of the version that is to come, until the task has ended.
+// waiting returns a filter for the leftovers that the next try needs: the chunks and the image of the new version,
+// until the task has ended.
 func (l *life) waiting(o operation, ended bool) func(name string) bool {
 	digest := l.images[o.agent+o.version].GetBlob().GetDigest()
 	own := []string{l.root.Relative(l.root.CacheOf(digest)), l.root.Relative(l.root.Image(digest))}
 	return func(name string) bool {
-		return o.version != "" && !ended && slices.ContainsFunc(own, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+		return o.version != "" && !ended &&
+			slices.ContainsFunc(own, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
 	}
 }
 
-// leftovers lists what must be nowhere: unfinished files, sockets and caches.
+// leftovers lists unfinished files, sockets and caches, which must not exist.
 func (l *life) leftovers(waiting func(name string) bool) (bad []string) {
 	_ = filepath.WalkDir(string(l.root), func(path string, d fs.DirEntry, err error) error {
 		name := l.root.Relative(path)
-		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) || strings.HasPrefix(name, "cache/") && !waiting(name) || d.Type() == fs.ModeSocket || strings.HasPrefix(filepath.Base(path), "notify-") {
+		if err != nil || strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) ||
+			strings.HasPrefix(name, "cache/") && !waiting(name) ||
+			d.Type() == fs.ModeSocket ||
+			strings.HasPrefix(filepath.Base(path), "notify-") {
 			bad = append(bad, fmt.Sprintf("%s is left (%v)", name, err))
 		}
 		return nil
@@ -160,14 +170,15 @@ func (l *life) leftovers(waiting func(name string) bool) (bad []string) {
 	return bad
 }
 
-// wholeOnDisk looks whether the link leads to the one image that is there, whole.
-func (l *life) wholeOnDisk(s *session, i *journal.Instance, waiting func(name string) bool) (bad []string) {
+// wholeOnDisk checks that the link leads to the only image, and that it is complete.
+func (l *life) wholeOnDisk(s *session, i *change.Instance, waiting func(name string) bool) (bad []string) {
 	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	digest := i.Image.Digest()
-	if got, want := hexOf(s.linked(i.Agent)), hexOf(digest); got != want {
+	if got, want := hexOf(observe.Linked(s.root, i.Agent)), hexOf(digest); got != want {
 		complain("the link leads to %q, want %q", got, want)
 	}
-	if mark, err := s.images.Whole(digest); err != nil || mark.Version != i.Image.GetVersion() || mark.Agent != i.Agent {
+	if mark, err := s.rooms.images.Whole(digest); err != nil || mark.Version != i.Image.GetVersion() ||
+		mark.Agent != i.Agent {
 		complain("the image is %+v: %v", mark, err)
 	}
 	if got, err := os.ReadFile(filepath.Join(l.root.Image(digest), "VERSION")); string(got) != i.Image.GetVersion() {
@@ -179,14 +190,15 @@ func (l *life) wholeOnDisk(s *session, i *journal.Instance, waiting func(name st
 	images, err := filepath.Glob(l.root.Path("images", "*"))
 	want := append(l.keptOnDisk(s, i.Agent, complain), l.root.Image(digest))
 	slices.Sort(want)
-	images = slices.DeleteFunc(images, func(path string) bool { return !slices.Contains(want, path) && waiting(l.root.Relative(path)) })
+	images = slices.DeleteFunc(images,
+		func(path string) bool { return !slices.Contains(want, path) && waiting(l.root.Relative(path)) })
 	if !slices.Equal(images, want) {
 		complain("images %v, want %v: %v", images, want, err)
 	}
 	return bad
 }
 
-// keptOnDisk gives the directories of the kept versions of the agent, which must be whole.
+// keptOnDisk returns the directories of the kept versions of the agent, which must be whole.
 func (l *life) keptOnDisk(s *session, agent string, complain func(string, ...any)) (dirs []string) {
 	err := s.j.Read(func(tx *journal.Tx) error {
 		kept, err := tx.Kept()
@@ -194,7 +206,7 @@ func (l *life) keptOnDisk(s *session, agent string, complain func(string, ...any
 			complain("kept: %v", kept)
 		}
 		for _, k := range kept[agent] {
-			if mark, err := s.images.Whole(k.Image.Digest()); err != nil || mark.Version != k.Image.GetVersion() {
+			if mark, err := s.rooms.images.Whole(k.Image.Digest()); err != nil || mark.Version != k.Image.GetVersion() {
 				complain("the kept image is %+v: %v", mark, err)
 			}
 			dirs = append(dirs, l.root.Image(k.Image.Digest()))
@@ -208,7 +220,7 @@ func (l *life) keptOnDisk(s *session, agent string, complain func(string, ...any
 }
 
 // oneProcess looks whether exactly the process runs that the record says, from the image.
-func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
+func (l *life) oneProcess(s *session, i *change.Instance) (bad []string) {
 	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	pids := l.pids()
 	if i.Image.GetKind() != agentv1.Kind_KIND_DAEMON {
@@ -218,13 +230,14 @@ func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
 		return bad
 	}
 	if bySystemd() { // which has no record but its own
-		if u := s.knownUnit(i.Agent, i.Image.GetId()); u == nil || !slices.Equal(pids, []int{u.Status().Pid}) {
+		u := s.rooms.processes.Known(i.Agent, i.Image.GetId())
+		if u == nil || !slices.Equal(pids, []int{u.Status().Pid}) {
 			complain("processes %v, not those of its unit", pids)
 		}
 		return bad
 	}
 	records, _ := filepath.Glob(filepath.Join(l.root.Run(i.Agent), "process-*"))
-	if want := s.recordPath(sideOf(i)); !slices.Equal(records, []string{want}) {
+	if want := s.rooms.specs.RecordPath(agent.Installed(i)); !slices.Equal(records, []string{want}) {
 		complain("records %v, want %s", records, want)
 		return bad
 	}
@@ -238,7 +251,7 @@ func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
 		return bad
 	}
 	exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pids[0]), "exe"))
-	if want := s.program(i.Image.Manifest, "bin/agent"); exe != want {
+	if want := s.rooms.specs.Path(agent.Installed(i), "bin/agent"); exe != want {
 		complain("the process runs %s, want %s", exe, want)
 	}
 	return bad
@@ -248,7 +261,7 @@ func (l *life) oneProcess(s *session, i *journal.Instance) (bad []string) {
 func (l *life) everything(s *session) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, "processes", l.pids())
-	inode, _ := s.sockets.Inode("cn-agent", l.at)
+	inode, _ := s.rooms.sockets.Inode("cn-agent", l.at)
 	fmt.Fprintln(&out, "socket", inode)
 	_ = filepath.WalkDir(string(l.root), func(path string, d fs.DirEntry, err error) error {
 		name := l.root.Relative(path)

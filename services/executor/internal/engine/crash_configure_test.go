@@ -11,19 +11,19 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/configdir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
 // A version in the table may say a level behind a plus, which is in its configuration:
 // 6.0.0+debug is the image 6.0.0 with the level debug.
 
 var (
-	told        = []func(*imagev1.Manifest){configured(imagev1.Reload_RELOAD_SIGNAL)}
+	signalled   = []func(*imagev1.Manifest){configured(imagev1.Reload_RELOAD_SIGNAL)}
 	anew        = []func(*imagev1.Manifest){configured(imagev1.Reload_RELOAD_RESTART), rehearsed}
 	plainOf     = func(version string) string { plain, _, _ := strings.Cut(version, "+"); return plain }
 	hasLevel    = func(version string) bool { return strings.Contains(version, "+") }
-	versionWith = func(i *journal.Instance) string {
+	versionWith = func(i *change.Instance) string {
 		if level := i.Metadata["level"]; level != "" {
 			return i.Image.GetVersion() + "+" + level
 		}
@@ -47,7 +47,7 @@ func (l *life) bring(agent, version string) (task string) {
 
 // configuredOnDisk looks whether the configuration is the inventory's, alone and whole,
 // and whether it is the last one that the agent read.
-func (l *life) configuredOnDisk(i *journal.Instance) (bad []string) {
+func (l *life) configuredOnDisk(i *change.Instance) (bad []string) {
 	complain := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	link, err := os.Readlink(l.root.Config(i.Agent))
 	entries, _ := os.ReadDir(l.root.Configs(i.Agent))
@@ -59,12 +59,14 @@ func (l *life) configuredOnDisk(i *journal.Instance) (bad []string) {
 		return bad
 	}
 	if link != l.root.RenderedLink(i.Rendered) || len(entries) != 1 {
-		complain("the configuration's link leads to %q (%v), want %s; %d are there", link, err, i.Rendered, len(entries))
+		complain("the configuration's link leads to %q (%v), want %s; %d are there", link, err, i.Rendered,
+			len(entries))
 	}
 	if err := configdir.Check(filepath.Join(l.root.Agent(i.Agent), link)); err != nil {
 		complain("%v", err)
 	}
-	if got, want := l.rendered(), fmt.Sprintf("level = %s\nof = %s %s\n", level, i.Agent, i.Image.GetVersion()); got != want {
+	want := fmt.Sprintf("level = %s\nof = %s %s\n", level, i.Agent, i.Image.GetVersion())
+	if got := l.rendered(); got != want {
 		complain("the configuration is %q, want %q", got, want)
 	}
 	last := func() string {

@@ -22,27 +22,27 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
-	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
 )
 
-// life is one server on which the operations are done and interrupted one after another.
+// life is one server that runs the operations, interrupted one after another.
 type life struct {
 	*workbench
 	disk   *powercut.Disk // nil when only the process is killed
-	stand  *stand         // the bus that chunks come from; nil when they come from the shelf
+	stand  *stand         // the bus to fetch from; nil for the shelf
 	images map[string]*imagev1.Manifest
-	have   string // the version that is there, or ""
+	have   string // the installed version, or ""
 	tmp    string
 	at     string   // the address of the sockets
-	inode  uint64   // of the socket that is open there, or 0
-	came   int      // how many chunks had come when it was killed
-	lost   []string // what the fetch after a kill did not find or fetched again
+	inode  uint64   // of the open socket, or 0
+	came   int      // how many chunks were fetched at the kill
+	lost   []string // complaints of the fetch after a kill
 }
 
-// kill says when an executor is killed: at a point, or so long after it began.
+// kill is the instant at which an executor is killed: at a point, or some time after it began.
 type kill struct {
 	point string
 	after time.Duration
@@ -59,10 +59,10 @@ func (k kill) String() string {
 	return "not killed"
 }
 
-// result is what an interruption led to.
+// result is the outcome of an interruption.
 type result struct {
-	step string // in which it was
-	now  string // the version that was there after the restart
+	step string // in which it was interrupted
+	now  string // the installed version after the restart
 	had  string
 	bad  []string
 }
@@ -77,7 +77,7 @@ func (r result) outcome() tally.Outcome {
 	return tally.New
 }
 
-// rehearsal is what an operation is when nothing interrupts it.
+// rehearsal describes an operation without an interruption.
 type rehearsal struct {
 	points []string
 	span   time.Duration
@@ -99,7 +99,7 @@ func newLife(t *testing.T, of []operation) *life {
 	return l
 }
 
-// on puts a life on a disk whose power can be cut.
+// on moves a life to a disk whose power can be cut.
 func (l *life) on(d *powercut.Disk) *life {
 	l.disk, l.root = d, layout.Root(filepath.Join(d.Mount, "root"))
 	d.Before = l.endAll
@@ -123,11 +123,11 @@ func (l *life) endAll() {
 	}
 }
 
-// next puts an operation into the document.
+// next writes an operation into the document.
 func (l *life) next(o operation) (task string) {
 	l.settleDocument()
 	l.doc.Entries = nil
-	if l.have != "" { // what was undone is not wanted any more
+	if l.have != "" { // the document drops a version that was rolled back
 		l.bring(o.agent, l.have)
 		l.settleDocument()
 	}
@@ -140,7 +140,7 @@ func (l *life) next(o operation) (task string) {
 	return l.bring(o.agent, o.version)
 }
 
-// rehearse does an operation without an interruption.
+// rehearse runs an operation without an interruption.
 func (l *life) rehearse(o operation) rehearsal {
 	l.t.Helper()
 	var mu sync.Mutex
@@ -165,8 +165,8 @@ func (l *life) rehearse(o operation) rehearsal {
 	return dry
 }
 
-// do does an operation, interrupts it, starts again without the bus, looks, starts once
-// more, gives the document back, and looks at the end.
+// do runs an operation and interrupts it, restarts without the bus and checks, restarts again, offers the document, and
+// checks the end.
 func (l *life) do(o operation, k kill) (res result) {
 	res = result{step: "start", had: l.have, now: l.have}
 	task := l.next(o)
@@ -187,7 +187,7 @@ func (l *life) do(o operation, k kill) (res result) {
 	return res
 }
 
-// away restarts the executor with the bus away, and looks at what it makes of it.
+// away restarts the executor without the bus, and checks the recovery.
 func (l *life) away(o operation, task string, res *result) (seen string, bad []string) {
 	s, err := l.open(nil)
 	if err != nil {
@@ -204,7 +204,7 @@ func (l *life) away(o operation, task string, res *result) (seen string, bad []s
 	return seen, bad
 }
 
-// back restarts it again, which must change nothing, and lets it finish with the document.
+// back restarts it again, which must change nothing, and lets it finish the document.
 func (l *life) back(o operation, task, seen string) (bad []string) {
 	s, err := l.open(nil)
 	if err != nil {
@@ -227,8 +227,8 @@ func (l *life) back(o operation, task, seen string) (bad []string) {
 	return bad
 }
 
-// interrupt lets an executor of its own process do the document, and kills it; perhaps
-// it kills also the one that recovers. It gives the step in which the first was.
+// interrupt runs the document in an executor process of its own and kills it, perhaps also the one that recovers. It
+// returns the step in which the first one was killed.
 func (l *life) interrupt(k kill, task string) (step string, err error) {
 	trace := filepath.Join(l.tmp, "trace")
 	_ = os.Remove(trace)
@@ -252,7 +252,7 @@ func (l *life) interrupt(k kill, task string) (step string, err error) {
 	return step, l.slay(c, time.Duration(rand.Int64N(int64(100*time.Millisecond))))
 }
 
-// slay starts an executor and waits until it killed itself, or kills it so long after it began.
+// slay starts an executor and waits until it killed itself, or kills it some time after it began.
 func (l *life) slay(c child, after time.Duration) error {
 	spec, err := json.Marshal(c)
 	if err != nil {
@@ -277,10 +277,11 @@ func (l *life) slay(c child, after time.Duration) error {
 	guard := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
 	_ = cmd.Wait()
 	if guard.Stop() == (c.KillAt == "") || err != nil || line != "go\n" {
-		return fmt.Errorf("the executor was to be killed at %q after %s, but ended with %v: %s", c.KillAt, after, cmd.ProcessState, said.String())
+		return fmt.Errorf("the executor was to be killed at %q after %s, but ended with %v: %s", c.KillAt, after,
+			cmd.ProcessState, said.String())
 	}
 	if l.disk != nil {
-		l.inode = 0 // nobody held it through the cut
+		l.inode = 0 // no process held it through the cut
 		return l.disk.Cut()
 	}
 	return nil
@@ -334,7 +335,7 @@ func (l *life) open(failPoint func(string)) (*session, error) {
 
 func (s *session) close() error { return s.ended() }
 
-// finish gives the document and waits for the task's end.
+// finish offers the document and waits for the task's end.
 func (s *session) finish(task string) error {
 	s.Offer(proto.Clone(s.doc).(*desiredv1.Document))
 	for end := time.Now().Add(20 * time.Second); s.endedTask(task) == nil; time.Sleep(2 * time.Millisecond) {

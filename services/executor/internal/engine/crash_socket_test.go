@@ -12,8 +12,8 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
 
-// ownAddress gives an address that nothing else takes while nobody listens there: a port
-// of a loopback address of its own, from which no connection goes out either.
+// ownAddress returns an address that stays free while no process listens there: a port of a random loopback address,
+// which no outgoing connection uses.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
@@ -24,8 +24,8 @@ func ownAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// listening looks whether the version that is there answers at its socket's address, at
-// the very same socket as before when an agent had it all the time.
+// listening checks that the installed version answers at its socket's address, and on the very same socket as before if
+// an agent held it all the time.
 func (l *life) listening(s *session, o operation, version string) (bad []string) {
 	if !o.socket {
 		return nil
@@ -37,7 +37,7 @@ func (l *life) listening(s *session, o operation, version string) (bad []string)
 	if got, err := ask(l.at); got != version || err != nil {
 		bad = append(bad, fmt.Sprintf("%s answers %q (%v), want %s", l.at, got, err, version))
 	}
-	inode, err := s.sockets.Inode(o.agent, l.at)
+	inode, err := s.rooms.sockets.Inode(o.agent, l.at)
 	if err != nil || l.alwaysHeld(o) && l.inode != 0 && inode != l.inode {
 		bad = append(bad, fmt.Sprintf("the socket is %d (%v), was %d", inode, err, l.inode))
 	}
@@ -45,8 +45,8 @@ func (l *life) listening(s *session, o operation, version string) (bad []string)
 	return bad
 }
 
-// silent looks whether nobody listens any more. A process that is being started has every
-// socket of the one that starts it, until it runs its own program.
+// silent checks that no process listens any more. A process that is being started holds its parent's sockets until its
+// exec.
 func (l *life) silent() (bad []string) {
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		got, err := ask(l.at)
@@ -59,14 +59,14 @@ func (l *life) silent() (bad []string) {
 	}
 }
 
-// alwaysHeld says whether some agent has the socket at every instant of an operation. A
-// restart leaves it to the executor alone for a while.
+// alwaysHeld reports whether an agent holds the socket at every instant of an operation. During a restart only the
+// executor does.
 func (l *life) alwaysHeld(o operation) bool {
 	return o.socket && l.images[o.agent+o.version].GetRun().GetTakeover() == imagev1.Takeover_TAKEOVER_OVERLAP
 }
 
-// connecting connects again and again through an operation in which no connection may be
-// lost. What it gives ends that, and complains of those that were.
+// connecting connects repeatedly through an operation in which no connection may be lost. The returned function ends
+// that and adds the lost ones to the result.
 func (l *life) connecting(o operation) func(*result) {
 	if l.disk != nil || l.inode == 0 || !l.alwaysHeld(o) {
 		return func(*result) {}
@@ -74,7 +74,8 @@ func (l *life) connecting(o operation) func(*result) {
 	stop := asking(l.at, 5*time.Millisecond)
 	return func(res *result) {
 		if asked, wrong := stop(); len(wrong) > 0 {
-			res.bad = append(res.bad, fmt.Sprintf("%d of %d connections were lost, first: %v", len(wrong), asked, wrong[0]))
+			res.bad = append(res.bad,
+				fmt.Sprintf("%d of %d connections were lost, first: %v", len(wrong), asked, wrong[0]))
 		}
 	}
 }

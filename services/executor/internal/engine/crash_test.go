@@ -14,37 +14,37 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
-	"github.com/garrison-fleet/garrison/services/executor/internal/tally"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
 )
 
-// How often each operation is interrupted; make crash says more. Without them it is a
-// few times, at points and instants that are others in each run.
+// The variables that make crash sets. Without them each operation is interrupted a few times, at other points and
+// instants in each run.
 const (
-	killsVariable = "GARRISON_KILLS"
+	killsVariable = "GARRISON_KILLS" // how often each operation is interrupted
 	cutsVariable  = "GARRISON_CUTS"
-	// withinVariable bounds each test's time, as in 20m; then it does as many as it can.
+	// withinVariable bounds each test's time, as in 20m, instead of the number of interruptions.
 	withinVariable = "GARRISON_WITHIN"
-	// firstVariable says that the first bad one is enough, as for a seeded bug.
+	// firstVariable ends a test at the first bad outcome, as for a seeded bug.
 	firstVariable = "GARRISON_FIRST_BAD"
 )
 
-// diskSize is enough for an agent's versions and the room that a change reserves.
+// diskSize is enough for an agent's versions and the space that a change reserves.
 const diskSize = 128 << 20
 
 // operation is one change in an agent's life.
 type operation struct {
 	name, agent   string
-	version, what string // what is brought, or nothing for a removal
+	version, what string // of the image; empty for a removal
 	how           []func(*imagev1.Manifest)
 	ends          taskv1.State
-	socket        bool // the version before, the one after, or both are handed a socket
+	socket        bool // the version before, the one after, or both declare a socket
 }
 
 // repairing is the operation before which a file of the image is damaged.
 const repairing = "repair"
 
-// operations are a life: each starts from where the one before it ends.
+// operations are a life: each starts from the end of the one before it.
 var operations = []operation{
 	{"install", "cn-agent", "1.0.0", "ready", nil, good, false},
 	{"upgrade, restart", "cn-agent", "2.0.0", "ready", nil, good, false},
@@ -52,9 +52,9 @@ var operations = []operation{
 	{"undo, restart", "cn-agent", "4.0.0", "crash", nil, undone, false},
 	{"undo, overlap", "cn-agent", "5.0.0", "crash", beside, undone, false},
 	{repairing, "cn-agent", "3.0.0", "ready", beside, good, false},
-	{"configure, first", "cn-agent", "6.0.0+info", "", told, good, false},
-	{"configure, signal", "cn-agent", "6.0.0+debug", "", told, good, false},
-	{"undo, signal", "cn-agent", "6.0.0+bad", "", told, undone, false},
+	{"configure, first", "cn-agent", "6.0.0+info", "", signalled, good, false},
+	{"configure, signal", "cn-agent", "6.0.0+debug", "", signalled, good, false},
+	{"undo, signal", "cn-agent", "6.0.0+bad", "", signalled, undone, false},
 	{"upgrade, configured", "cn-agent", "7.0.0+info", "", anew, good, false},
 	{"configure, restart", "cn-agent", "7.0.0+debug", "", anew, good, false},
 	{"undo, configured", "cn-agent", "7.0.0+bad", "", anew, undone, false},
@@ -82,7 +82,7 @@ var (
 	onlyFiles = []func(*imagev1.Manifest){kind(agentv1.Kind_KIND_FILES)}
 )
 
-// after says what is there when the operation has ended, if had was there before.
+// after returns the version that is installed after the operation, had being the one before; empty for none.
 func (o operation) after(had string) string {
 	if o.ends == undone {
 		return had
@@ -90,7 +90,7 @@ func (o operation) after(had string) string {
 	return o.version
 }
 
-// usually says how often it is killed when nobody says it: half a minute is enough for every day.
+// usually returns how often it is interrupted by default, for half a minute in all.
 func (o operation) usually() int {
 	if o.agent != "cn-agent" || o.socket || hasLevel(o.version) {
 		return 3
@@ -120,12 +120,12 @@ func (r *round) skipWithoutDisks(t *testing.T) {
 	}
 }
 
-// round is what a test does: so many interruptions of each operation.
+// round is the plan of a test: how often each operation is interrupted, and the outcomes.
 type round struct {
 	title    string
 	of       []operation
-	kills    int       // of each operation; 0 means as usual
-	until    time.Time // no more are begun after it; zero means as many as kills says
+	kills    int       // of each operation; 0 means the default
+	until    time.Time // ends the interruptions; zero means that kills does
 	firstBad bool
 	tally    *tally.Tally
 
@@ -159,6 +159,7 @@ func newRound(t *testing.T, title, variable string, of []operation) *round {
 	return r
 }
 
+// run interrupts the operations in as many lives side by side, and at least one.
 func (r *round) run(t *testing.T, lives int, begin func(*testing.T) *life) {
 	rehearsed := begin(t)
 	for _, o := range r.of {
@@ -166,7 +167,7 @@ func (r *round) run(t *testing.T, lives int, begin func(*testing.T) *life) {
 	}
 	began := time.Now()
 	t.Run("lives", func(t *testing.T) {
-		for n := range lives {
+		for n := range min(lives, r.turns()) {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
 				r.live(t, begin)
@@ -178,28 +179,31 @@ func (r *round) run(t *testing.T, lives int, begin func(*testing.T) *life) {
 	}
 }
 
-// live goes through one life after another. A life that turned bad is given up for a new one.
+// live goes through one life after another. A life that turned bad is replaced by a new one.
 func (r *round) live(t *testing.T, begin func(*testing.T) *life) {
-	l := begin(t)
+	var l *life
 	for {
-		turn := r.turn()
-		any := false
-		for _, o := range r.of {
-			k, ok := r.kill(o, turn)
-			any = any || ok
-			res := l.do(o, k)
-			if ok || len(res.bad) > 0 {
-				r.tally.Add(o.name, res.step, res.outcome())
+		lap := r.lap(r.turn())
+		if len(lap) == 0 {
+			return
+		}
+		for _, p := range lap {
+			if r.over() {
+				return
+			}
+			if l == nil {
+				l = begin(t)
+			}
+			res := l.do(p.operation, p.kill)
+			if p.interrupted || len(res.bad) > 0 {
+				r.tally.Add(p.name, res.step, res.outcome())
 			}
 			if len(res.bad) > 0 {
-				t.Errorf("%s, %s, in %s: %v", o.name, k, res.step, res.bad)
+				t.Errorf("%s, %s, in %s: %v", p.name, p.kill, res.step, res.bad)
 				r.bad()
-				l = begin(t)
+				l = nil
 				break
 			}
-		}
-		if !any || r.enough() {
-			return
 		}
 	}
 }
@@ -217,22 +221,61 @@ func (r *round) bad() {
 	r.mu.Unlock()
 }
 
-func (r *round) enough() bool {
+// over reports whether no more interruptions are wanted: the time is over, or one bad outcome is enough.
+func (r *round) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.badSet && r.firstBad
+	return r.badSet && r.firstBad || !r.until.IsZero() && time.Now().After(r.until)
 }
 
-// kill chooses how an operation is interrupted: at each point in turn, and then at
-// random instants. When there are fewer turns than points, they are chosen at random.
-func (r *round) kill(o operation, turn int) (kill, bool) {
-	dry := r.dry[o.name]
-	most := r.kills
-	if most == 0 {
-		most = o.usually()
+// most returns how often an operation is interrupted.
+func (r *round) most(o operation) int {
+	if r.kills > 0 {
+		return r.kills
 	}
+	return o.usually()
+}
+
+// turns returns how often the operation is interrupted that is interrupted the most.
+func (r *round) turns() (n int) {
+	for _, o := range r.of {
+		n = max(n, r.most(o))
+	}
+	return n
+}
+
+// planned is one operation of a lap.
+type planned struct {
+	operation
+	kill        kill
+	interrupted bool
+}
+
+// lap returns the operations of a turn. An agent's life, from nothing to nothing, is left out when none of its
+// operations is interrupted in this turn.
+func (r *round) lap(turn int) (lap []planned) {
+	var agent []planned
+	have, interrupted := "", false
+	for _, o := range r.of {
+		k, ok := r.kill(o, turn)
+		agent, interrupted = append(agent, planned{o, k, ok}), interrupted || ok
+		if have = o.after(have); have != "" {
+			continue
+		}
+		if interrupted {
+			lap = append(lap, agent...)
+		}
+		agent, interrupted = nil, false
+	}
+	return lap
+}
+
+// kill chooses the interruption of an operation: each point in turn, and then random instants. With fewer turns than
+// points, the points are random too.
+func (r *round) kill(o operation, turn int) (kill, bool) {
+	dry, most := r.dry[o.name], r.most(o)
 	switch {
-	case turn >= most, !r.until.IsZero() && time.Now().After(r.until):
+	case turn >= most:
 		return kill{}, false
 	case most < len(dry.points) && rand.IntN(3) > 0:
 		return kill{point: dry.points[rand.IntN(len(dry.points))]}, true

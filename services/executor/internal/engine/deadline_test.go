@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -22,8 +23,8 @@ func TestAVersionThatTakesTooLongIsUndoneBeforeTheDeadlineOfItsTask(t *testing.T
 	b.doc.Entries[0].Deadline = timestamppb.New(deadline)
 	ended := r.do(task)
 	o := outcome(t, ended, undone)
-	if o.GetCode() != codeTimedOut || o.GetFailedStep() != taskv1.Step_STEP_PROVE {
-		t.Errorf("outcome %v, want %s in the proof", o, codeTimedOut)
+	if o.GetCode() != code.TimedOut || o.GetFailedStep() != taskv1.Step_STEP_PROVE {
+		t.Errorf("outcome %v, want %s in the proof", o, code.TimedOut)
 	}
 	if !ended.At.Before(deadline) {
 		t.Errorf("it ended %s after the deadline", ended.At.Sub(deadline))

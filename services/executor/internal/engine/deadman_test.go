@@ -105,7 +105,7 @@ func TestWhicheverFaultComesWheneverOneProvenVersionRuns(t *testing.T) {
 }
 
 // upgrade installs 1.0.0, upgrades with a fault, starts an executor again without a
-// document, and gives the one version that runs then.
+// document, and returns the one version that runs then.
 func (d *deadMan) upgrade(fault func(*deadMan)) (version string) {
 	d.t.Helper()
 	r := d.run()
@@ -133,16 +133,17 @@ func (d *deadMan) upgrade(fault func(*deadMan)) (version string) {
 	if pids := d.pids(); len(pids) != 1 || pids[0] != int(pid) {
 		d.t.Errorf("processes %v, want %d only", pids, pid)
 	}
-	if got := r.versionOf(r.imageOf(int(pid))); got != version {
+	if got := r.versionOf(int(pid)); got != version {
 		d.t.Errorf("process %d is of version %s, the link says %s", pid, got, version)
 	}
 	return version
 }
 
-// begin starts the executor that upgrades, and gives a way to let it end.
+// begin starts the executor that upgrades, and returns a way to let it end.
 func (d *deadMan) begin() (process *os.Process, end func()) {
 	d.t.Helper()
-	d.want(d.image("cn-agent", "2.0.0", d.what, append(d.how, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 600 })...))
+	d.want(
+		d.image("cn-agent", "2.0.0", d.what, append(d.how, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 600 })...))
 	if d.deadline != 0 {
 		d.doc.Entries[0].Deadline = timestamppb.New(time.Now().Add(d.deadline))
 	}

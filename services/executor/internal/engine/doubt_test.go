@@ -7,7 +7,10 @@ import (
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -39,7 +42,7 @@ func TestARemovalOfWhatTheInventoryDoesNotKnowFailsWhileItIsHere(t *testing.T) {
 	b.forget("cn-agent")
 	r = b.run()
 	o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
-	if o.GetCode() != CodeNotInInventory {
+	if o.GetCode() != code.NotInInventory {
 		t.Errorf("it failed with %s: %s", o.GetCode(), o.GetReason())
 	}
 	if pids := b.pids(); len(pids) != 1 || uint32(pids[0]) != pid {
@@ -75,7 +78,7 @@ func TestAnAgentThatTheInventoryForgotIsTakenInAsReady(t *testing.T) {
 			m := b.image("cn-agent", "1.0.0", "ready")
 			r.do(b.want(m))
 			pid := r.good("cn-agent", "1.0.0").GetPid()
-			record := r.recordPath(side{agent: "cn-agent", image: m})
+			record := r.rooms.specs.RecordPath(agent.Version{Agent: "cn-agent", Image: change.Manifest{Manifest: m}})
 			_ = r.stop()
 			b.forget("cn-agent")
 			if err := c.spoil(record); err != nil {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,154 +9,89 @@ import (
 	"time"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/inventory"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
+	"github.com/garrison-fleet/garrison/services/executor/internal/healing"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
-	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
-	"github.com/garrison-fleet/garrison/services/executor/internal/sockets"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // Parallel is how many changes are under way at most.
 const Parallel = 4
 
-// Fetcher brings every chunk of a blob into the cache, each one verified. It tries until
-// ctx is done or it is known that it cannot work.
-type Fetcher interface {
-	Fetch(ctx context.Context, b *imagev1.Blob, progress func(done uint64)) error
-}
-
-// Config is what an engine needs. Everything but LookEvery, LookRest, Progress, Self, Trial and FailPoint must be set.
-type Config struct {
-	Root       layout.Root
-	ServerID   string
-	BootID     string
-	Version    string // the executor's own
-	Journal    *journal.Journal
-	Fetcher    Fetcher
-	Sysinfo    func(context.Context) *serverv1.Sysinfo
-	Progress   func(*taskv1.Progress) // told while a task runs; must not block
-	Supervisor supervise.Supervisor
-	Keep       Keep                           // which replaced versions stay on the disk
-	CheckEvery time.Duration                  // how often the agents' health is looked at
-	LookEvery  time.Duration                  // how often it is looked whether the machine was changed; 0 means a minute
-	LookRest   time.Duration                  // how long after such a change the next one waits; 0 means ten minutes
-	StopAgents bool                           // end the agents with the executor
-	Self       Self                           // how the executor replaces itself; nil when it cannot
-	Trial      bool                           // this executor is on trial: it keeps agents running and changes nothing else
-	Trust      func(*imagev1.Manifest) error  // refuses an image that nobody vouches for; nil trusts all
-	Believe    func(*desiredv1.Document) bool // says whether a document that is not older may be followed; nil means yes
-	NotTaken   func(lineage.Verdict)          // told why documents are not taken, and with Same that they are; may be nil
-	ReadAgain  func()                         // has the document read again; may be nil
-	Left       func(Remains)                  // told what is left of the agents while the server is dead; may be nil
-	Doubted    func(Doubt)                    // told what keeps the inventory from being trusted, when that changes; may be nil
-	Log        zerolog.Logger
-	FailPoint  func(point string) // for tests: told between the steps of a change
-}
-
 // Engine is the half of the executor that changes the server.
 type Engine struct {
 	cfg     Config
-	images  *imagedir.Images
-	sockets *sockets.Set
-	records inventory.Keeper
+	rooms   rooms
+	life    *steps.ServerLife
+	reports *reporter
+	tasks   tasks
+	doubts  *doubts
+	driver  *driver
+	machine *machine
+	scans   *scans
+	running sync.WaitGroup // changes, and looks beside the loop
 
 	offers   chan *desiredv1.Document // the newest document that was not taken yet
 	ended    chan changeEnd           // changes that have ended
 	ready    chan struct{}            // closed when everything is taken over
-	gives    chan error               // why this process gives its place to another one
-	stirred  chan struct{}            // an agent changed by itself
+	leaveFor chan error               // the program that is to take this process's place
+	changed  wakeup.Signal            // an agent changed by itself
 	checked  chan struct{}            // the agents' health was checked
-	machines chan machine             // what the machine is, when it was looked at
-	turns    chan struct{}            // who asks whether the loop turns
-
-	reserving sync.Mutex // held while a change looks for room
-	keeping   sync.Mutex // held while kept versions are given up
-	saying    sync.Mutex // held from a look at the agents until it is said, so that the last one said is the newest
-
-	mu    sync.Mutex
-	units map[string]map[string]supervise.Unit // by agent and image id
-	sick  map[string]string                    // why an agent's probe fails, by agent
-	steps map[string]taskv1.Step               // what is being done, by agent
-
-	blobs   map[string]chan struct{} // closed when the change ends that brings a blob, by digest
-	settled map[string]time.Time     // when an agent's last change ended
-	repairs map[string]repairs       // of damaged files, by agent
-	said    *reportv1.AgentsReport   // what was last said to be there
-	doubt   Doubt
-
-	endings endings
-
-	life context.Context // done once it is known that the server is dead
-	die  context.CancelFunc
+	turns    chan struct{}            // answered when the loop turns
 
 	// Owned by Run's goroutine.
 	document *desiredv1.Document
 	busy     map[string]bool
 	checking bool // the agents' health
-	reading  bool // what the machine is
-	tried    map[string]time.Time
+	tried    attempts
+	damage   *healing.Damage
 	patience lineage.Patience
-	shown    lineage.Verdict // why documents are not taken, as it was told
-
-	sysinfo   *serverv1.Sysinfo // what was last said that the machine is
-	changedAt time.Time         // when it last changed by itself
-
-	changes sync.WaitGroup
-	alone   string // the agent whose change is, or was last, the executor's own
-	leaving error  // a *HandOver or *Replace that was noticed
+	shown    lineage.Relation // why documents are not taken, as it was shown
+	alone    string           // the agent whose change is, or was last, the executor's own
+	leaving  error            // a *HandOver or *Become
 }
 
-// New gives an engine.
+// New returns an engine.
 func New(cfg Config) *Engine {
-	if cfg.Progress == nil {
-		cfg.Progress = func(*taskv1.Progress) {}
-	}
-	if cfg.FailPoint == nil {
-		cfg.FailPoint = func(string) {}
-	}
-	if cfg.Trust == nil {
-		cfg.Trust = func(*imagev1.Manifest) error { return nil }
-	}
-	if cfg.Believe == nil {
-		cfg.Believe = func(*desiredv1.Document) bool { return true }
-	}
-	if cfg.NotTaken == nil {
-		cfg.NotTaken = func(lineage.Verdict) {}
-	}
-	if cfg.ReadAgain == nil {
-		cfg.ReadAgain = func() {}
-	}
-	if cfg.Left == nil {
-		cfg.Left = func(Remains) {}
-	}
-	if cfg.Doubted == nil {
-		cfg.Doubted = func(Doubt) {}
-	}
-	cfg.LookEvery, cfg.LookRest = cmp.Or(cfg.LookEvery, lookEvery), cmp.Or(cfg.LookRest, lookRest)
+	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, images: imagedir.New(cfg.Root), records: inventory.Keeper{Root: cfg.Root, Server: cfg.ServerID, Journal: cfg.Journal},
-		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel), stirred: make(chan struct{}, 1), checked: make(chan struct{}), machines: make(chan machine), turns: make(chan struct{}),
-		ready: make(chan struct{}), gives: make(chan error, 1),
-		units: map[string]map[string]supervise.Unit{}, sick: map[string]string{},
-		steps: map[string]taskv1.Step{}, settled: map[string]time.Time{}, repairs: map[string]repairs{}, blobs: map[string]chan struct{}{},
-		busy: map[string]bool{}, tried: map[string]time.Time{},
+		cfg: cfg, life: steps.NewServerLife(), changed: wakeup.New(),
+		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel),
+		ready: make(chan struct{}), leaveFor: make(chan error, 1),
+		checked: make(chan struct{}), turns: make(chan struct{}),
+		busy: map[string]bool{}, tried: attempts{}, damage: healing.NewDamage(min(healAfter, cfg.CheckEvery)),
 	}
-	e.life, e.die = context.WithCancel(context.Background())
-	e.sockets = e.newSockets()
+	e.rooms = newRooms(cfg, e.changed.Wake)
+	e.reports = &reporter{
+		server: cfg.ServerID, boot: cfg.BootID, journal: cfg.Journal, observe: e.rooms.observe,
+	}
+	e.tasks = tasks{version: cfg.Version, reports: e.reports}
+	e.doubts = &doubts{
+		journal: cfg.Journal, observe: e.rooms.observe, settles: !cfg.Trial, changed: cfg.Doubted, log: cfg.Log,
+	}
+	e.driver = newDriver(cfg, e.rooms, e.life, newSteps(cfg, e.rooms, e.life, e.leave, e.doubts.why), e.reports)
+	e.driver.become = func(r *steps.Run) error { return becomeInstalled(cfg.Self, e.rooms.specs, e.leave, r) }
+	e.machine = &machine{
+		read: cfg.Sysinfo, boot: cfg.BootID, rest: cfg.LookRest, tasks: e.tasks, spawn: e.running.Go,
+		results: make(chan reading),
+	}
+	e.scans = &scans{scan: newScan(cfg), tasks: e.tasks, spawn: e.running.Go, results: make(chan scanned)}
 	return e
 }
 
 // Ready is closed when Run has recovered: the journal was read and the agents taken over.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Doubt compares the inventory with the server, if the journal was ever lost, and returns what
+// keeps the inventory from being trusted.
+func (e *Engine) Doubt() (Doubt, error) { return e.doubts.check() }
 
 // Turn returns when Run's loop has come to its beginning again, or ctx is done.
 func (e *Engine) Turn(ctx context.Context) error {
@@ -169,49 +103,35 @@ func (e *Engine) Turn(ctx context.Context) error {
 	}
 }
 
-// Offer hands over a document. It never blocks; an older one that waits is replaced. That
-// the server is dead is heard at once, also while Run still finishes what was interrupted.
-func (e *Engine) Offer(d *desiredv1.Document) {
-	e.hearDeath(d)
-	for {
-		select {
-		case e.offers <- d:
-			return
-		default:
-		}
-		select {
-		case waiting := <-e.offers:
-			if newer(waiting, d) {
-				d = waiting
-			}
-		default:
-		}
-	}
-}
-
-// Run recovers and then converges until ctx is done, which is no error, or another process
-// is to take this one's place: then it gives a *HandOver or a *Replace. Once the server is
-// dead and its agents are gone it only watches. An error is journal.ErrDamaged when the
-// journal cannot be used any more: then every agent runs on.
+// Run recovers and then converges until ctx is done, which is no error, or until another
+// process is to take this one's place: then it returns a *HandOver or a *Become. Once the
+// server is dead and its agents are gone it only watches. An error is journal.ErrDamaged when
+// the journal cannot be used any more: then every agent runs on.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	for _, dir := range []string{e.cfg.Root.Agents(), e.cfg.Root.Images(), e.cfg.Root.Cache()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
-	defer func() { e.leave(errors.Is(err, journal.ErrDamaged)) }()
+	defer func() { e.shutDown(errors.Is(err, journal.ErrDamaged)) }()
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()                         // first: whatever is under way, the next start goes on with it
-	if _, err := e.Doubt(); err != nil { // also where nobody asked before
+	defer stop()                         // first: the next start goes on with whatever is under way
+	if _, err := e.Doubt(); err != nil { // so that it is known before anything asks
 		return err
 	}
-	if err := e.recover(ctx); err != nil || ctx.Err() != nil {
+	if err := e.recallPolicy(); err != nil {
 		return err
 	}
-	if e.givesPlace() {
+	recovery := recovery{e.cfg, e.rooms, e.driver, steps.Sweep{
+		Root: e.cfg.Root, Images: e.rooms.images, Configs: e.rooms.configs, Journal: e.cfg.Journal,
+	}}
+	if err := recovery.run(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	if e.leaves() {
 		return e.leaving
 	}
-	if err := e.sayAgents("", true); err != nil { // whatever was said before
+	if err := e.reports.sayAgents("", true); err != nil { // whatever was reported before
 		return err
 	}
 	close(e.ready)
@@ -219,80 +139,141 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	return e.loop(ctx)
 }
 
-// hereEvery is how often it is looked whether the journal is still there.
-const hereEvery = time.Second
+// journalEvery is how often the journal's file is looked for.
+const journalEvery = time.Second
 
 func (e *Engine) loop(ctx context.Context) error {
-	check := time.NewTicker(e.cfg.CheckEvery)
+	check, look, file := time.NewTicker(e.cfg.CheckEvery), time.NewTicker(e.cfg.LookEvery), time.NewTicker(journalEvery)
 	defer check.Stop()
-	info := time.NewTicker(e.cfg.LookEvery)
-	defer info.Stop()
-	here := time.NewTicker(hereEvery)
-	defer here.Stop()
+	defer look.Stop()
+	defer file.Stop()
 	looks, stop := context.WithCancel(ctx)
-	defer stop() // nobody waits for what is being looked at when this process gives its place
-	e.lookAtMachine(looks)
+	defer stop() // nothing waits for a look when another program takes over
+	e.beginLooks(looks)
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case d := <-e.offers:
-			if err = e.take(ctx, d); err == nil {
-				err = e.lookForRequests(looks)
-			}
+			err = e.offered(ctx, looks, d)
 		case c := <-e.ended:
-			if err = c.err; err == nil {
-				delete(e.busy, c.agent)
-				if _, err = e.Doubt(); err == nil {
-					err = e.converge(ctx)
-				}
-			}
-			if len(e.busy) == 0 { // once for all that ended together
-				e.lookAtMachine(looks)
-			}
+			err = e.changeEnded(ctx, looks, c)
 		case <-e.turns:
-		case <-e.stirred:
-			if err = e.sayAgents("", false); err == nil {
-				err = e.converge(ctx)
-			}
+		case <-e.changed.C():
+			err = e.agentsChanged(ctx)
 		case <-check.C:
-			e.checkHealth(looks)
-			if _, err = e.Doubt(); err == nil {
-				_, err = e.emptyTrash()
-			}
-			if err == nil {
-				err = e.converge(ctx)
-			}
+			err = e.check(ctx, looks)
 		case <-e.checked:
 			e.checking = false
-			err = e.sayAgents("", false)
-		case <-here.C:
+			err = e.reports.sayAgents("", false)
+		case <-file.C:
 			err = e.cfg.Journal.Here()
-		case <-info.C:
-			e.lookAtMachine(looks)
-		case m := <-e.machines:
-			e.reading = false
-			err = e.answer(looks, m)
+		case <-look.C:
+			e.machine.look(looks)
+		case r := <-e.machine.results:
+			err = e.machine.answer(looks, e.document, r)
+		case r := <-e.scans.results:
+			err = e.scans.answer(looks, e.document, r)
 		}
-		switch {
-		case err != nil || e.cfg.Trial:
-		case e.givesPlace():
-			if len(e.busy) == 0 {
-				return e.leaving
-			}
-		case e.dead():
-			err = e.bury(ctx)
-		}
-		if err != nil {
+		if end, err := e.endsAfter(ctx, err); end || err != nil {
 			return err
 		}
 	}
 }
 
-// converge begins the changes that may begin now.
+// beginLooks looks at the machine, and begins to read the content of images.
+func (e *Engine) beginLooks(looks context.Context) {
+	e.machine.look(looks)
+	if !e.cfg.Trial {
+		e.running.Go(func() { e.readContent(looks) })
+	}
+}
+
+// endsAfter reports whether the loop ends after something was handled with an error or none.
+func (e *Engine) endsAfter(ctx context.Context, err error) (bool, error) {
+	if err != nil {
+		return true, err
+	}
+	return e.ends(ctx)
+}
+
+// offered handles a document that the link read.
+func (e *Engine) offered(ctx, looks context.Context, d *desiredv1.Document) error {
+	if err := e.take(ctx, d); err != nil {
+		return err
+	}
+	return errors.Join(e.machine.lookFor(looks, e.document), e.scans.begin(looks, e.document))
+}
+
+// agentsChanged handles a wake-up: an agent's process changed its state.
+func (e *Engine) agentsChanged(ctx context.Context) error {
+	if err := e.reports.sayAgents("", false); err != nil {
+		return err
+	}
+	if err := e.continueStopped(); err != nil {
+		return err
+	}
+	return e.converge(ctx)
+}
+
+// changeEnded handles the end of a change.
+func (e *Engine) changeEnded(ctx, looks context.Context, c changeEnd) error {
+	if c.err != nil {
+		return c.err
+	}
+	delete(e.busy, c.agent)
+	_, err := e.Doubt()
+	if err == nil {
+		err = e.converge(ctx)
+	}
+	if len(e.busy) == 0 { // once for all that ended together
+		e.machine.look(looks)
+	}
+	return err
+}
+
+// check begins a health check, and tries again what could not be done before.
+func (e *Engine) check(ctx, looks context.Context) error {
+	e.checkHealth(looks)
+	if _, err := e.Doubt(); err != nil {
+		return err
+	}
+	if _, err := e.emptyTrash(); err != nil {
+		return err
+	}
+	if err := e.continueStopped(); err != nil {
+		return err
+	}
+	return e.converge(ctx)
+}
+
+// ends reports whether the loop ends for another program. On a dead server it removes agents.
+func (e *Engine) ends(ctx context.Context) (bool, error) {
+	switch {
+	case e.cfg.Trial:
+	case e.leaves():
+		if len(e.busy) == 0 {
+			return true, e.leaving
+		}
+	case e.dead():
+		return false, e.reap(ctx)
+	}
+	return false, nil
+}
+
+// emptyTrash tries again to delete what removals could not, except of an agent that is being
+// changed. An executor on trial leaves it to the one that runs after it.
+func (e *Engine) emptyTrash() (left int, err error) {
+	if e.cfg.Trial {
+		return 0, nil
+	}
+	return e.rooms.trash.Empty(func(agent string) bool { return !e.busy[agent] })
+}
+
+// converge begins the changes that may begin now. With none left, it empties a server that is being reinstalled.
 func (e *Engine) converge(ctx context.Context) error {
-	if e.document == nil || e.dead() || e.cfg.Trial || e.givesPlace() {
+	if e.document == nil || e.dead() || e.cfg.Trial || e.leaves() {
 		return nil
 	}
 	s, err := e.situation()
@@ -307,26 +288,19 @@ func (e *Engine) converge(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return e.reset()
 }
 
-// stir tells the loop that an agent changed by itself.
-func (e *Engine) stir() {
-	select {
-	case e.stirred <- struct{}{}:
-	default:
-	}
-}
-
-// leave ends the watching of agents, and the agents themselves if it was asked for and no
+// shutDown ends the watching of agents, and the agents themselves if that is configured and no
 // other engine follows in this process.
-func (e *Engine) leave(follows bool) {
-	e.changes.Wait()
+func (e *Engine) shutDown(follows bool) {
+	e.running.Wait()
 	var all sync.WaitGroup
-	for _, u := range e.allUnits() {
+	for _, u := range e.rooms.processes.All() {
 		all.Go(func() {
 			u.Leave()
-			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil || follows {
+			taken, ok := u.(*supervise.Taken) // another program started its process, so it does not end with this one
+			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil || follows || ok && taken.Runs() {
 				return
 			}
 			if err := u.Stop(); err != nil {
@@ -335,5 +309,34 @@ func (e *Engine) leave(follows bool) {
 		})
 	}
 	all.Wait()
-	e.sockets.Close() // agents that run have their own
+	e.rooms.sockets.Close() // agents that run have their own
+}
+
+// Seen returns the sum of the last list of agents that was reported, and when the last look began that found the same;
+// zero before the first.
+func (e *Engine) Seen() (instance.Sum, time.Time) { return e.reports.seen() }
+
+// Status is what the engine reports about itself.
+type Status struct {
+	Applied uint64
+	Outbox  int
+	Agents  []*reportv1.Found
+	Steps   map[string]taskv1.Step // what is being done, by agent
+}
+
+// Status looks at the server as it is now, except for the files of images: their last look may
+// be two health checks old. New traces are then reported at once.
+func (e *Engine) Status() (Status, error) {
+	found, err := e.rooms.observe.Recently()
+	if err != nil {
+		return Status{}, err
+	}
+	if e.reports.hasOtherTraces(found) {
+		e.changed.Wake()
+	}
+	s := Status{Agents: found.GetAgents(), Steps: e.driver.showing()}
+	return s, e.cfg.Journal.Read(func(tx *journal.Tx) error {
+		s.Applied, s.Outbox = tx.Applied(), tx.OutboxLength()
+		return nil
+	})
 }

@@ -30,8 +30,10 @@ func TestAnAgentIsInstalledProvenAndReported(t *testing.T) {
 		steps = append(steps, s.GetStep())
 	}
 	want := []taskv1.Step{
-		taskv1.Step_STEP_CHECK, taskv1.Step_STEP_RESERVE, taskv1.Step_STEP_FETCH, taskv1.Step_STEP_VERIFY, taskv1.Step_STEP_STAGE,
-		taskv1.Step_STEP_REHEARSE, taskv1.Step_STEP_SWITCH, taskv1.Step_STEP_PROVE, taskv1.Step_STEP_COMMIT, taskv1.Step_STEP_SWEEP,
+		taskv1.Step_STEP_CHECK, taskv1.Step_STEP_RESERVE, taskv1.Step_STEP_FETCH, taskv1.Step_STEP_VERIFY,
+		taskv1.Step_STEP_STAGE,
+		taskv1.Step_STEP_REHEARSE, taskv1.Step_STEP_SWITCH, taskv1.Step_STEP_PROVE, taskv1.Step_STEP_COMMIT,
+		taskv1.Step_STEP_SWEEP,
 	}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -70,7 +72,9 @@ func TestReportsSayRunningThenWhatIsThereThenTheEnd(t *testing.T) {
 }
 
 func TestAnUpgradeReplacesTheOldVersion(t *testing.T) {
-	for name, how := range map[string]func(*imagev1.Manifest){"restart": func(*imagev1.Manifest) {}, "overlap": overlap} {
+	for name, how := range map[string]func(*imagev1.Manifest){
+		"restart": func(*imagev1.Manifest) {}, "overlap": overlap,
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			r := b.run()
@@ -105,7 +109,9 @@ func TestAVersionThatDoesNotProveItselfIsUndone(t *testing.T) {
 			r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
 			old := r.good("cn-agent", "1.0.0")
 			o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", c.what, c.how))), taskv1.State_STATE_UNDONE)
-			if o.GetCode() != c.code || o.GetFailedStep() != taskv1.Step_STEP_PROVE || !strings.Contains(o.GetLogTail(), "agent 2.0.0") || strings.Contains(o.GetLogTail(), "agent 1.0.0") {
+			if o.GetCode() != c.code || o.GetFailedStep() != taskv1.Step_STEP_PROVE ||
+				!strings.Contains(o.GetLogTail(), "agent 2.0.0") ||
+				strings.Contains(o.GetLogTail(), "agent 1.0.0") {
 				t.Errorf("outcome %v, want %s in PROVE and the new one's output", o, c.code)
 			}
 			now := r.good("cn-agent", "1.0.0")
@@ -195,7 +201,11 @@ func TestAnOlderDocumentIsNotTaken(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
-	stale := &desiredv1.Document{ServerId: serverID, Generation: 0, Removals: []*desiredv1.Removal{{Agent: "cn-agent", InstanceId: instanceOf("cn-agent"), TaskId: "stale"}}}
+	stale := &desiredv1.Document{
+		ServerId:   serverID,
+		Generation: 0,
+		Removals:   []*desiredv1.Removal{{Agent: "cn-agent", InstanceId: instanceOf("cn-agent"), TaskId: "stale"}},
+	}
 	r.Offer(stale)
 	r.do(b.want(b.image("net-agent", "1.0.0", "ready")))
 	r.good("cn-agent", "1.0.0")
@@ -261,11 +271,14 @@ func TestAnEntryWithoutATaskIsConvergedToSilently(t *testing.T) {
 func TestFilesAndSetUpsAreInstalled(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
-	outcome(t, r.do(b.want(b.image("gz-tools", "1.0.0", "", kind(agentv1.Kind_KIND_FILES)))), taskv1.State_STATE_SUCCEEDED)
-	outcome(t, r.do(b.want(b.image("dockerlogger", "1.0.0", "setup", kind(agentv1.Kind_KIND_ONESHOT)))), taskv1.State_STATE_SUCCEEDED)
+	outcome(t, r.do(b.want(b.image("gz-tools", "1.0.0", "", kind(agentv1.Kind_KIND_FILES)))),
+		taskv1.State_STATE_SUCCEEDED)
+	outcome(t, r.do(b.want(b.image("dockerlogger", "1.0.0", "setup", kind(agentv1.Kind_KIND_ONESHOT)))),
+		taskv1.State_STATE_SUCCEEDED)
 	r.good("gz-tools", "1.0.0")
 	r.good("dockerlogger", "1.0.0")
-	o := outcome(t, r.do(b.want(b.image("dockerlogger", "2.0.0", "setup-fails", kind(agentv1.Kind_KIND_ONESHOT)))), taskv1.State_STATE_UNDONE)
+	o := outcome(t, r.do(b.want(b.image("dockerlogger", "2.0.0", "setup-fails", kind(agentv1.Kind_KIND_ONESHOT)))),
+		taskv1.State_STATE_UNDONE)
 	if o.GetCode() != "SETUP_FAILED" {
 		t.Errorf("outcome %v", o)
 	}
@@ -325,14 +338,16 @@ func TestAnAgentThatCrashesIsRestartedAndReported(t *testing.T) {
 	})
 	r.eventually("that is reported", func() bool {
 		return slices.ContainsFunc(r.reports(), func(rep *reportv1.Report) bool {
-			return len(rep.GetAgents().GetAgents()) == 1 && rep.GetAgents().GetAgents()[0].GetPid() == r.the("cn-agent").GetPid()
+			return len(rep.GetAgents().GetAgents()) == 1 &&
+				rep.GetAgents().GetAgents()[0].GetPid() == r.the("cn-agent").GetPid()
 		})
 	})
 }
 
 func TestALongRootWorksThoughSocketsHaveShortPaths(t *testing.T) {
 	b := newBench(t)
-	b.root = b.root + "/" + "a-directory-with-a-name-that-is-much-longer-than-what-fits-into-the-address-of-a-unix-socket-on-linux"
+	b.root = b.root + "/" + "a-directory-with-a-name-that-is-much-longer-" +
+		"than-what-fits-into-the-address-of-a-unix-socket-on-linux"
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 	r.good("cn-agent", "1.0.0")

@@ -8,17 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
-// versions gives the versions of an agent whose files are on the disk, sorted.
+// versions returns the versions of an agent whose files are on the disk, sorted.
 func (b *workbench) versions() []string {
 	b.t.Helper()
 	var out []string
@@ -49,7 +46,7 @@ func (away) Fetch(context.Context, *imagev1.Blob, func(uint64)) error {
 }
 
 func keeping(versions int, bytes uint64) func(*Config) {
-	return func(c *Config) { c.Keep = Keep{versions, bytes} }
+	return func(c *Config) { c.Keep = Keep{Versions: versions, Bytes: bytes} }
 }
 
 func TestTheWayBackToAKeptVersionNeedsNothingToBeFetched(t *testing.T) {
@@ -67,7 +64,8 @@ func TestTheWayBackToAKeptVersionNeedsNothingToBeFetched(t *testing.T) {
 	outcome(t, r.do(b.want(one)), taskv1.State_STATE_SUCCEEDED)
 	r.good("cn-agent", "1.0.0")
 	b.wantVersions("1.0.0", "2.0.0")
-	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_UNDONE) // this one would have to be
+	// this one would have to be
+	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_UNDONE)
 	r.good("cn-agent", "1.0.0")
 	b.wantVersions("1.0.0", "2.0.0")
 }
@@ -85,7 +83,8 @@ func TestSoManyVersionsAreKeptAndTheOldestGoesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = b.run(keeping(1, 1<<30))
-	r.eventually("a start keeps to a policy that says less", func() bool { return slices.Equal(b.versions(), []string{"3.0.0", "4.0.0"}) })
+	r.eventually("a start keeps to a policy that says less",
+		func() bool { return slices.Equal(b.versions(), []string{"3.0.0", "4.0.0"}) })
 	r.good("cn-agent", "4.0.0")
 }
 
@@ -141,51 +140,13 @@ func TestAKeptVersionThatWasDamagedIsFetchedAnew(t *testing.T) {
 func TestKeptVersionsAreGivenUpForAChangeThatNeedsTheRoom(t *testing.T) {
 	b := newBench(t)
 	size := b.image("cn-agent", "1.0.0", "ready").GetBlob().GetUnpackedSizeBytes()
-	b.smallDisk(strconv.FormatUint(spareBytes+8<<20+5*size, 10)) // the journal, the old one, the new one with its blob, and little more
+	// the journal, the old one, the new one with its blob, and little more
+	b.smallDisk(strconv.FormatUint(spareBytes+8<<20+5*size, 10))
 	r := b.run(keeping(9, 1<<30))
 	for n := range 8 {
 		outcome(t, r.do(b.want(b.image("cn-agent", strconv.Itoa(n+1)+".0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 	}
 	if have := b.versions(); len(have) < 2 || len(have) > 6 || have[len(have)-1] != "8.0.0" || have[0] == "1.0.0" {
 		t.Errorf("on the disk: %v", have)
-	}
-}
-
-func TestWhatIsBeyondThePolicy(t *testing.T) {
-	at := time.Unix(1700000000, 0)
-	kept := func(name string, age int, mb uint64) journal.Kept {
-		return journal.Kept{
-			Image: journal.Manifest{Manifest: &imagev1.Manifest{Version: name, Blob: &imagev1.Blob{Digest: []byte(name), UnpackedSizeBytes: mb << 20}}},
-			Since: at.Add(-time.Duration(age) * time.Hour),
-		}
-	}
-	all := map[string][]journal.Kept{
-		"a": {kept("a2", 1, 10), kept("a1", 5, 10)},
-		"b": {kept("b3", 2, 10), kept("b2", 3, 10), kept("b1", 4, 10)},
-	}
-	for _, c := range []struct {
-		name   string
-		keep   Keep
-		needed string
-		want   []string
-	}{
-		{"nothing is kept", Keep{}, "", []string{"a1", "a2", "b1", "b2", "b3"}},
-		{"everything fits", Keep{9, 50 << 20}, "", nil},
-		{"one of each", Keep{1, 50 << 20}, "", []string{"a1", "b1", "b2"}},
-		{"the oldest of all goes first", Keep{9, 49 << 20}, "", []string{"a1"}},
-		{"by bytes", Keep{9, 20 << 20}, "", []string{"a1", "b1", "b2"}},
-		{"what runs costs nothing", Keep{9, 20 << 20}, "b3", []string{"a1", "b1"}},
-		{"no bytes", Keep{9, 0}, "", []string{"a1", "a2", "b1", "b2", "b3"}},
-		{"fewer than none", Keep{-1, 50 << 20}, "", []string{"a1", "a2", "b1", "b2", "b3"}},
-	} {
-		gone := c.keep.beyond(all, func(d []byte) bool { return string(d) == c.needed })
-		var names []string
-		for _, g := range gone {
-			names = append(names, g.Image.GetVersion())
-		}
-		slices.Sort(names)
-		if diff := cmp.Diff(c.want, names); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
 	}
 }

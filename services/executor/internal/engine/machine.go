@@ -2,82 +2,121 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
-const (
-	// lookEvery is how often it is looked whether the machine was changed.
-	lookEvery = time.Minute
-	// lookRest is how long after a change that nobody asked for the next one is not said:
-	// an address that comes and goes must not fill the ledger.
-	lookRest = 10 * time.Minute
-)
-
-// machine is what the machine is, at the time when it was begun to look.
-type machine struct {
+// reading is what the machine was when the reading began.
+type reading struct {
 	info  *serverv1.Sysinfo
 	at    time.Time
-	asked []string // the tasks of requests that wait for this look
+	asked []string // the tasks of requests that wait for this reading
 }
 
-// lookAtMachine reads what the machine is beside the loop: a disk that hangs keeps nothing
-// waiting. While a reading goes on no second one begins, so a burst of reasons is one; who
-// asks meanwhile is heard when it has ended.
-func (e *Engine) lookAtMachine(ctx context.Context, asked ...string) {
-	if e.reading {
+// machine reads what the machine is, beside the loop: a disk that hangs keeps nothing waiting.
+// Its methods are called by the loop's goroutine.
+type machine struct {
+	read    func(context.Context) *serverv1.Sysinfo
+	boot    string        // the boot's id
+	rest    time.Duration // after a reported change, before the next one is reported
+	tasks   tasks
+	spawn   func(func())
+	results chan reading
+
+	busy      bool
+	last      *serverv1.Sysinfo // as it was last reported
+	changedAt time.Time         // when a change that no task asked for was last reported
+}
+
+// look begins a reading, unless one is under way: a burst of reasons is one reading.
+func (m *machine) look(ctx context.Context, asked ...string) {
+	if m.busy {
 		return
 	}
-	e.reading = true
-	e.changes.Go(func() {
+	m.busy = true
+	m.spawn(func() {
 		at := time.Now()
-		m := machine{e.cfg.Sysinfo(ctx), at, asked}
+		r := reading{m.read(ctx), at, asked}
 		select {
-		case e.machines <- m:
+		case m.results <- r:
 		case <-ctx.Done():
 		}
 	})
 }
 
-// saySysinfo reports what the machine is if that differs from what was last said. It always
-// does at the start, whatever was said before, and for a task.
-func (e *Engine) saySysinfo(m machine, taskID string) error {
-	always := e.sysinfo == nil || taskID != ""
-	if e.sysinfo.GetBootedAt() != nil && m.info.GetBootedAt() != nil {
-		m.info.BootedAt = e.sysinfo.GetBootedAt() // we have not outlived a boot
+// lookFor begins a reading for the requests of a document that were not answered yet.
+func (m *machine) lookFor(ctx context.Context, d *desiredv1.Document) error {
+	due, err := m.tasks.unanswered(d)
+	if err == nil && len(due) > 0 {
+		m.look(ctx, due...)
 	}
-	if !always && (proto.Equal(m.info, e.sysinfo) || m.at.Sub(e.changedAt) < e.cfg.LookRest) {
+	return err
+}
+
+// answer reports a reading. It completes every request that came before the reading began, in
+// the name of the last one; later requests begin another reading.
+func (m *machine) answer(ctx context.Context, d *desiredv1.Document, r reading) error {
+	m.busy = false
+	waiting, err := m.tasks.unanswered(d)
+	if err != nil {
+		return err
+	}
+	due, since := split(waiting, r.asked)
+	if len(since) > 0 {
+		m.look(ctx, since...)
+	}
+	if len(due) == 0 {
+		return m.report(r, "")
+	}
+	last := due[len(due)-1]
+	if err := errors.Join(m.report(r, last), m.tasks.reports.sayAgents(last, true)); err != nil {
+		return err
+	}
+	return m.tasks.succeed(due)
+}
+
+// report reports a reading if it differs from the last report, and always at the start and for
+// a task.
+func (m *machine) report(r reading, taskID string) error {
+	always := m.last == nil || taskID != ""
+	if m.last.GetBootedAt() != nil && r.info.GetBootedAt() != nil {
+		r.info.BootedAt = m.last.GetBootedAt() // this process did not outlive a boot
+	}
+	if !always && (proto.Equal(r.info, m.last) || r.at.Sub(m.changedAt) < m.rest) {
 		return nil
 	}
-	return e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		if err := e.steadyBoot(tx, m.info); err != nil {
+	reports := m.tasks.reports
+	return reports.journal.Update(func(tx *journal.Tx) error {
+		if err := m.steadyBoot(tx, r.info); err != nil {
 			return err
 		}
-		if e.sysinfo = m.info; !always {
-			e.changedAt = m.at
+		if m.last = r.info; !always {
+			m.changedAt = r.at
 		}
-		r := e.report()
-		r.Body = &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: m.info, TaskId: taskID}}
-		return tx.Say(r)
+		out := reports.report()
+		out.Body = &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: r.info, TaskId: taskID}}
+		return tx.Say(out)
 	})
 }
 
-// steadyBoot keeps the first start time that was seen in a boot: the kernel computes it
-// from a clock that is corrected, so it moves by a second now and then.
-func (e *Engine) steadyBoot(tx *journal.Tx, s *serverv1.Sysinfo) error {
+// steadyBoot keeps the first start time that was seen in a boot: the kernel computes it from a
+// clock that is corrected, so it moves by a second now and then.
+func (m *machine) steadyBoot(tx *journal.Tx, s *serverv1.Sysinfo) error {
 	const name = "booted-at"
 	if s.GetBootedAt() == nil {
 		return nil
 	}
-	prefix := e.cfg.BootID + " "
+	prefix := m.boot + " "
 	if was, ok := strings.CutPrefix(tx.Note(name), prefix); ok {
 		if at, err := time.Parse(time.RFC3339, was); err == nil {
 			s.BootedAt = timestamppb.New(at)

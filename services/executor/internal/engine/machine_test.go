@@ -34,7 +34,7 @@ func (h *host) read(context.Context) *serverv1.Sysinfo {
 
 func (h *host) rename(name string) { h.name.Store(&name) }
 
-// hosts gives the names that were reported, and by which request; a list that nobody
+// hosts returns the names that were reported, and by which request; a list that no request
 // asked for takes the place of one that still waits.
 func (r *running) hosts() (out []string) {
 	for _, rep := range r.reports() {
@@ -86,7 +86,7 @@ func TestAMachineThatChangesAllTheTimeIsReportedNowAndThen(t *testing.T) {
 	b.doc.Requests = []*desiredv1.Request{{TaskId: "asked"}}
 	outcome(t, r.do("asked"), taskv1.State_STATE_SUCCEEDED)
 	if hosts := r.hosts(); hosts[len(hosts)-1] != "host-19asked" {
-		t.Errorf("who asks is told %v", hosts)
+		t.Errorf("the answer holds %v", hosts)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestABurstOfRequestsIsOneLook(t *testing.T) {
 }
 
 // A reading that hangs, as on a disk that does not answer, keeps nothing waiting: no start,
-// no task and no end, whether it is the first one or somebody asked for it.
+// no task and no end, whether it is the first one or answers a request.
 func TestAReadingThatHangsHoldsNothingUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		hangs int64 // which reading
@@ -176,7 +176,7 @@ func TestAReadingThatHangsHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// Whoever asks is told of a look that began afterwards: what is being read may be old.
+// A request is answered by a look that began afterwards: one under way may be old.
 func TestWhoAsksDuringAReadingIsAnsweredByTheNext(t *testing.T) {
 	b, h := newBench(t), newHost("one")
 	began, goOn := make(chan struct{}, 9), make(chan struct{})
@@ -204,6 +204,6 @@ func TestWhoAsksDuringAReadingIsAnsweredByTheNext(t *testing.T) {
 	outcome(t, r.wait("asked"), taskv1.State_STATE_SUCCEEDED)
 	hosts := r.hosts()
 	if last := hosts[len(hosts)-1]; last != "twoasked" || h.reads.Load() != 2 {
-		t.Errorf("it was told %v, after %d readings", hosts, h.reads.Load())
+		t.Errorf("the answer holds %v, after %d readings", hosts, h.reads.Load())
 	}
 }

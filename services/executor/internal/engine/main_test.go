@@ -22,7 +22,7 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
@@ -32,7 +32,7 @@ import (
 // agentBinary is the tiny agent, built once.
 var agentBinary []byte
 
-// childVariable tells a re-executed test binary to be an executor.
+// childVariable makes a re-executed test binary an executor.
 const childVariable = "GARRISON_ENGINE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -73,16 +73,16 @@ func withAgent(run func() int) (code int) {
 	return run()
 }
 
-// child is what a re-executed test binary is told.
+// child is the configuration of a re-executed test binary.
 type child struct {
 	Root, Shelf layout.Root
 	Document    string // a file, or empty for a bus that is away
 	KillAt      string // the point at which it kills itself
 	Trace       string // a file to which the points are appended that it passes; it is there when it begins
 	Bus         *login // where its chunks come from, or nil for the shelf
-	StopAt      string // the point at which it stops itself, until it is told to go on
+	StopAt      string // the point at which it stops itself, until SIGCONT
 	CutAt       string // the point from which its Fetcher waits for a bus that is away
-	HogAt       string // the point at which somebody takes all the room on its disk
+	HogAt       string // the point at which another program takes all the room on its disk
 }
 
 // start starts an executor in a process of its own.
@@ -197,7 +197,8 @@ func testSupervisor(root layout.Root, p supervise.Policy) supervise.Supervisor {
 
 var (
 	systemdsLock sync.Mutex
-	systemds     = map[systemdOf]*systemd.Supervisor{} // one connection to the bus for each root and policy: there are not many
+	// one connection to the bus for each root and policy: there are not many
+	systemds = map[systemdOf]*systemd.Supervisor{}
 )
 
 type systemdOf struct {

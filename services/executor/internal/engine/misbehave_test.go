@@ -14,13 +14,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
 )
 
 func impatient(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 200 }
@@ -65,7 +66,8 @@ func TestAnAgentsChildrenGoWithItHoweverItEnds(t *testing.T) {
 		_ = p.Kill()
 		b.eventually("there are four others", func() bool {
 			now := b.pids()
-			return len(now) == 4 && !slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) })
+			return len(now) == 4 &&
+				!slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) })
 		})
 	})
 }
@@ -100,7 +102,8 @@ func TestWhatLeftAnAgentsSessionGoesWithItHoweverItEnds(t *testing.T) {
 		_ = p.Kill()
 		b.eventually("there are two others", func() bool {
 			now := b.pids()
-			return len(now) == 2 && !slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) })
+			return len(now) == 2 &&
+				!slices.ContainsFunc(now, func(pid int) bool { return slices.Contains(before, pid) })
 		})
 	})
 	t.Run("removed by another executor", func(t *testing.T) {
@@ -120,7 +123,8 @@ func TestWhatLeftAnAgentsSessionGoesWithItHoweverItEnds(t *testing.T) {
 func TestTheOutputOfAnAgentThatFloodsItIsBoundedAlsoBeforeItIsProven(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
-	task := b.want(b.image("cn-agent", "1.0.0", "flood", impatient, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 700 }))
+	task := b.want(
+		b.image("cn-agent", "1.0.0", "flood", impatient, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 700 }))
 	r.offer()
 	var largest int64
 	r.eventually("it is proven", func() bool {
@@ -153,7 +157,7 @@ func TestACorruptedChunkIsRefusedAndTheOldVersionStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := outcome(t, r.do(b.want(m)), taskv1.State_STATE_UNDONE)
-	if o.GetCode() != "DIGEST_MISMATCH" || o.GetFailedStep() != taskv1.Step_STEP_VERIFY {
+	if o.GetCode() != "WRONG_DIGEST" || o.GetFailedStep() != taskv1.Step_STEP_VERIFY {
 		t.Errorf("outcome %v", o)
 	}
 	b.staysAlone(r, old)
@@ -234,7 +238,7 @@ func fillDisk(path string) error {
 
 func (h *hog) giveBack() { _ = os.Remove(h.path) }
 
-// What a change needs is reserved before it begins, so whoever fills the disk later does not stop it.
+// What a change needs is reserved before it begins, so a disk that fills up later does not stop it.
 func TestADiskThatFillsUpLaterDoesNotStopAChangeThatReservedItsRoom(t *testing.T) {
 	for _, point := range []string{"begin fetch", "begin verify", "begin stage", "begin rehearse"} {
 		t.Run(point, func(t *testing.T) {
@@ -262,7 +266,7 @@ func TestAChangeOnAFullDiskIsRefusedAndTheOldVersionStays(t *testing.T) {
 			b := newBench(t)
 			b.smallDisk("64m")
 			h := b.hog("begin check")
-			r := b.run(func(c *Config) { c.FailPoint, c.Keep = h.point, Keep{keep, 1 << 30} })
+			r := b.run(func(c *Config) { c.FailPoint, c.Keep = h.point, Keep{Versions: keep, Bytes: 1 << 30} })
 			next := b.image("cn-agent", "2.0.0", "ready")
 			if keep > 0 {
 				r.do(b.want(next))
@@ -271,8 +275,8 @@ func TestAChangeOnAFullDiskIsRefusedAndTheOldVersionStays(t *testing.T) {
 			old := r.good("cn-agent", "1.0.0").GetPid()
 			h.armed.Store(true)
 			o := outcome(t, r.do(b.want(next)), taskv1.State_STATE_UNDONE)
-			if o.GetCode() != CodeNoSpace || o.GetFailedStep() != taskv1.Step_STEP_RESERVE {
-				t.Errorf("outcome %v, want %s in the reserve", o, CodeNoSpace)
+			if o.GetCode() != code.NoSpace || o.GetFailedStep() != taskv1.Step_STEP_RESERVE {
+				t.Errorf("outcome %v, want %s in the reserve", o, code.NoSpace)
 			}
 			if now := r.good("cn-agent", "1.0.0"); now.GetPid() != old || !slices.Equal(b.pids(), []int{int(old)}) {
 				t.Errorf("pid was %d and is %d, processes %v", old, now.GetPid(), b.pids())
@@ -303,7 +307,7 @@ func TestADiskThatFillsUpInTheSwitchHasSpaceForTheOldVersionInTheUndo(t *testing
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
 	h.armed.Store(true)
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_UNDONE)
-	if o.GetCode() != CodeNoSpace || o.GetFailedStep() != taskv1.Step_STEP_SWITCH {
+	if o.GetCode() != code.NoSpace || o.GetFailedStep() != taskv1.Step_STEP_SWITCH {
 		t.Errorf("outcome %v", o)
 	}
 	r.good("cn-agent", "1.0.0")
@@ -344,7 +348,8 @@ func TestTheJournalIsWrittenAlsoOnAFullDisk(t *testing.T) {
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
 	b.hog("").take()
 	for n := range 20 {
-		err := r.j.Update(func(tx *journal.Tx) error { return tx.SetNote(strconv.Itoa(n), strings.Repeat("x", 50<<10)) })
+		err := r.j.Update(
+			func(tx *journal.Tx) error { return tx.SetNote(strconv.Itoa(n), strings.Repeat("x", 50<<10)) })
 		if err != nil {
 			t.Fatalf("after %d notes: %v", n, err)
 		}
@@ -371,7 +376,8 @@ func TestADiskThatTurnsReadOnlyEndsTheExecutorAndLeavesTheAgentAlone(t *testing.
 	go func() { ended <- r.stopped() }()
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "read-only") && !strings.Contains(err.Error(), "input/output error") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "read-only") && !strings.Contains(err.Error(), "input/output error") {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(10 * time.Second):
@@ -396,5 +402,7 @@ func turnReadOnly(d *powercut.Disk) error {
 	if err != nil {
 		return fmt.Errorf("find the device of %s: %w", d.Mount, err)
 	}
-	return os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error"), []byte("1"), 0o200)
+	return os.WriteFile(
+		filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error"),
+		[]byte("1"), 0o200)
 }

@@ -5,16 +5,18 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
-// mountWith mounts a file system at a directory with a file in it that is somebody else's.
+// mountWith mounts a file system at a directory with a foreign file in it.
 func (b *workbench) mountWith(dir string) (file string, unmount func()) {
 	b.t.Helper()
-	unmount, file = b.mountAt(dir), filepath.Join(dir, "somebody's")
+	unmount, file = b.mountAt(dir), filepath.Join(dir, "foreign")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		b.t.Error(err)
 	}
@@ -34,8 +36,8 @@ func TestWhatIsMountedWhileARemovalStopsTheAgentIsNotDeleted(t *testing.T) {
 	}))
 	r.stateful("cn-agent")
 	o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
-	if o.GetCode() != CodeMounted || !there(file) {
-		t.Errorf("outcome %v, want %s; the file is there: %v", o, CodeMounted, there(file))
+	if o.GetCode() != code.Mounted || !there(file) {
+		t.Errorf("outcome %v, want %s; the file is there: %v", o, code.Mounted, there(file))
 	}
 	r.eventually("it runs", func() bool { return r.the("cn-agent").GetHealth() == instancev1.Health_HEALTH_GOOD })
 	unmount()
@@ -51,8 +53,8 @@ func TestWhatIsMountedWhereARemovalSetFilesAsideIsNotDeleted(t *testing.T) {
 	}))
 	r.stateful("cn-agent")
 	o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
-	if o.GetCode() != CodeFilesLeft || !there(file) {
-		t.Errorf("outcome %v, want %s; the file is there: %v", o, CodeFilesLeft, there(file))
+	if o.GetCode() != code.FilesLeft || !there(file) {
+		t.Errorf("outcome %v, want %s; the file is there: %v", o, code.FilesLeft, there(file))
 	}
 	b.doc.Generation++
 	r.offer()
@@ -78,13 +80,18 @@ func TestWhatIsMountedIsNotDeletedWhenAFirstInstallIsUndone(t *testing.T) {
 	}
 }
 
-// A mount is somebody's decision, and no reason to keep the other agents from running.
+// A mount is an operator's decision, and no reason to keep the other agents from running.
 func TestWhatIsMountedWhereAChangeWasInterruptedIsNotDeletedAndStopsNoStart(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("a-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 	err := r.j.Update(func(tx *journal.Tx) error {
-		return tx.PutChange(&journal.Change{Agent: "cn-agent", Verb: taskv1.Verb_VERB_INSTALL, Step: taskv1.Step_STEP_REHEARSE, Made: true})
+		return tx.PutChange(&change.Record{
+			Agent:   "cn-agent",
+			Verb:    taskv1.Verb_VERB_INSTALL,
+			Step:    taskv1.Step_STEP_REHEARSE,
+			DirMade: true,
+		})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -34,9 +36,11 @@ func refused(t *testing.T, o *taskv1.Outcome, code, says string) {
 func TestAnImageThatNeedsANewerExecutorIsRefused(t *testing.T) {
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.Version = "v1.4.2" })
-	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready", needsExecutor("1.4.2")))), taskv1.State_STATE_SUCCEEDED)
-	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready", needsExecutor("1.5.0")))), taskv1.State_STATE_UNDONE)
-	refused(t, o, CodeExecutorTooOld, "1.5.0")
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready", needsExecutor("1.4.2")))),
+		taskv1.State_STATE_SUCCEEDED)
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready", needsExecutor("1.5.0")))),
+		taskv1.State_STATE_UNDONE)
+	refused(t, o, code.ExecutorTooOld, "1.5.0")
 	r.good("cn-agent", "1.0.0")
 }
 
@@ -45,15 +49,17 @@ func TestAgentsThatMustNotBeTogetherAreRefusedFromEitherSide(t *testing.T) {
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready", conflicts("old-agent"))))
 	o := outcome(t, r.do(b.want(b.image("old-agent", "1.0.0", "ready"))), taskv1.State_STATE_UNDONE)
-	refused(t, o, CodeConflicts, "cn-agent")
+	refused(t, o, code.Conflicts, "cn-agent")
 	b.drop("old-agent")
-	o = outcome(t, r.do(b.want(b.image("net-agent", "1.0.0", "ready", conflicts("x-agent", "cn-agent")))), taskv1.State_STATE_UNDONE)
-	refused(t, o, CodeConflicts, "cn-agent")
+	o = outcome(t, r.do(b.want(b.image("net-agent", "1.0.0", "ready", conflicts("x-agent", "cn-agent")))),
+		taskv1.State_STATE_UNDONE)
+	refused(t, o, code.Conflicts, "cn-agent")
 	r.good("cn-agent", "1.0.0")
 	if pids := b.pids(); len(pids) != 1 {
 		t.Errorf("processes %v", pids)
 	}
-	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready", conflicts("old-agent")))), taskv1.State_STATE_SUCCEEDED)
+	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready", conflicts("old-agent")))),
+		taskv1.State_STATE_SUCCEEDED)
 }
 
 func TestOfTwoThatConflictAndComeTogetherOneIsInstalled(t *testing.T) {
@@ -89,7 +95,7 @@ func TestAnAgentWhoseDependencyIsNotThereIsRefused(t *testing.T) {
 	r := b.run()
 	task := b.want(b.image("cn-agent", "1.0.0", "ready"))
 	b.doc.Entries[0].Dependencies = []string{"base"}
-	refused(t, outcome(t, r.do(task), taskv1.State_STATE_UNDONE), CodeMissingDependency, "base")
+	refused(t, outcome(t, r.do(task), taskv1.State_STATE_UNDONE), code.MissingDependency, "base")
 	if left := b.left(); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -99,14 +105,14 @@ func TestAnAgentWhoseDependencyIsNotThereIsRefused(t *testing.T) {
 	b.doc.Entries[1].Dependencies = []string{"base"}
 	r.offer()
 	outcome(t, r.wait(base), taskv1.State_STATE_UNDONE)
-	refused(t, outcome(t, r.wait(task), taskv1.State_STATE_UNDONE), CodeMissingDependency, "base")
+	refused(t, outcome(t, r.wait(task), taskv1.State_STATE_UNDONE), code.MissingDependency, "base")
 	outcome(t, r.do(b.want(b.image("base", "2.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 	task = b.want(b.image("cn-agent", "1.0.0", "ready"))
 	b.doc.Entries[1].Dependencies = []string{"base"}
 	outcome(t, r.do(task), taskv1.State_STATE_SUCCEEDED)
 }
 
-// checked gives an agent a program of its image as its probe.
+// checked returns an agent a program of its image as its probe.
 func checked(m *imagev1.Manifest) {
 	m.Run.Ready.Probe = &imagev1.Ready_Exec{Exec: &imagev1.Exec{Command: "bin/agent", Args: []string{"check"}}}
 }
@@ -138,7 +144,7 @@ func TestAProbeThatIsNotInTheImageIsRefusedBeforeAnythingIsTouched(t *testing.T)
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "plain", checked, func(m *imagev1.Manifest) {
 		m.Run.Ready.GetExec().Command = "bin/none"
 	}))), taskv1.State_STATE_UNDONE)
-	if o.GetCode() != CodeInvalidImage || o.GetFailedStep() != taskv1.Step_STEP_REHEARSE {
+	if o.GetCode() != code.InvalidImage || o.GetFailedStep() != taskv1.Step_STEP_REHEARSE {
 		t.Errorf("outcome %v", o)
 	}
 	b.staysAlone(r, old)
@@ -156,7 +162,7 @@ func TestTheImageThatIsInstalledIsNotAskedAboutAgain(t *testing.T) {
 			if trusted {
 				return nil
 			}
-			return refuse("UNSIGNED_IMAGE", "nobody vouches for it")
+			return fault.Refusef(fault.Invalid, "UNSIGNED_IMAGE", "no trusted key signed it")
 		}
 	})
 	m := b.image("cn-agent", "1.0.0", "", configured(imagev1.Reload_RELOAD_UNSPECIFIED))
@@ -168,7 +174,8 @@ func TestTheImageThatIsInstalledIsNotAskedAboutAgain(t *testing.T) {
 	other := proto.CloneOf(m)
 	other.Run.Args = append(other.Run.Args, "more")
 	for _, bad := range []*imagev1.Manifest{other, b.image("cn-agent", "2.0.0", "")} {
-		refused(t, outcome(t, r.do(b.wantWith(bad, upgrade, values{"level": "info"})), undone), "UNSIGNED_IMAGE", "nobody")
+		refused(t, outcome(t, r.do(b.wantWith(bad, upgrade, values{"level": "info"})), undone), "UNSIGNED_IMAGE",
+			"no trusted key")
 	}
 	r.good("cn-agent", "1.0.0")
 }

@@ -4,160 +4,169 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 )
 
-// recover brings the server to a known state after a start: agents that should run are
-// taken over or started, and changes that a crash interrupted are finished or undone. It
-// needs nothing but the disk.
-func (e *Engine) recover(ctx context.Context) error {
-	var instances []*journal.Instance
-	var changes []*journal.Change
-	err := e.cfg.Journal.Read(func(tx *journal.Tx) (err error) {
-		if instances, err = tx.Instances(); err != nil {
-			return err
-		}
-		changes, err = tx.Changes()
-		return err
-	})
+// recovery brings the server to a known state after a start: it takes over or starts the
+// agents that should run, and finishes or rolls back interrupted changes. It needs only the
+// disk.
+type recovery struct {
+	cfg    Config
+	rooms  rooms
+	driver *driver
+	sweep  steps.Sweep
+}
+
+func (v recovery) run(ctx context.Context) error {
+	in, err := v.cfg.Journal.Inventory()
 	if err != nil {
 		return err
 	}
-	if err := e.sweepUnfinished(); err != nil {
-		e.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
+	if err := v.sweepUnfinished(); err != nil {
+		v.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
 	}
-	e.regainSockets(instances, changes)
-	e.startAll(ctx, instances, changes)
-	if e.cfg.Trial {
-		return nil // the one that tries this executor decides about changes and leftovers
+	v.rooms.sockets.RegainAll(in)
+	v.startAll(ctx, in)
+	if v.cfg.Trial {
+		return nil // the executor that tries this one decides about changes and leftovers
 	}
 	g, within := errgroup.WithContext(ctx) // one that must stay open ends the others, as it ends the engine
 	g.SetLimit(Parallel)
-	for _, rec := range changes {
-		g.Go(func() error { return e.resume(within, rec) })
+	for _, rec := range in.Changes {
+		g.Go(func() error { return v.resume(within, rec) })
 	}
 	if err := g.Wait(); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := errors.Join(e.sweepAllConfigs(), e.applyKeep(nil), e.sweepFresh()); err != nil {
-		e.cfg.Log.Warn().Err(err).Msg("configurations and kept versions not swept")
+	if err := errors.Join(v.sweepConfigs(), v.rooms.images.ApplyKeep(nil), v.rooms.images.SweepCopies()); err != nil {
+		v.cfg.Log.Warn().Err(err).Msg("configurations and kept versions not swept")
 	}
-	if err := e.keepRecords(); err != nil {
-		e.cfg.Log.Warn().Err(err).Msg("records beside agents not written")
+	if err := v.writeRecords(); err != nil {
+		v.cfg.Log.Warn().Err(err).Msg("records beside agents not written")
 	}
-	_, err = e.emptyTrash()
+	_, err = v.rooms.trash.Empty(func(string) bool { return true })
 	return err
 }
 
-// sweepUnfinished deletes what a crash left half written, before anything is written
-// again, and the chunks of images that are staged.
-func (e *Engine) sweepUnfinished() error {
-	entries, err := os.ReadDir(e.cfg.Root.Agents())
-	err = errors.Join(err, layout.SweepTemporary(e.cfg.Root.Cache())) // what was reserved
+// sweepUnfinished deletes what a crash left half written, before anything is written again,
+// and the chunks of images that are staged.
+func (v recovery) sweepUnfinished() error {
+	root := v.cfg.Root
+	entries, err := os.ReadDir(root.Agents())
+	err = errors.Join(err, layout.SweepTemporary(root.Cache())) // what was reserved
 	for _, d := range entries {
-		err = errors.Join(err, layout.SweepTemporary(e.cfg.Root.Agent(d.Name())), layout.SweepTemporary(e.cfg.Root.Run(d.Name())))
+		err = errors.Join(err, layout.SweepTemporary(root.Agent(d.Name())), layout.SweepTemporary(root.Run(d.Name())))
 	}
-	_, caches := e.images.Others()
-	for _, digest := range digestsOf(caches) {
-		err = errors.Join(err, e.images.DropCache(digest), layout.SweepTemporary(e.cfg.Root.CacheOf(digest)))
-	}
-	return errors.Join(err, e.images.SweepTemporary())
+	return errors.Join(err, v.rooms.images.SweepUnfinished(root))
 }
 
-// startAll starts the agents of the inventory, by tier, except those that a change is
-// about to decide on. Told to stop, it leaves the rest: each may take its time.
-func (e *Engine) startAll(ctx context.Context, instances []*journal.Instance, changes []*journal.Change) {
-	slices.SortStableFunc(instances, func(a, b *journal.Instance) int { return cmp.Compare(a.Tier, b.Tier) })
-	for _, i := range instances {
-		if slices.ContainsFunc(changes, func(c *journal.Change) bool { return c.Agent == i.Agent && c.Touched() }) {
+// startAll starts the agents of the inventory, by tier, except those that a change decides on.
+// When the executor is stopped meanwhile, it leaves the rest: each may take its time.
+func (v recovery) startAll(ctx context.Context, in journal.Inventory) {
+	slices.SortStableFunc(in.Instances, func(a, b *change.Instance) int { return cmp.Compare(a.Tier, b.Tier) })
+	for _, i := range in.Instances {
+		decides := func(r *change.Record) bool { return r.Agent == i.Agent && r.Touched() }
+		if slices.ContainsFunc(in.Changes, decides) {
 			continue
 		}
-		if ctx.Err() != nil && !e.cfg.StopAgents { // those that end with it must be known
+		if ctx.Err() != nil && !v.cfg.StopAgents { // agents that end with the executor must be known
 			return
 		}
-		if err := e.keepSide(sideOf(i)); err != nil {
-			e.cfg.Log.Error().Err(err).Str(logs.Agent, i.Agent).Msg("agent not started")
+		if err := v.rooms.processes.Keep(agent.Installed(i)); err != nil {
+			v.cfg.Log.Error().Err(err).Str(logs.Agent, i.Agent).Msg("agent not started")
 		}
 	}
 }
 
-// resume goes on with an interrupted change from the step at which it was.
-func (e *Engine) resume(ctx context.Context, rec *journal.Change) error {
-	if rec.Renewed && !rec.Touched() {
-		return e.resumeRenewal(ctx, rec)
+// resume goes on with an interrupted change as its table says.
+func (v recovery) resume(ctx context.Context, rec *change.Record) error {
+	at, next := rec.Recover()
+	r := v.driver.newRun(rec, true)
+	log := r.Log.Info().Str("was", string(at)).Str("next", string(next))
+	if next == change.Dropped {
+		log.Msg("interrupted change dropped")
+		return v.drop(rec)
 	}
-	if !rec.Touched() {
-		// Nothing was changed yet. If the task still stands, the document brings it back.
-		e.cfg.Log.Info().Str(logs.Agent, rec.Agent).Str(logs.Task, rec.TaskID).Msg("interrupted change dropped")
-		err := e.dropRehearsal(rec)
-		if fault.RefusalOf(err).GetCode() == CodeMounted { // no reason to start nothing at all
-			e.cfg.Log.Warn().Err(err).Str(logs.Agent, rec.Agent).Msg("what an interrupted change made not deleted")
-			err = nil
-		}
-		if err == nil {
-			err = e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
-		}
-		return errors.Join(err, e.trimSockets(rec.Agent))
+	log.Msg("interrupted change resumed")
+	if at == change.Trial {
+		rec.Failure = steps.Failure(taskv1.Step_STEP_PROVE, errInterrupted)
 	}
-	if isSelf(rec.To) {
-		return e.resumeSelf(ctx, rec)
+	if rec.Touched() && !rec.Committed && !rec.Removes() && !rec.To.IsSelf() {
+		v.keepOld(r)
 	}
-	c := e.newRun(rec, true)
-	c.log.Info().Str(logs.Step, rec.Step.String()).Msg("interrupted change resumed")
-	switch {
-	case rec.Verb == taskv1.Verb_VERB_REMOVE && !rec.Committed:
-		return c.finishFrom(ctx, take)
-	case rec.Verb == taskv1.Verb_VERB_REMOVE && rec.Failure == nil:
-		return c.finishFrom(ctx, []hook{empty})
-	case rec.Committed:
-		return c.finishFrom(ctx, nil)
-	case rec.Failure != nil:
-		c.keepOldBeside()
-		return c.finishFrom(ctx, nil)
-	}
-	c.keepOldBeside()
-	return c.finishFrom(ctx, from(taskv1.Step_STEP_SWITCH))
+	return v.driver.do(ctx, r, next)
 }
 
-// keepOldBeside takes over the old version that runs beside the new one in an overlap, or
-// that goes on when only its configuration is changed.
-func (c *change) keepOldBeside() {
-	goesOn := c.rec.Verb == taskv1.Verb_VERB_CONFIGURE && c.sameImage() && c.reloads() != byRestart
-	if c.rec.From == nil || !c.overlaps() && !goesOn {
+var errInterrupted = fault.Refusef(fault.Invalid, code.Interrupted,
+	"the executor ended during the trial of the new one")
+
+// drop forgets a change that has not touched its agent, and deletes what it made. If its task
+// still stands, the document brings it back.
+func (v recovery) drop(rec *change.Record) error {
+	err := v.sweep.DropRehearsal(rec)
+	if fault.RefusalOf(err).GetCode() == code.Mounted { // no reason to start nothing at all
+		v.cfg.Log.Warn().Err(err).Str(logs.Agent, rec.Agent).Msg("what an interrupted change made not deleted")
+		err = nil
+	}
+	if err == nil {
+		err = v.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
+	}
+	return errors.Join(err, v.rooms.sockets.Trim(rec.Agent))
+}
+
+// keepOld takes over the old version that runs beside the new one in an overlap, or that goes
+// on when only its configuration changes.
+func (v recovery) keepOld(r *steps.Run) {
+	compare := steps.Compare{Processes: v.rooms.processes, Whole: v.rooms.observe.RecentlyWhole}
+	goesOn := r.Verb == taskv1.Verb_VERB_CONFIGURE && r.SameImage() && compare.Reload(r.Record) != steps.ReloadRestart
+	if r.From == nil || !steps.Overlaps(r.Record) && !goesOn {
 		return
 	}
-	keep := c.keepSide
-	if goesOn || !c.inUse() {
-		keep = c.takeOver
+	keep := v.rooms.processes.Keep
+	if goesOn || r.From.Rendered != r.Rendered {
+		keep = v.rooms.processes.TakeOver
 	}
-	if err := keep(sideOf(c.rec.From)); err != nil {
-		c.log.Error().Err(err).Msg("old version not started")
+	if err := keep(agent.Installed(r.From)); err != nil {
+		r.Log.Error().Err(err).Msg("old version not started")
 	}
 }
 
-// takeOver takes over a side's process. One that does not run is not started: it would
-// read what may not be its own configuration.
-func (c *change) takeOver(s side) error {
-	if s.image.GetKind() != agentv1.Kind_KIND_DAEMON {
-		return nil
+// sweepConfigs deletes what crashes left of the configurations of installed agents.
+func (v recovery) sweepConfigs() error {
+	in, err := v.cfg.Journal.Inventory()
+	for _, i := range in.Instances {
+		err = errors.Join(err, v.rooms.configs.Sweep(i.Agent, i.Rendered))
 	}
-	u, err := c.unitOf(s)
-	if err != nil {
-		return err
+	return err
+}
+
+// writeRecords writes the records beside agents that are missing, or of another journal. An
+// agent whose directory is gone has no place for one.
+func (v recovery) writeRecords() error {
+	in, err := v.cfg.Journal.Inventory()
+	for _, i := range in.Instances {
+		if slices.ContainsFunc(in.Changes, func(r *change.Record) bool { return r.Agent == i.Agent }) {
+			continue
+		}
+		one := errors.Join(v.rooms.records.Installed(i), v.rooms.records.Ends(i.Agent))
+		if !errors.Is(one, fs.ErrNotExist) {
+			err = errors.Join(err, one)
+		}
 	}
-	if adopted, err := u.Start(); err != nil || adopted {
-		return err
-	}
-	return c.stopSide(s)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -57,7 +58,7 @@ func (b *workbench) mountAt(dir string) (unmount func()) {
 	return unmount
 }
 
-// asideOf gives where a removal moved an agent's files.
+// asideOf returns where a removal moved an agent's files.
 func (b *workbench) asideOf() string {
 	b.t.Helper()
 	gone, err := filepath.Glob(b.root.Gone(layout.GoneName("*")))
@@ -81,7 +82,8 @@ func TestARemovalThatCannotMoveTheFilesLeavesTheAgentWhole(t *testing.T) {
 			changes, err := tx.Changes()
 			for _, rec := range changes {
 				if rec.Verb == taskv1.Verb_VERB_REMOVE { // something is where the files would go
-					done = os.MkdirAll(filepath.Join(r.root.Gone(r.newRun(rec, false).trash().Name), "full"), 0o755) == nil
+					done = os.MkdirAll(filepath.Join(r.root.Gone(r.rooms.trash.Of(rec).Name), "full"),
+						0o755) == nil
 				}
 			}
 			return err
@@ -107,13 +109,14 @@ func TestWhatIsMountedInAnAgentsDirectoryIsNotDeletedWithIt(t *testing.T) {
 	pid := r.good("cn-agent", "1.0.0").GetPid()
 	dir := filepath.Join(b.root.State("cn-agent"), "a disk")
 	unmount := b.mountAt(dir)
-	other := filepath.Join(dir, "somebody's")
+	other := filepath.Join(dir, "foreign")
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
-	if o.GetCode() != CodeMounted || !strings.Contains(o.GetReason(), dir) || o.GetFailedStep() != taskv1.Step_STEP_CHECK {
-		t.Errorf("outcome %v, want %s in the check and the place", o, CodeMounted)
+	if o.GetCode() != code.Mounted || !strings.Contains(o.GetReason(), dir) ||
+		o.GetFailedStep() != taskv1.Step_STEP_CHECK {
+		t.Errorf("outcome %v, want %s in the check and the place", o, code.Mounted)
 	}
 	if now := r.good("cn-agent", "1.0.0").GetPid(); now != pid || !there(other) {
 		t.Errorf("process %d became %d, the file is there: %v", pid, now, there(other))
@@ -122,7 +125,7 @@ func TestWhatIsMountedInAnAgentsDirectoryIsNotDeletedWithIt(t *testing.T) {
 	outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
 }
 
-// Whatever resists, the agent is gone: nobody starts it again on half of its state, its
+// Whatever resists, the agent is gone: nothing restarts it on half of its state, its
 // name is free, and the rest goes as soon as it can.
 func TestWhatARemovalCannotDeleteIsNotStartedAgainAndGoesLater(t *testing.T) {
 	for _, how := range []string{"by a later check", "by a later start", "by a later removal"} {
@@ -135,16 +138,20 @@ func TestWhatARemovalCannotDeleteIsNotStartedAgainAndGoesLater(t *testing.T) {
 			}))
 			r.stateful("cn-agent")
 			o := outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
-			if o.GetCode() != CodeFilesLeft || !strings.Contains(o.GetReason(), "busy") {
-				t.Errorf("outcome %v, want %s and what is left", o, CodeFilesLeft)
+			if o.GetCode() != code.FilesLeft || !strings.Contains(o.GetReason(), "busy") {
+				t.Errorf("outcome %v, want %s and what is left", o, code.FilesLeft)
 			}
-			if f := r.the("cn-agent"); f.GetHealth() != instancev1.Health_HEALTH_ABSENT || !strings.Contains(f.GetReason(), "busy") || len(b.pids()) != 0 || there(b.root.Agent("cn-agent")) {
+			if f := r.the("cn-agent"); f.GetHealth() != instancev1.Health_HEALTH_ABSENT ||
+				!strings.Contains(f.GetReason(), "busy") ||
+				len(b.pids()) != 0 ||
+				there(b.root.Agent("cn-agent")) {
 				t.Errorf("found %v, processes %v, a directory: %v", f, b.pids(), there(b.root.Agent("cn-agent")))
 			}
-			outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED) // it is still there
+			// it is still there
+			outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_FAILED)
 			unmount()
 			switch how {
-			case "by a later check": // it needs nobody
+			case "by a later check": // it needs no help
 			case "by a later start":
 				if err := r.stop(); err != nil {
 					t.Fatal(err)
@@ -163,7 +170,7 @@ func TestADeadServerIsNotDoneWhileFilesOfAnAgentAreLeft(t *testing.T) {
 	b := newBench(t)
 	var unmount func()
 	var mu sync.Mutex
-	var told []int
+	var reported []int
 	r := b.run(at("set aside", func() bool {
 		unmount = b.mountAt(filepath.Join(b.asideOf(), "state", "busy"))
 		return true
@@ -172,7 +179,7 @@ func TestADeadServerIsNotDoneWhileFilesOfAnAgentAreLeft(t *testing.T) {
 		c.Left = func(r Remains) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, r.Instances+r.Changes)
+			reported = append(reported, r.Instances+r.Changes)
 		}
 	})
 	r.stateful("cn-agent")
@@ -183,12 +190,12 @@ func TestADeadServerIsNotDoneWhileFilesOfAnAgentAreLeft(t *testing.T) {
 	look := func() (n, last int) {
 		mu.Lock()
 		defer mu.Unlock()
-		if n = len(told); n > 0 {
-			last = told[n-1]
+		if n = len(reported); n > 0 {
+			last = reported[n-1]
 		}
 		return n, last
 	}
-	r.eventually("it is told what is left", func() bool { n, _ := look(); return n > 3 })
+	r.eventually("what is left is reported", func() bool { n, _ := look(); return n > 3 })
 	if _, last := look(); last != 1 {
 		t.Errorf("%d are left, want the one whose files are", last)
 	}
@@ -219,7 +226,7 @@ func TestAKeptVersionIsKnownUntilItsFilesAreGone(t *testing.T) {
 	r.do(b.want(one))
 	r.do(b.want(b.image("a-agent", "2.0.0", "ready")))
 	r.do(b.want(b.image("b-agent", "1.0.0", "ready"))) // it has the same content
-	r.cfg.Keep = Keep{}
+	r.rooms.images.Keep = Keep{}
 	known := func() (n int) {
 		_ = r.j.Read(func(tx *journal.Tx) error {
 			kept, err := tx.Kept()
@@ -228,13 +235,16 @@ func TestAKeptVersionIsKnownUntilItsFilesAreGone(t *testing.T) {
 		})
 		return n
 	}
-	if err := r.applyKeep(nil); err != nil || known() != 1 || !there(b.root.Image(one.GetBlob().GetDigest())) {
+	if err := r.rooms.images.ApplyKeep(nil); err != nil || known() != 1 ||
+		!there(b.root.Image(one.GetBlob().GetDigest())) {
 		t.Errorf("%d versions are known while something else needs the files: %v", known(), err)
 	}
-	if err := r.j.Update(func(tx *journal.Tx) error { return tx.DropInstance("b-agent") }); err != nil { // as if it had gone without a sweep
+	// as if it had gone without a sweep
+	if err := r.j.Update(func(tx *journal.Tx) error { return tx.DropInstance("b-agent") }); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.applyKeep(nil); err != nil || known() != 0 || there(b.root.Image(one.GetBlob().GetDigest())) {
+	if err := r.rooms.images.ApplyKeep(nil); err != nil || known() != 0 ||
+		there(b.root.Image(one.GetBlob().GetDigest())) {
 		t.Errorf("%d versions are known when nothing needs the files: %v", known(), err)
 	}
 }
@@ -256,5 +266,6 @@ func TestAnImageThatCannotBeDeletedIsNotThereInPart(t *testing.T) {
 	unmount()
 	b.doc.Generation++
 	r.offer()
-	r.eventually("the rest goes with the next document", func() bool { return !there(b.root.GoneImage(one.GetBlob().GetDigest())) })
+	r.eventually("the rest goes with the next document",
+		func() bool { return !there(b.root.GoneImage(one.GetBlob().GetDigest())) })
 }

@@ -17,8 +17,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
-	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 )
 
 // damage changes a file of an image on the disk.
@@ -184,7 +183,10 @@ func TestAnAgentIsStartedFromADamagedImageWhenNoWholeCopyCanBeHad(t *testing.T) 
 
 // A crash at any point of a repair leaves one whole image in the end, which runs.
 func TestARepairThatIsInterruptedIsFinished(t *testing.T) {
-	for _, point := range []string{"begin stage", "end stage", "renewing", "renewed", "rendered", "begin switch", "old stopped", "linked", "begin prove", "begin commit"} {
+	for _, point := range []string{
+		"begin stage", "end stage", "renewing", "renewed", "rendered", "begin switch", "old stopped", "linked",
+		"begin prove", "begin commit",
+	} {
 		t.Run(point, func(t *testing.T) {
 			b := newBench(t)
 			r := b.run()
@@ -225,19 +227,5 @@ func TestARepairThatIsInterruptedIsFinished(t *testing.T) {
 				t.Errorf("processes %v", pids)
 			}
 		})
-	}
-}
-
-func TestWhatIsDamagedAgainAndAgainIsRepairedEverMoreSeldom(t *testing.T) {
-	e := &Engine{repairs: map[string]repairs{}}
-	c := &change{Engine: e, rec: &journal.Change{Agent: "a", Mends: journal.MendsImage}}
-	var rests []string
-	for range 9 {
-		rests = append(rests, e.restOf("a").String())
-		c.noteRepair()
-	}
-	want := []string{"10m0s", "10m0s", "20m0s", "40m0s", "1h20m0s", "2h40m0s", "5h20m0s", "10h40m0s", "21h20m0s"}
-	if !slices.Equal(rests, want) {
-		t.Errorf("rests %v, want %v", rests, want)
 	}
 }

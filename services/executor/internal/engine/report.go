@@ -1,34 +1,49 @@
 package engine
 
 import (
-	"context"
 	"errors"
-	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
-	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
+	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 )
 
-// report gives a report without a body; the journal gives it its sequence.
-func (e *Engine) report() *reportv1.Report {
-	return &reportv1.Report{ServerId: e.cfg.ServerID, BootId: e.cfg.BootID, At: timestamppb.Now()}
+// reporter writes reports into the journal's outbox.
+type reporter struct {
+	server, boot string
+	journal      *journal.Journal
+	observe      *observe.Observer
+
+	looking sync.Mutex // held from a look at the agents until it is reported, so that the newest comes last
+	mu      sync.Mutex
+	last    *reportv1.AgentsReport // the last reported look
+	looked  time.Time              // when the last look began that found the same
 }
 
-func (e *Engine) taskReport(id string, s taskv1.State, o *taskv1.Outcome) *reportv1.Report {
-	r := e.report()
+// report returns a report without a body; the journal numbers it.
+func (p *reporter) report() *reportv1.Report {
+	return &reportv1.Report{ServerId: p.server, BootId: p.boot, At: timestamppb.Now()}
+}
+
+func (p *reporter) task(id string, s taskv1.State, o *taskv1.Outcome) *reportv1.Report {
+	r := p.report()
 	r.Body = &reportv1.Report_Task{Task: &reportv1.TaskReport{TaskId: id, State: s, Outcome: o}}
 	return r
 }
 
-func (e *Engine) agentsReport(found *reportv1.AgentsReport, at lineage.Place, taskID string) *reportv1.Report {
-	r := e.report()
+func (p *reporter) agents(tx *journal.Tx, found *reportv1.AgentsReport, taskID string) *reportv1.Report {
+	r, at := p.report(), tx.Position()
 	r.Body = &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{
 		Agents: found.GetAgents(), More: found.GetMore(), TaskId: taskID,
 		DocumentEpoch: max(at.Epoch, 1), DocumentGeneration: at.Generation,
@@ -36,116 +51,113 @@ func (e *Engine) agentsReport(found *reportv1.AgentsReport, at lineage.Place, ta
 	return r
 }
 
-// sayAgents reports what is there if it differs from what was last said, or always.
-func (e *Engine) sayAgents(taskID string, always bool) error {
-	e.saying.Lock()
-	defer e.saying.Unlock()
-	found, err := e.found()
+func (p *reporter) receipt(rec *change.Record) *reportv1.Report {
+	receipt := &reportv1.ReceiptReport{TaskId: rec.TaskID, InstanceId: rec.InstanceID, Agent: rec.Agent}
+	for _, x := range rec.Removed {
+		receipt.Removed = append(receipt.Removed,
+			&reportv1.Removed{Path: strings.ToValidUTF8(x.Path, "?"), LeftBecause: x.LeftBecause})
+	}
+	r := p.report()
+	r.Body = &reportv1.Report_Receipt{Receipt: receipt}
+	return r
+}
+
+// sayAgents reports what is on the server, always or if it differs from the last report.
+func (p *reporter) sayAgents(taskID string, always bool) error {
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	began := time.Now()
+	found, err := p.observe.Found()
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	same := proto.Equal(found, e.said)
-	e.said = found
-	e.mu.Unlock()
-	if same && !always {
+	if p.same(found) && !always {
+		p.remember(found, began)
 		return nil
 	}
-	return e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		return tx.Say(e.agentsReport(found, tx.Place(), taskID))
-	})
-}
-
-// lookForRequests has the machine looked at for who asks in the document and was not
-// answered yet: one look for all of them. Nothing waits for it.
-func (e *Engine) lookForRequests(ctx context.Context) error {
-	due, err := e.unanswered()
-	if err == nil && len(due) > 0 {
-		e.lookAtMachine(ctx, due...)
+	err = p.journal.Update(func(tx *journal.Tx) error { return tx.Say(p.agents(tx, found, taskID)) })
+	if err == nil {
+		p.remember(found, began)
 	}
 	return err
 }
 
-// answer reports what the machine is, and answers who asked before it was begun to look, in
-// the name of the last; who asked since then is answered by another look.
-func (e *Engine) answer(ctx context.Context, m machine) error {
-	waiting, err := e.unanswered()
+func (p *reporter) same(found *reportv1.AgentsReport) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return proto.Equal(found, p.last)
+}
+
+func (p *reporter) remember(found *reportv1.AgentsReport, began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.looked = found, began
+}
+
+// seen returns the sum of the last reported list, and when the last look began that found the same; zero without one.
+func (p *reporter) seen() (sum instance.Sum, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.last.GetAgents() {
+		sum.AddFound(f)
+	}
+	return sum, p.looked
+}
+
+// hasOtherTraces reports whether a look found other traces than the last reported one.
+func (p *reporter) hasOtherTraces(found *reportv1.AgentsReport) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last != nil && observe.OtherTraces(found, p.last)
+}
+
+// endChanges closes changes and reports first what is on the server after all of them, in one
+// write: the journal has all of it or nothing.
+func (p *reporter) endChanges(changes []*steps.Run) error {
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	began := time.Now()
+	found, err := p.observe.Found()
 	if err != nil {
 		return err
 	}
-	var due, since []string
-	for _, id := range waiting {
-		if slices.Contains(m.asked, id) {
-			due = append(due, id)
-		} else {
-			since = append(since, id)
-		}
-	}
-	if len(since) > 0 {
-		e.lookAtMachine(ctx, since...)
-	}
-	if len(due) == 0 {
-		return e.saySysinfo(m, "")
-	}
-	last := due[len(due)-1]
-	if err := errors.Join(e.saySysinfo(m, last), e.sayAgents(last, true)); err != nil {
-		return err
-	}
-	return e.endRequests(due)
-}
-
-// endRequests says that requests were answered, after what they asked for.
-func (e *Engine) endRequests(due []string) error {
-	return e.cfg.Journal.Update(func(tx *journal.Tx) (err error) {
-		for _, id := range due {
-			err = errors.Join(err,
-				tx.End(id, journal.Ended{State: taskv1.State_STATE_SUCCEEDED, At: time.Now()}),
-				tx.Say(e.taskReport(id, taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{})))
+	shut := func(tx *journal.Tx) (err error) {
+		for _, r := range changes {
+			err = errors.Join(err, closeChange(tx, r.Record))
 		}
 		return err
-	})
-}
-
-// unanswered gives the tasks of requests that have not ended here.
-func (e *Engine) unanswered() (due []string, err error) {
-	err = e.cfg.Journal.Read(func(tx *journal.Tx) error {
-		for _, q := range e.document.GetRequests() {
-			ended, err := tx.Ended(q.GetTaskId())
-			if err != nil {
-				return err
-			}
-			if ended == nil && q.GetTaskId() != "" {
-				due = append(due, q.GetTaskId())
-			}
+	}
+	say := func(tx *journal.Tx) error {
+		err := tx.Say(p.agents(tx, found, ""))
+		for _, r := range changes {
+			err = errors.Join(err, p.sayEnd(tx, r.Record))
 		}
-		return nil
-	})
-	return due, err
+		return err
+	}
+	err = p.journal.Update(func(tx *journal.Tx) error { return errors.Join(shut(tx), say(tx)) })
+	if err == nil {
+		p.remember(found, began)
+	}
+	return err
 }
 
-// repeatEnds reports again how tasks ended that the document still shows, unless the report still waits.
-func (e *Engine) repeatEnds() error {
-	return e.cfg.Journal.Update(func(tx *journal.Tx) error {
-		waiting, err := tx.TasksWaiting()
-		if err != nil {
+// closeChange takes a change out of the journal and keeps how its task ended.
+func closeChange(tx *journal.Tx, r *change.Record) error {
+	if err := tx.DropChange(r.Agent); err != nil || r.TaskID == "" {
+		return err
+	}
+	return tx.EndTask(r.TaskID, r.Outcome().State, r.Report())
+}
+
+// sayEnd reports how a change ended.
+func (p *reporter) sayEnd(tx *journal.Tx, r *change.Record) error {
+	if r.Removes() && (r.Failure == nil || r.Committed) {
+		if err := tx.Say(p.receipt(r)); err != nil {
 			return err
 		}
-		for _, id := range taskIDs(e.document) {
-			ended, err := tx.Ended(id)
-			if err != nil {
-				return err
-			}
-			if id == "" || ended == nil || waiting[id] {
-				continue
-			}
-			outcome, err := ended.ReadOutcome()
-			if err != nil {
-				return err
-			}
-			if err := tx.Say(e.taskReport(id, ended.State, outcome)); err != nil {
-				return err
-			}
-		}
+	}
+	if r.TaskID == "" {
 		return nil
-	})
+	}
+	return tx.Say(p.task(r.TaskID, r.Outcome().State, r.Report()))
 }

@@ -16,6 +16,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 )
 
 func TestTheVersionThatRunsIsAskedOfTheKernelAndNotOfTheLink(t *testing.T) {
@@ -28,7 +29,8 @@ func TestTheVersionThatRunsIsAskedOfTheKernelAndNotOfTheLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := r.the("cn-agent")
-	if f.GetImage().GetVersion() != "1.0.0" || f.GetHealth() != instancev1.Health_HEALTH_BAD || !strings.Contains(f.GetReason(), "another image: 2.0.0") {
+	if f.GetImage().GetVersion() != "1.0.0" || f.GetHealth() != instancev1.Health_HEALTH_BAD ||
+		!strings.Contains(f.GetReason(), "another image: 2.0.0") {
 		t.Errorf("found %v", f)
 	}
 }
@@ -41,12 +43,13 @@ func TestAScriptsProcessIsKnownByWhatItWasStartedWith(t *testing.T) {
 	}))), taskv1.State_STATE_SUCCEEDED)
 	f := r.good("cn-agent", "1.0.0")
 	t.Cleanup(func() { p, _ := os.FindProcess(int(f.GetPid())); _ = p.Kill() })
-	if got, want := hexOf(r.imageOf(int(f.GetPid()))), hexOf(f.GetImage().GetDigest()); got != want || r.executes(int(f.GetPid())) != nil {
+	if got, want := hexOf(r.rooms.observe.ImageOf(int(f.GetPid()))), hexOf(f.GetImage().GetDigest()); got != want ||
+		b.executes(int(f.GetPid())) {
 		t.Errorf("process %d is of image %q, want %q by its environment", f.GetPid(), got, want)
 	}
 }
 
-// start runs a program of an image by hand, as an agent or somebody might.
+// start runs a program of an image by hand.
 func (b *workbench) startByHand(m *imagev1.Manifest, env ...string) int {
 	b.t.Helper()
 	cmd := exec.Command(filepath.Join(b.root.Image(m.GetBlob().GetDigest()), "bin/agent"), "plain")
@@ -68,11 +71,13 @@ func TestAProcessThatNothingHereKeepsIsReported(t *testing.T) {
 	pid := b.startByHand(one)
 	r.eventually("it is bad", func() bool {
 		f := r.the("cn-agent")
-		return f.GetHealth() == instancev1.Health_HEALTH_BAD && f.GetImage().GetVersion() == "2.0.0" && strings.Contains(f.GetReason(), "1.0.0 runs beside it")
+		return f.GetHealth() == instancev1.Health_HEALTH_BAD && f.GetImage().GetVersion() == "2.0.0" &&
+			strings.Contains(f.GetReason(), "1.0.0 is also running")
 	})
 	r.eventually("that is reported", func() bool {
 		return slices.ContainsFunc(r.reports(), func(rep *reportv1.Report) bool {
-			return slices.ContainsFunc(rep.GetAgents().GetAgents(), func(f *reportv1.Found) bool { return strings.Contains(f.GetReason(), "runs beside it") })
+			return slices.ContainsFunc(rep.GetAgents().GetAgents(),
+				func(f *reportv1.Found) bool { return strings.Contains(f.GetReason(), "is also running") })
 		})
 	})
 	p, _ := os.FindProcess(pid)
@@ -92,7 +97,10 @@ func TestAgentsThatAreNotOursAreFoundWithoutAnInstance(t *testing.T) {
 	if err := layout.Link(b.root.ImageLink(m.GetBlob().GetDigest()), b.root.Current("old-agent")); err != nil {
 		t.Fatal(err)
 	}
-	if f := r.the("old-agent"); f.GetInstanceId() != "" || f.GetReason() == "" || f.GetTrace() != serverv1.Trace_TRACE_LINK || f.GetPath() != "agents/old-agent/current" || f.GetImage().GetVersion() != "1.0.0" {
+	if f := r.the("old-agent"); f.GetInstanceId() != "" || f.GetReason() == "" ||
+		f.GetTrace() != serverv1.Trace_TRACE_LINK ||
+		f.GetPath() != "agents/old-agent/current" ||
+		f.GetImage().GetVersion() != "1.0.0" {
 		t.Errorf("found %v, want a link without an instance", f)
 	}
 	outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
@@ -109,21 +117,27 @@ func TestABurstOfChangesIsToldInFewListsAndEachEndInItsPlace(t *testing.T) {
 	r := b.run()
 	var tasks []string
 	for _, agent := range []string{"a-agent", "b-agent", "c-agent", "d-agent"} {
-		tasks = append(tasks, b.want(b.image(agent, "1.0.0", "plain", func(m *imagev1.Manifest) { m.Run.Ready = &imagev1.Ready{SoakMs: 300} })))
+		tasks = append(
+			tasks,
+			b.want(
+				b.image(agent, "1.0.0", "plain",
+					func(m *imagev1.Manifest) { m.Run.Ready = &imagev1.Ready{SoakMs: 300} }),
+			),
+		)
 	}
 	before := r.said()
 	r.offer()
 	for _, id := range tasks {
 		outcome(t, r.wait(id), taskv1.State_STATE_SUCCEEDED)
 	}
-	// Each says that it runs and how it ended; the rest are lists.
+	// Each reports that it runs and how it ended; the rest are lists.
 	if lists := int(r.said()-before) - 2*len(tasks); lists < 1 || lists >= len(tasks) {
 		t.Errorf("%d lists of %d changes", lists, len(tasks))
 	}
 }
 
 // said is how many reports were ever said. It waits until what the machine is was said at
-// the start: that is read beside everything else, and is counted by nobody.
+// the start: that is read beside everything else, and is not counted.
 func (r *running) said() (last uint64) {
 	r.t.Helper()
 	r.eventually("what the machine is was reported", func() bool {
@@ -135,10 +149,10 @@ func (r *running) said() (last uint64) {
 	return last
 }
 
-func TestAnEndThatIsAloneWaitsForNobody(t *testing.T) {
+func TestAnEndThatIsAloneDoesNotWait(t *testing.T) {
 	g := &endings{}
-	g.begun()
-	in, first := g.join(&change{})
+	g.begin()
+	in, first := g.join(&steps.Run{})
 	select {
 	case <-in.full:
 	default:
@@ -147,8 +161,8 @@ func TestAnEndThatIsAloneWaitsForNobody(t *testing.T) {
 	if !first || g.open != nil {
 		t.Errorf("first %v, open %v", first, g.open)
 	}
-	g.begun() // another one: it is not in that group
-	if again, first := g.join(&change{}); again == in || !first {
+	g.begin() // another one: it is not in that group
+	if again, first := g.join(&steps.Run{}); again == in || !first {
 		t.Error("it joined a group that was full")
 	}
 }

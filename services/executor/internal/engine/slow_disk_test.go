@@ -13,9 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -66,7 +68,7 @@ type slowChange struct {
 	deadline time.Time
 	oneDisk  bool               // the disk itself is slow, so whatever is written to it waits for the image
 	removal  string             // the task that removes the other agent
-	point    func(point string) // told of the upgrade's own points
+	point    func(point string) // called at the upgrade's own points
 }
 
 // slowly installs both agents, while the disk is still as fast as it is.
@@ -126,8 +128,9 @@ func (s *slowChange) tooSlow(within time.Duration) {
 	o := outcome(s.t, s.upgrade(within, s.removesOther), taskv1.State_STATE_UNDONE)
 	late := time.Since(s.deadline)
 	s.t.Logf("undone %s after its deadline: %s in %s", late.Round(time.Millisecond), o.GetCode(), o.GetFailedStep())
-	if o.GetCode() != codeTimedOut || slices.ContainsFunc(o.GetSteps(), func(took *taskv1.StepTime) bool { return journal.Touches(took.GetStep()) }) {
-		s.t.Errorf("outcome %v, want %s before the switch", o, codeTimedOut)
+	if o.GetCode() != code.TimedOut ||
+		slices.ContainsFunc(o.GetSteps(), func(took *taskv1.StepTime) bool { return change.Touches(took.GetStep()) }) {
+		s.t.Errorf("outcome %v, want %s before the switch", o, code.TimedOut)
 	}
 	if late > 5*time.Second { // a sync that is under way cannot be given up, but nothing else is begun
 		s.t.Errorf("it ended %s after its deadline", late)

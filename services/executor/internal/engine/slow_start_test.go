@@ -16,7 +16,7 @@ import (
 // does not answer.
 type slowStart struct {
 	supervise.Supervisor
-	started chan struct{} // told of each
+	started chan struct{} // receives each start
 	goOn    chan struct{}
 	starts  atomic.Int32
 }
@@ -50,7 +50,7 @@ func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
 	r := b.run(func(c *Config) { s.Supervisor, c.Supervisor = c.Supervisor, s })
 	<-s.started
 	go func() {
-		time.Sleep(500 * time.Millisecond) // until it was told to stop
+		time.Sleep(500 * time.Millisecond) // until the stop came
 		close(s.goOn)
 	}()
 	if err := r.stop(); err != nil {
@@ -78,7 +78,7 @@ func TestAnAgentThatTakesLongToEndHoldsNothingElseUp(t *testing.T) {
 	ends.Store(false)
 	removal := b.unwant("slow-agent", instanceOf("slow-agent"))
 	r.offer()
-	r.eventually("it is told to end", ends.Load)
+	r.eventually("it gets the signal to end", ends.Load)
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
 	if _, err := r.Status(); err != nil {
 		t.Error(err)

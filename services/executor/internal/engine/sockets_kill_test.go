@@ -28,10 +28,11 @@ func TestAnExecutorKilledInAnOverlapLosesNoConnection(t *testing.T) {
 	}
 }
 
-// withSocket installs a first version that listens at an address, and gives the task of the operation.
+// withSocket installs a first version that listens at an address, and returns the task of the operation.
 func (o operation) withSocket(b *workbench, at string, change ...func(*Config)) (r *running, task string) {
 	r = b.run(change...)
-	outcome(b.t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at), overlap))), taskv1.State_STATE_SUCCEEDED)
+	outcome(b.t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at), overlap))),
+		taskv1.State_STATE_SUCCEEDED)
 	return r, b.want(b.image("cn-agent", o.version, o.what, listens(at), overlap))
 }
 
@@ -53,7 +54,8 @@ func (o operation) socketPoints(t *testing.T) []string {
 	mu.Lock()
 	passed := slices.Clone(points) // one is still passed after the report
 	mu.Unlock()
-	passed = slices.DeleteFunc(passed, func(p string) bool { return strings.HasPrefix(p, "end ") }) // the next begin is the same
+	// the next begin is the same
+	passed = slices.DeleteFunc(passed, func(p string) bool { return strings.HasPrefix(p, "end ") })
 	slices.Sort(passed)
 	return slices.Compact(passed)
 }

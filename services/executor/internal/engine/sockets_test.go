@@ -14,7 +14,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/sockets"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -31,7 +31,7 @@ func listensItself(at string) func(*imagev1.Manifest) {
 	return func(m *imagev1.Manifest) { m.Run.Env["ADDRESS"] = at }
 }
 
-// freeAddress gives an address at which nobody listens at the moment.
+// freeAddress returns an address at which nothing listens at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,7 +42,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// ask connects to an agent and gives the version that answers.
+// ask connects to an agent and returns the version that answers.
 func ask(at string) (string, error) {
 	conn, err := net.DialTimeout("tcp", at, 5*time.Second)
 	if err != nil {
@@ -92,7 +92,9 @@ func asking(at string, every time.Duration) (stop func() (asked int64, wrong []e
 }
 
 func TestNoConnectionIsLostWhileVersionsReplaceEachOther(t *testing.T) {
-	for name, how := range map[string]func(*imagev1.Manifest){"overlap": overlap, "restart": func(*imagev1.Manifest) {}} {
+	for name, how := range map[string]func(*imagev1.Manifest){
+		"overlap": overlap, "restart": func(*imagev1.Manifest) {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			r := b.run()
@@ -121,7 +123,7 @@ func TestARestartedExecutorTakesTheVerySameSocketBack(t *testing.T) {
 	r := b.run()
 	at := freeAddress(t)
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", listens(at)))), taskv1.State_STATE_SUCCEEDED)
-	before, err := r.sockets.Inode("cn-agent", at)
+	before, err := r.rooms.sockets.Inode("cn-agent", at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestARestartedExecutorTakesTheVerySameSocketBack(t *testing.T) {
 	if asked, wrong := stop(); len(wrong) > 0 {
 		t.Errorf("%d of %d went wrong, first %v", len(wrong), asked, wrong[0])
 	}
-	if after, err := r.sockets.Inode("cn-agent", at); err != nil || after != before {
+	if after, err := r.rooms.sockets.Inode("cn-agent", at); err != nil || after != before {
 		t.Errorf("the socket is %d after the restart (%v), want %d", after, err, before)
 	}
 }
@@ -151,7 +153,9 @@ func TestAnAddressThatIsTakenIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	for where, code := range map[string]string{other.Addr().String(): sockets.CodeSocketTaken, "192.0.2.1:80": sockets.CodeBadSocket, "here": sockets.CodeBadSocket} {
+	for where, code := range map[string]string{
+		other.Addr().String(): code.SocketTaken, "192.0.2.1:80": code.BadSocket, "here": code.BadSocket,
+	} {
 		o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "serve", listens(where)))), taskv1.State_STATE_UNDONE)
 		if o.GetCode() != code || o.GetFailedStep() != taskv1.Step_STEP_CHECK {
 			t.Errorf("%s: %s at %s, want %s", where, o.GetCode(), o.GetFailedStep(), code)

@@ -16,6 +16,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -41,7 +42,7 @@ func services(t *testing.T) []string {
 	return names
 }
 
-// shows gives one property of a service that systemctl shows.
+// shows returns one property of a service that systemctl shows.
 func shows(t *testing.T, service, property string) string {
 	t.Helper()
 	out, err := exec.Command("systemctl", "show", "--value", "-p", property, service).Output()
@@ -74,7 +75,10 @@ func TestAServiceIsInMemoryOnlyAndARemovalLeavesNothing(t *testing.T) {
 	if len(names) != 1 || shows(t, names[0], "MainPID") != fmt.Sprint(r.good("cn-agent", "1.0.0").GetPid()) {
 		t.Fatalf("services %v", names)
 	}
-	for property, want := range map[string]string{"Slice": "garrison.slice", "Transient": "yes", "Restart": "always", "Type": "notify", "UnitFileState": "transient"} {
+	for property, want := range map[string]string{
+		"Slice": "garrison.slice", "Transient": "yes", "Restart": "always", "Type": "notify",
+		"UnitFileState": "transient",
+	} {
 		if got := shows(t, names[0], property); got != want {
 			t.Errorf("%s is %q, want %q", property, got, want)
 		}
@@ -130,7 +134,7 @@ func TestWhatKeepsEndingIsGivenUpBySystemdAndTriedAgainWhenItRested(t *testing.T
 	r := b.run(func(c *Config) { c.Supervisor = testSupervisor(c.Root, p) })
 	m := b.image("cn-agent", "1.0.0", "later") // it ends 300 ms after it was ready
 	outcome(t, r.do(b.want(m)), taskv1.State_STATE_SUCCEEDED)
-	u := r.knownUnit("cn-agent", m.GetId())
+	u := r.rooms.processes.Known("cn-agent", m.GetId())
 	r.eventually("systemd has given up", func() bool {
 		return u.Status().CrashLoop && strings.Contains(r.the("cn-agent").GetReason(), "keeps ending: exit status 6")
 	})
@@ -224,7 +228,8 @@ func TestAgentsMoveFromOneSupervisorToTheOther(t *testing.T) {
 	if records, _ := filepath.Glob(filepath.Join(b.root.Run("cn-agent"), "process-*")); len(records) != 0 {
 		t.Errorf("records %v are left", records)
 	}
-	if err := newSystemd(b.root, testPolicy).Clear(); err != nil { // as the executor does when it is told to be direct
+	// as the executor does when it is configured to be direct
+	if err := newSystemd(b.root, testPolicy).Clear(); err != nil {
 		t.Fatal(err)
 	}
 	moved(b.run(direct), pid)
@@ -233,7 +238,7 @@ func TestAgentsMoveFromOneSupervisorToTheOther(t *testing.T) {
 	}
 }
 
-// looked gives what an agent that looks has seen.
+// looked returns what an agent that looks has seen.
 func (b *workbench) looked() (seen struct {
 	UID, GID int
 	Groups   []int
@@ -264,7 +269,9 @@ func (b *workbench) looked() (seen struct {
 }
 
 func TestAnAgentGetsItsArgumentsAndEnvironmentAndNothingElse(t *testing.T) {
-	for name, change := range map[string]func(*imagev1.Manifest){"with sockets": listens(freeAddress(t)), "without": func(*imagev1.Manifest) {}} {
+	for name, change := range map[string]func(*imagev1.Manifest){
+		"with sockets": listens(freeAddress(t)), "without": func(*imagev1.Manifest) {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			r := b.run()
@@ -282,7 +289,8 @@ func TestAnAgentGetsItsArgumentsAndEnvironmentAndNothingElse(t *testing.T) {
 			}
 			for _, v := range seen.Env {
 				name, _, _ := strings.Cut(v, "=")
-				if !strings.HasPrefix(name, "GARRISON_") && !strings.HasPrefix(name, "LISTEN_") && !slices.Contains([]string{"PATH", "NOTIFY_SOCKET", "ODD", "LANG"}, name) {
+				if !strings.HasPrefix(name, "GARRISON_") && !strings.HasPrefix(name, "LISTEN_") &&
+					!slices.Contains([]string{"PATH", "NOTIFY_SOCKET", "ODD", "LANG"}, name) {
 					t.Errorf("environment has %q besides", v)
 				}
 			}
@@ -326,25 +334,57 @@ func TestASandboxHolds(t *testing.T) {
 		}
 	}
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "look", confine(nil)))), taskv1.State_STATE_SUCCEEDED)
-	if seen := b.looked(); slices.Contains([]bool{seen.Can["/etc"], seen.Can["/srv"], seen.Can["/tmp"], seen.Can[mine], seen.Home}, false) || seen.UID != 0 {
+	if seen := b.looked(); slices.Contains(
+		[]bool{seen.Can["/etc"], seen.Can["/srv"], seen.Can["/tmp"], seen.Can[mine], seen.Home}, false) ||
+		seen.UID != 0 {
 		t.Errorf("without a sandbox it saw %+v", seen)
 	}
 	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "look", confine(&imagev1.Sandbox{
-		ReadOnlySystem: true, Writable: []string{mine}, PrivateTmp: true, NoHomes: true, NoNewPrivileges: true, BoundCapabilities: true,
+		ReadOnlySystem: true, Writable: []string{mine}, PrivateTmp: true, NoHomes: true, NoNewPrivileges: true,
+		BoundCapabilities: true,
 	})))), taskv1.State_STATE_SUCCEEDED)
 	seen := b.looked()
-	if want := map[string]bool{"/etc": false, "/srv": false, "/tmp": true, mine: true, b.root.State("cn-agent"): true}; fmt.Sprint(seen.Can) != fmt.Sprint(want) || seen.Home || seen.UID != 0 {
+	if want := map[string]bool{
+		"/etc": false, "/srv": false, "/tmp": true, mine: true, b.root.State("cn-agent"): true,
+	}; fmt.Sprint(
+		seen.Can,
+	) != fmt.Sprint(
+		want,
+	) ||
+		seen.Home ||
+		seen.UID != 0 {
 		t.Errorf("in the sandbox it saw %+v, want %v", seen, want)
 	}
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/tmp/not-private", r.good("cn-agent", "2.0.0").GetPid())); err == nil {
+	if _, err := os.Stat(
+		fmt.Sprintf("/proc/%d/root/tmp/not-private", r.good("cn-agent", "2.0.0").GetPid()),
+	); err == nil {
 		t.Error("it sees the /tmp of all")
 	}
-	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "look", confine(&imagev1.Sandbox{User: "agent"})))), taskv1.State_STATE_SUCCEEDED)
+	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "look", confine(&imagev1.Sandbox{User: "agent"})))),
+		taskv1.State_STATE_SUCCEEDED)
 	seen = b.looked()
-	if seen.UID != 4242 || seen.GID != 4242 || !slices.Contains(seen.Groups, 4243) || seen.Can["/etc"] || !seen.Can[b.root.State("cn-agent")] {
+	if seen.UID != 4242 || seen.GID != 4242 || !slices.Contains(seen.Groups, 4243) || seen.Can["/etc"] ||
+		!seen.Can[b.root.State("cn-agent")] {
 		t.Errorf("as another user it saw %+v", seen)
 	}
-	outcome(t, r.do(b.want(b.image("cn-agent", "4.0.0", "look", confine(&imagev1.Sandbox{User: "agent", BoundCapabilities: true, Capabilities: []string{"CAP_DAC_OVERRIDE"}})))), taskv1.State_STATE_SUCCEEDED)
+	outcome(
+		t,
+		r.do(
+			b.want(
+				b.image(
+					"cn-agent",
+					"4.0.0",
+					"look",
+					confine(&imagev1.Sandbox{
+						User:              "agent",
+						BoundCapabilities: true,
+						Capabilities:      []string{"CAP_DAC_OVERRIDE"},
+					}),
+				),
+			),
+		),
+		taskv1.State_STATE_SUCCEEDED,
+	)
 	if seen := b.looked(); seen.UID != 4242 || !seen.Can["/etc"] {
 		t.Errorf("with a capability of root it saw %+v", seen)
 	}
@@ -364,12 +404,23 @@ func TestLimitsHold(t *testing.T) {
 		t.Errorf("limits\n%s", limits)
 	}
 	service := services(t)[0]
-	for property, want := range map[string]string{"MemoryMax": "67108864", "TasksMax": "30", "CPUQuotaPerSecUSec": "500ms", "LimitNOFILE": "99"} {
+	for property, want := range map[string]string{
+		"MemoryMax": "67108864", "TasksMax": "30", "CPUQuotaPerSecUSec": "500ms", "LimitNOFILE": "99",
+	} {
 		if got := shows(t, service, property); got != want {
 			t.Errorf("%s is %q, want %q", property, got, want)
 		}
 	}
-	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "hungry", bound, func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 10_000 }))), taskv1.State_STATE_UNDONE)
+	o := outcome(
+		t,
+		r.do(
+			b.want(
+				b.image("cn-agent", "2.0.0", "hungry", bound,
+					func(m *imagev1.Manifest) { m.Run.Ready.SoakMs = 10_000 }),
+			),
+		),
+		taskv1.State_STATE_UNDONE,
+	)
 	if o.GetCode() != "EXITED" || !strings.Contains(o.GetReason(), "killed") {
 		t.Errorf("outcome %v", o)
 	}
@@ -381,12 +432,14 @@ func TestWhatThisServerCannotKeepIsRefusedBeforeAnythingIsTouched(t *testing.T) 
 	b := newBench(t)
 	r := b.run()
 	for name, s := range map[string]*imagev1.Sandbox{
-		"nobody": {User: "no-such-user"}, "an unreachable root": {User: "agent"},
+		"an unknown user": {User: "no-such-user"}, "an unreachable root": {User: "agent"},
 		"a path that is not there": {ReadOnlySystem: true, Writable: []string{"/srv/nothing"}},
 		"an unknown capability":    {BoundCapabilities: true, Capabilities: []string{"CAP_TO_FLY"}},
 	} {
-		o := outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready", func(m *imagev1.Manifest) { m.Run.Sandbox = s }))), taskv1.State_STATE_UNDONE)
-		if o.GetCode() != supervise.CodeCannotConfine || o.GetFailedStep() != taskv1.Step_STEP_CHECK {
+		o := outcome(t,
+			r.do(b.want(b.image("cn-agent", "1.0.0", "ready", func(m *imagev1.Manifest) { m.Run.Sandbox = s }))),
+			taskv1.State_STATE_UNDONE)
+		if o.GetCode() != code.CannotConfine || o.GetFailedStep() != taskv1.Step_STEP_CHECK {
 			t.Errorf("%s: %v", name, o)
 		}
 	}

@@ -38,7 +38,7 @@ func TestAnOlderListIsNotSaidAfterANewerOne(t *testing.T) {
 		c.FailPoint = func(point string) {
 			if r := upgrade.Load(); r != nil && point == "new started" {
 				s.armed.Store(true)
-				r.stir() // as when an agent ends
+				r.changed.Wake() // as when an agent ends
 				<-s.begun
 			}
 		}

@@ -21,12 +21,14 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
 )
 
-// unexplained gives what is there and the inventory does not explain.
+// unexplained returns what is there and the inventory does not explain.
 func (r *running) unexplained() (out []*reportv1.Found) {
 	r.t.Helper()
-	found, err := r.found()
+	found, err := r.rooms.observe.Found()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func (r *running) unexplained() (out []*reportv1.Found) {
 	return out
 }
 
-// lastList gives what was last reported to be there.
+// lastList returns what was last reported to be there.
 func (r *running) lastList() (last *reportv1.AgentsReport) {
 	r.t.Helper()
 	for _, rep := range r.reports() {
@@ -49,7 +51,7 @@ func (r *running) lastList() (last *reportv1.AgentsReport) {
 	return last
 }
 
-// linkByHand puts a link below agents/ as somebody might.
+// linkByHand puts a link below agents/, by hand.
 func (b *workbench) linkByHand(agent, target string) {
 	b.t.Helper()
 	dir := b.root.Agent(agent)
@@ -72,7 +74,8 @@ func TestALinkIsToldByWhereItLeads(t *testing.T) {
 	unsealed := filepath.Join(t.TempDir(), "images", filepath.Base(theirs))
 	for agent, target := range map[string]string{
 		"a-ours": b.root.ImageLink(one.GetBlob().GetDigest()), "b-theirs": theirs, "c-not-sealed": unsealed,
-		"d-elsewhere": "/usr", "E_no_name": "/usr", "f-odd-\xff": "/usr", "g-gone": b.root.ImageLink(make([]byte, digestBytes)),
+		"d-elsewhere": "/usr", "E_no_name": "/usr", "f-odd-\xff": "/usr",
+		"g-gone": b.root.ImageLink(make([]byte, layout.DigestBytes)),
 	} {
 		b.linkByHand(agent, target)
 	}
@@ -86,7 +89,8 @@ func TestALinkIsToldByWhereItLeads(t *testing.T) {
 	want := []string{
 		"|agents/E_no_name/current||", "|agents/f-odd-?/current||",
 		"a-ours|agents/a-ours/current|1.0.0|", "b-theirs|agents/b-theirs/current|3.0.0|" + string(other.root),
-		"c-not-sealed|agents/c-not-sealed/current||", "d-elsewhere|agents/d-elsewhere/current||", "g-gone|agents/g-gone/current||",
+		"c-not-sealed|agents/c-not-sealed/current||", "d-elsewhere|agents/d-elsewhere/current||",
+		"g-gone|agents/g-gone/current||",
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Error(diff)
@@ -110,24 +114,27 @@ func TestProcessesOfAnImageAreOneTraceAndSayWhoStartedThem(t *testing.T) {
 	r.do(b.want(two))
 	first := b.startByHand(one)
 	for range 3 {
-		b.startByHand(one, "GARRISON_SERVER=nobody") // not certainly another's
+		b.startByHand(one, "GARRISON_SERVER=unknown") // not certainly another's
 	}
 	elsewhere := ident.New()
 	b.startByHand(one, "GARRISON_SERVER="+elsewhere)
 	b.startByHand(one, "GARRISON_SERVER="+serverID)
 	b.startByHand(two) // from the image that is current: the agent's own for all we know
-	r.eventually("they are told", func() bool { return len(r.unexplained()) == 2 })
+	r.eventually("they are reported", func() bool { return len(r.unexplained()) == 2 })
 	path := "images/" + hexOf(one.GetBlob().GetDigest())
 	for n, want := range []string{"", elsewhere} {
 		f := r.unexplained()[n]
-		if f.Agent != "cn-agent" || f.Trace != serverv1.Trace_TRACE_PROCESS || f.Path != path || f.GetImage().GetVersion() != "1.0.0" || f.OtherServerId != want {
+		if f.Agent != "cn-agent" || f.Trace != serverv1.Trace_TRACE_PROCESS || f.Path != path ||
+			f.GetImage().GetVersion() != "1.0.0" ||
+			f.OtherServerId != want {
 			t.Errorf("found %v, of server %q", f, want)
 		}
 		if n == 0 && int(f.Pid) != first {
 			t.Errorf("found process %d, want the first one, %d", f.Pid, first)
 		}
 	}
-	if f := r.the("cn-agent"); f.GetImage().GetVersion() != "2.0.0" || f.GetReason() != "version 1.0.0 runs beside it, and nothing here keeps that" {
+	if f := r.the("cn-agent"); f.GetImage().GetVersion() != "2.0.0" ||
+		f.GetReason() != "version 1.0.0 is also running and is not managed by this executor" {
 		t.Errorf("the agent itself is %v", f)
 	}
 }
@@ -145,7 +152,8 @@ func TestAProcessWhoseImageWasDeletedIsStillFound(t *testing.T) {
 	}
 	r.eventually("it is found", func() bool { return len(r.unexplained()) == 1 })
 	f := r.unexplained()[0]
-	if f.Trace != serverv1.Trace_TRACE_PROCESS || int(f.Pid) != min(pid, nameless) || f.Path != "images/"+hexOf(m.GetBlob().GetDigest()) {
+	if f.Trace != serverv1.Trace_TRACE_PROCESS || int(f.Pid) != min(pid, nameless) ||
+		f.Path != "images/"+hexOf(m.GetBlob().GetDigest()) {
 		t.Errorf("found %v, want process %d", f, min(pid, nameless))
 	}
 }
@@ -162,7 +170,8 @@ func TestAProcessWithTheSamePathForAnotherFileIsNotOurs(t *testing.T) {
 	if out, err := exec.Command("cp", "-r", image+"/.", copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount --bind "$1" "$2" && exec "$2/bin/agent" plain`, "sh", copied, image)
+	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount --bind "$1" "$2" && exec "$2/bin/agent" plain`, "sh",
+		copied, image)
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
@@ -189,11 +198,11 @@ func TestAProcessWithTheSamePathForAnotherFileIsNotOurs(t *testing.T) {
 func TestMoreThanFitIsCounted(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
-	for n := range maxTraces + 5 {
+	for n := range observe.MaxTraces + 5 {
 		b.linkByHand(fmt.Sprintf("agent-%03d", n), "/usr")
 	}
-	found, err := r.found()
-	if err != nil || len(found.GetAgents()) != maxTraces || found.GetMore() != 5 {
+	found, err := r.rooms.observe.Found()
+	if err != nil || len(found.GetAgents()) != observe.MaxTraces || found.GetMore() != 5 {
 		t.Errorf("%d and %d more, %v", len(found.GetAgents()), found.GetMore(), err)
 	}
 }
@@ -213,9 +222,9 @@ func TestAChangeIsNeverTakenForSomethingFound(t *testing.T) {
 					return
 				default:
 				}
-				found, err := r.foundWith(func(digest []byte) (imagedir.Mark, error) {
+				found, err := r.rooms.observe.FoundWith(func(digest []byte) (imagedir.Mark, error) {
 					time.Sleep(100 * time.Millisecond) // a look at many files takes its time
-					return r.images.Mark(digest)
+					return r.rooms.images.Mark(digest)
 				})
 				if err != nil {
 					t.Error(err)
@@ -244,7 +253,7 @@ func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.CheckEvery = time.Hour })
 	<-r.Ready()
-	told := func(want int) {
+	reported := func(want int) {
 		t.Helper()
 		r.eventually(fmt.Sprintf("%d are reported", want), func() bool {
 			if _, err := r.Status(); err != nil {
@@ -254,7 +263,7 @@ func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
 		})
 	}
 	b.linkByHand("old-agent", "/usr")
-	told(1)
+	reported(1)
 	before := r.said()
 	for range 5 {
 		if _, err := r.Status(); err != nil {
@@ -264,13 +273,13 @@ func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
 	if err := os.Remove(b.root.Current("old-agent")); err != nil {
 		t.Fatal(err)
 	}
-	told(0)
+	reported(0)
 	if n := r.said() - before; n != 1 {
 		t.Errorf("%d reports of one change", n)
 	}
 }
 
-// An agent that somebody linked is installed like any other: the link becomes ours.
+// An agent that was linked by hand is installed like any other: the link becomes ours.
 func TestWhatWasFoundCanBeInstalled(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
@@ -296,7 +305,10 @@ func TestAnInventoryThatIsLostIsToldAndNotTouched(t *testing.T) {
 	r.do(b.want(b.image("b-agent", "1.1.0", "script", func(m *imagev1.Manifest) {
 		m.Run.Command, m.Run.Args, m.Run.Ready = "bin/script", nil, &imagev1.Ready{SoakMs: 50}
 	})))
-	pids := map[string]uint32{"cn-agent": r.good("cn-agent", "1.0.0").GetPid(), "b-agent": r.good("b-agent", "1.1.0").GetPid()}
+	pids := map[string]uint32{
+		"cn-agent": r.good("cn-agent", "1.0.0").GetPid(),
+		"b-agent":  r.good("b-agent", "1.1.0").GetPid(),
+	}
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 )
 
 // tree describes everything below a directory but the executor's own files: name, mode,
@@ -58,7 +60,7 @@ func (b *workbench) tree() []string {
 	return out
 }
 
-// An agent of another executor, and files that nobody here made, are as they were; and of
+// An agent of another executor, and foreign files, are as they were; and of
 // everything that was installed, upgraded, undone and removed nothing is left.
 func TestTheWholeTreeIsAfterTheRemovalWhatItWasBeforeTheInstall(t *testing.T) {
 	beside := newBench(t)
@@ -81,7 +83,13 @@ func TestTheWholeTreeIsAfterTheRemovalWhatItWasBeforeTheInstall(t *testing.T) {
 		name, what string
 		how        []func(*imagev1.Manifest)
 	}{
-		{"cn-agent", "ready", nil}, {"net-agent", "ready", []func(*imagev1.Manifest){overlap}}, {"py-agent", "plain", []func(*imagev1.Manifest){checked}},
+		{
+			"cn-agent",
+			"ready",
+			nil,
+		}, {
+			"net-agent", "ready", []func(*imagev1.Manifest){overlap},
+		}, {"py-agent", "plain", []func(*imagev1.Manifest){checked}},
 		{"gz-tools", "", []func(*imagev1.Manifest){files}}, {"log-setup", "setup", []func(*imagev1.Manifest){setup}},
 	}
 	for _, a := range agents {
@@ -113,7 +121,7 @@ func TestOfTwoChangesThatDoNotFitTogetherOneIsRefusedAndTheOtherSucceeds(t *test
 	b := newBench(t)
 	one, two := b.image("a-agent", "1.0.0", "ready"), b.image("b-agent", "2.0.0", "ready")
 	blob := one.GetBlob()
-	need := switchBytes + unpackedBytes(blob) + blobBytes(blob)
+	need := steps.NeedBytes(blob)
 	b.smallDisk(strconv.FormatUint(spareBytes+5<<20+need+need/3, 10)) // and the journal
 	fetching := make(chan string, 2)
 	goOn := make(chan struct{})
@@ -140,8 +148,8 @@ func TestOfTwoChangesThatDoNotFitTogetherOneIsRefusedAndTheOtherSucceeds(t *test
 	}
 	o := outcome(t, r.wait(second), taskv1.State_STATE_UNDONE)
 	close(goOn)
-	if o.GetCode() != CodeNoSpace || o.GetFailedStep() != taskv1.Step_STEP_RESERVE {
-		t.Errorf("outcome %v, want %s in the reserve", o, CodeNoSpace)
+	if o.GetCode() != code.NoSpace || o.GetFailedStep() != taskv1.Step_STEP_RESERVE {
+		t.Errorf("outcome %v, want %s in the reserve", o, code.NoSpace)
 	}
 	outcome(t, r.wait(first), taskv1.State_STATE_SUCCEEDED)
 }

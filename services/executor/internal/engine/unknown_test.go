@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -44,7 +45,7 @@ func TestAnEntryThatIsNotFullyKnownIsRefusedAndTheOthersGoOn(t *testing.T) {
 			other := b.want(b.image("net-agent", "1.0.0", "ready"))
 			r.offer()
 			outcome(t, r.wait(other), good)
-			refused(t, outcome(t, r.wait(task), undone), CodeExecutorTooOld, c.says)
+			refused(t, outcome(t, r.wait(task), undone), code.ExecutorTooOld, c.says)
 			if now := r.good("cn-agent", "1.0.0").GetPid(); now != was {
 				t.Errorf("pid was %d and is %d", was, now)
 			}
@@ -58,7 +59,7 @@ func TestARemovalThatIsNotFullyKnownRemovesNothing(t *testing.T) {
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
 	task := b.unwant("cn-agent", instanceOf("cn-agent"))
 	extend(b.doc.Removals[0])
-	refused(t, outcome(t, r.do(task), taskv1.State_STATE_FAILED), CodeExecutorTooOld, "unknown field 777")
+	refused(t, outcome(t, r.do(task), taskv1.State_STATE_FAILED), code.ExecutorTooOld, "unknown field 777")
 	r.good("cn-agent", "1.0.0")
 }
 
@@ -66,10 +67,14 @@ func TestARequestThatIsNotFullyKnownIsRefused(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
 	b.doc.Generation++
-	b.doc.Requests = []*desiredv1.Request{{TaskId: "0197b5a0-0000-7000-8000-00000000000a"}, {TaskId: "0197b5a0-0000-7000-8000-00000000000b"}}
+	b.doc.Requests = []*desiredv1.Request{
+		{TaskId: "0197b5a0-0000-7000-8000-00000000000a"},
+		{TaskId: "0197b5a0-0000-7000-8000-00000000000b"},
+	}
 	extend(b.doc.Requests[0])
 	r.offer()
-	refused(t, outcome(t, r.wait(b.doc.Requests[0].TaskId), taskv1.State_STATE_FAILED), CodeExecutorTooOld, "unknown field 777")
+	refused(t, outcome(t, r.wait(b.doc.Requests[0].TaskId), taskv1.State_STATE_FAILED), code.ExecutorTooOld,
+		"unknown field 777")
 	outcome(t, r.wait(b.doc.Requests[1].TaskId), good)
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,7 +24,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
@@ -39,7 +40,12 @@ type workbench struct {
 
 func newBench(t *testing.T) *workbench {
 	t.Helper()
-	b := &workbench{t: t, root: layout.Root(t.TempDir()), shelf: layout.Root(t.TempDir()), doc: &desiredv1.Document{ServerId: serverID, Cell: "main", Life: serverv1.Life_LIFE_ALIVE}}
+	b := &workbench{
+		t:     t,
+		root:  layout.Root(t.TempDir()),
+		shelf: layout.Root(t.TempDir()),
+		doc:   &desiredv1.Document{ServerId: serverID, Cell: "main", Life: serverv1.Life_LIFE_ALIVE},
+	}
 	t.Cleanup(b.endAgents)
 	return b
 }
@@ -112,17 +118,24 @@ var (
 	packs   = map[string]imagetest.Image{}
 )
 
-// packed gives an image of the test agent, packed once for all tests.
+// packed returns an image of the test agent, packed once for all tests.
 func packed(t *testing.T, agent, version string) imagetest.Image {
 	packing.Lock()
 	defer packing.Unlock()
 	i, ok := packs[agent+" "+version]
 	if !ok {
-		i = imagetest.New(t, agent, version, nil,
-			imagetest.Regular("bin/agent", 0o755, agentBinary), imagetest.Regular("VERSION", 0o644, []byte(version)),
-			imagetest.Regular("etc/agent.conf", 0o644, []byte("level = {{.metadata.level}}\nof = {{.agent}} {{.version}}\n")),
+		i = imagetest.New(
+			t,
+			agent,
+			version,
+			nil,
+			imagetest.Regular("bin/agent", 0o755, agentBinary),
+			imagetest.Regular("VERSION", 0o644, []byte(version)),
+			imagetest.Regular("etc/agent.conf", 0o644,
+				[]byte("level = {{.metadata.level}}\nof = {{.agent}} {{.version}}\n")),
 			imagetest.Regular("etc/broken.conf", 0o644, []byte("{{if}}")),
-			imagetest.Regular("bin/script", 0o755, []byte("#!/bin/sh\nexec sleep 600\n")))
+			imagetest.Regular("bin/script", 0o755, []byte("#!/bin/sh\nexec sleep 600\n")),
+		)
 		packs[agent+" "+version] = i
 	}
 	i.Manifest = proto.Clone(i.Manifest).(*imagev1.Manifest)
@@ -135,19 +148,20 @@ func kind(k agentv1.Kind) func(*imagev1.Manifest) {
 
 func overlap(m *imagev1.Manifest) { m.Run.Takeover = imagev1.Takeover_TAKEOVER_OVERLAP }
 
-// want puts an entry into the document, with a task, and gives the task's id.
+// want puts an entry into the document, with a task, and returns the task's id.
 func (b *workbench) want(m *imagev1.Manifest) string {
 	b.doc.Generation++
 	task := ident.From("task", m.GetAgent(), strconv.FormatUint(b.doc.Generation, 10))
 	e := &desiredv1.Entry{
-		Agent: m.GetAgent(), InstanceId: instanceOf(m.GetAgent()), Generation: b.doc.Generation, Image: m, TaskId: task, Verb: taskv1.Verb_VERB_INSTALL,
+		Agent: m.GetAgent(), InstanceId: instanceOf(m.GetAgent()), Generation: b.doc.Generation, Image: m, TaskId: task,
+		Verb: taskv1.Verb_VERB_INSTALL,
 	}
 	b.drop(m.GetAgent())
 	b.doc.Entries = append(b.doc.Entries, e)
 	return task
 }
 
-// configured gives an image its configuration, of which it is told by a reload.
+// configured adds a configuration to an image, and how its process reloads it.
 func configured(reload imagev1.Reload) func(*imagev1.Manifest) {
 	return func(m *imagev1.Manifest) {
 		m.Run.Args = []string{"configured", "${config}/agent.conf"}
@@ -279,7 +293,7 @@ func (b *workbench) eventually(what string, done func() bool) {
 	}
 }
 
-// outcome asserts how a task ended, and gives what was said of it.
+// outcome asserts how a task ended, and returns what was said of it.
 func outcome(t *testing.T, e *journal.Ended, want taskv1.State) *taskv1.Outcome {
 	t.Helper()
 	o, err := e.ReadOutcome()
@@ -292,7 +306,7 @@ func outcome(t *testing.T, e *journal.Ended, want taskv1.State) *taskv1.Outcome 
 	return o
 }
 
-// reports gives everything in the outbox.
+// reports returns everything in the outbox.
 func (r *running) reports() []*reportv1.Report {
 	r.t.Helper()
 	var out []*reportv1.Report
@@ -313,10 +327,10 @@ func (r *running) reports() []*reportv1.Report {
 	return out
 }
 
-// the gives what was found of an agent, or nil.
+// the returns what was found of an agent, or nil.
 func (r *running) the(agent string) *reportv1.Found {
 	r.t.Helper()
-	found, err := r.found()
+	found, err := r.rooms.observe.Found()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -328,7 +342,7 @@ func (r *running) the(agent string) *reportv1.Found {
 	return nil
 }
 
-// good asserts that an agent runs a version, and gives what was found.
+// good asserts that an agent runs a version, and returns what was found.
 func (r *running) good(agent, version string) *reportv1.Found {
 	r.t.Helper()
 	f := r.the(agent)
@@ -362,4 +376,24 @@ func (r *running) acknowledgeAll() {
 			r.t.Fatal(err)
 		}
 	}
+}
+
+// spareBytes is what a change must leave free on the disk (package steps).
+const spareBytes = 16 << 20
+
+func hexOf(digest []byte) string { return hex.EncodeToString(digest) }
+
+// versionOf returns the version of the image that a process runs from.
+func (r *running) versionOf(pid int) string {
+	mark, err := r.rooms.images.Mark(r.rooms.observe.ImageOf(pid))
+	if err != nil {
+		r.t.Error(err)
+	}
+	return mark.Version
+}
+
+// executes reports whether a process executes a file below the root.
+func (b *workbench) executes(pid int) bool {
+	exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+	return strings.HasPrefix(exe, string(b.root)+"/")
 }

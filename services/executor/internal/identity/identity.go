@@ -1,13 +1,16 @@
-// Package identity keeps who this executor is: its own key, which never leaves the
-// server, and the JWT that the registry gave for it.
+// Package identity keeps the identity of this executor: its own key, which never leaves the server,
+// and the JWT that the registry issued for it.
 //
 // Guarantees:
 //
-//  1. The key is on the disk before anybody is told its public half, so a join that was
-//     interrupted is repeated with the same key.
+//  1. The key is on the disk before its public half leaves the server, so an interrupted join is
+//     repeated with the same key.
 //  2. Key and identity are files of mode 0600, written whole or not at all.
-//  3. The identity is written by a join and by nothing else, so that nothing that runs can
-//     give itself the leave to remove itself.
+//  3. Only a join writes the identity, and a renewal its JWT, so that a running executor cannot
+//     permit itself its own removal.
+//  4. A join with another key takes effect as a whole: at each moment the key that is read is the
+//     one that the identity names.
+//  5. A file that another user could change is not read; nor is a key that another user could read.
 package identity
 
 import (
@@ -22,14 +25,15 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
-// Format numbers the identity, and KeyFormat the key. Those from before there were numbers are read.
+// Format numbers the identity, and KeyFormat the key. Files without a number are read.
 var (
-	Format    = format.Spec{Kind: "identity", Now: 1, Floor: 1}
+	Format    = format.Spec{Kind: "identity", Now: 2, Floor: 1}
 	KeyFormat = format.Spec{Kind: "key", Now: 1, Floor: 1}
 )
 
@@ -41,10 +45,16 @@ type Identity struct {
 	URL       string `json:"url"`
 	PublicKey string `json:"public_key,omitempty"`
 	JWT       string `json:"jwt,omitempty"`
+	Token     string `json:"token_sha256,omitempty"` // of the secret of the token with which it joined
 
-	// These are told once, in the answer to the join, and are empty in an older identity.
-	Ownership    string `json:"ownership,omitempty"`     // Manual or Provisioned; without it the executor never removes itself
+	// Ownership is Manual or Provisioned; without it the executor never removes itself. It and
+	// TombstoneKey come once, in the answer to the join, and are empty in an older identity.
+	Ownership    string `json:"ownership,omitempty"`
 	TombstoneKey string `json:"tombstone_key,omitempty"` // public half of the key that signs tombstones
+
+	// BusCA holds the CAs that may sign the bus's certificate, as PEM. The join wrote it, and renewals replace it.
+	BusCA      string `json:"bus_ca,omitempty"`
+	AllowPlain bool   `json:"allow_plain,omitempty"` // the join allowed a bus on another host without TLS
 }
 
 // The ownerships.
@@ -53,8 +63,8 @@ const (
 	Provisioned = "provisioned"
 )
 
-// Told gives the ownership as it is kept; empty when it is not known.
-func Told(o serverv1.Ownership) string {
+// OwnershipWord returns an ownership as the file keeps it; empty when it is unknown.
+func OwnershipWord(o serverv1.Ownership) string {
 	switch o {
 	case serverv1.Ownership_OWNERSHIP_MANUAL:
 		return Manual
@@ -64,29 +74,31 @@ func Told(o serverv1.Ownership) string {
 	return ""
 }
 
-// Owner gives the ownership that is kept. What cannot be read is not known.
+// Owner returns the ownership. An unreadable one is unknown.
 func (i Identity) Owner() serverv1.Ownership {
-	for _, o := range []serverv1.Ownership{serverv1.Ownership_OWNERSHIP_MANUAL, serverv1.Ownership_OWNERSHIP_PROVISIONED} {
-		if i.Ownership == Told(o) {
+	for _, o := range []serverv1.Ownership{
+		serverv1.Ownership_OWNERSHIP_MANUAL, serverv1.Ownership_OWNERSHIP_PROVISIONED,
+	} {
+		if i.Ownership == OwnershipWord(o) {
 			return o
 		}
 	}
 	return serverv1.Ownership_OWNERSHIP_UNSPECIFIED
 }
 
-// Address gives the server's place in subjects.
+// Address returns the server's address in subjects.
 func (i Identity) Address() topology.ServerAddress {
 	return topology.ServerAddress{Cell: i.Cell, Server: i.ServerID}
 }
 
-// ErrDamaged says that there is an identity, and that it cannot be read.
+// ErrDamaged reports that the identity exists and cannot be read.
 var ErrDamaged = errors.New("the identity is damaged")
 
-// Read gives the identity kept under root. An error is NotFound when there is none, and
-// ErrDamaged when it cannot be read.
+// Read returns the identity under root. An error is NotFound without one, and ErrDamaged when it
+// cannot be read.
 func Read(root layout.Root) (Identity, error) {
 	var i Identity
-	data, err := os.ReadFile(root.Identity())
+	data, err := strictdir.ReadFile(root.Identity())
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, fault.New(fault.NotFound, "%s has no identity", root)
 	}
@@ -112,10 +124,15 @@ func (i Identity) check() error {
 			return fault.New(fault.Invalid, "the identity has no %s", name)
 		}
 	}
+	if i.BusCA != "" {
+		if _, err := trust.ParseBundle([]byte(i.BusCA)); err != nil {
+			return fault.New(fault.Invalid, "the CA of the bus: %w", err)
+		}
+	}
 	return ident.CheckName("cell", i.Cell)
 }
 
-// Write keeps the identity under root.
+// Write writes the identity under root.
 func (i Identity) Write(root layout.Root) error {
 	if err := i.check(); err != nil {
 		return err
@@ -135,40 +152,44 @@ type Key struct {
 	Seed   string `json:"seed"`
 }
 
-// OpenKey gives the key kept under root, and makes and keeps one first if there is none.
+// OpenKey returns the key under root, and makes one first where it is missing.
 func OpenKey(root layout.Root) (Key, error) {
-	if err := os.MkdirAll(root.Home(), 0o700); err != nil {
-		return Key{}, fmt.Errorf("make %s: %w", root.Home(), err)
+	if err := strictdir.Make(root.Home(), 0o700); err != nil {
+		return Key{}, err
 	}
 	k, err := readKey(root)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
-	public, seed, err := trust.NewUserKey()
-	if err != nil {
-		return Key{}, fmt.Errorf("make a key: %w", err)
-	}
-	k = Key{Stamp: KeyFormat.Stamp(), Public: public, Seed: string(seed)}
-	data, err := json.Marshal(k)
-	if err != nil {
+	if k, err = makeKey(); err != nil {
 		return Key{}, err
 	}
-	return k, layout.Write(root.Key(), data, 0o600)
+	return k, k.write(root.Key())
 }
 
+// readKey returns the key under root, after the end of a join that a crash interrupted.
 func readKey(root layout.Root) (Key, error) {
+	if i, err := Read(root); err == nil {
+		if err := TakeNextKey(root, i.PublicKey); err != nil {
+			return Key{}, err
+		}
+	}
+	return readKeyAt(root.Key())
+}
+
+func readKeyAt(path string) (Key, error) {
 	var k Key
-	data, err := os.ReadFile(root.Key())
+	data, err := strictdir.ReadSecret(path)
 	if err != nil {
 		return k, fmt.Errorf("read key: %w", err)
 	}
 	if err := json.Unmarshal(data, &k); err != nil || k.Seed == "" {
-		return k, fmt.Errorf("key %s is damaged: %w", root.Key(), errors.Join(err, fs.ErrInvalid))
+		return k, fmt.Errorf("key %s is damaged: %w", path, errors.Join(err, fs.ErrInvalid))
 	}
-	return k, KeyFormat.Check(root.Key(), k.Stamp)
+	return k, KeyFormat.Check(path, k.Stamp)
 }
 
-// CheckKey reports why the key kept under root is none, with ErrDamaged.
+// CheckKey returns why the key under root is unusable, with ErrDamaged.
 func CheckKey(root layout.Root) error {
 	k, err := readKey(root)
 	if err == nil {
@@ -180,14 +201,14 @@ func CheckKey(root layout.Root) error {
 	return nil
 }
 
-// PublicKey gives the public half of the key kept under root. An error is fs.ErrNotExist when there is none.
+// PublicKey returns the public half of the key under root. An error is fs.ErrNotExist without a key.
 func PublicKey(root layout.Root) (string, error) {
 	k, err := readKey(root)
 	return k.Public, err
 }
 
-// Credentials gives what a connection proves itself with, read again at each call, so
-// that a key or JWT that was renewed on the disk is used.
+// Credentials returns a function that reads the credentials of a connection from the disk at each
+// call, so that it uses a renewed key or JWT.
 func Credentials(root layout.Root) func() (string, []byte, error) {
 	return func() (string, []byte, error) {
 		i, err := Read(root)
@@ -199,10 +220,10 @@ func Credentials(root layout.Root) func() (string, []byte, error) {
 	}
 }
 
-// Remove deletes key and identity, when the server is dead.
+// Remove deletes key and identity.
 func Remove(root layout.Root) error {
 	var all error
-	for _, path := range []string{root.Identity(), root.Key()} {
+	for _, path := range []string{root.Identity(), root.NextKey(), root.Key()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, err)
 		}

@@ -20,7 +20,13 @@ func TestAKeyIsMadeOnceAndAnIdentityIsReadAsItWasWritten(t *testing.T) {
 	if _, err := identity.Read(root); !fault.Is(err, fault.NotFound) {
 		t.Errorf("before: %v", err)
 	}
-	want := identity.Identity{ServerID: "0197b5a0-0000-7000-8000-000000000001", Cell: "main", URL: "nats://x", PublicKey: first.Public, JWT: "jwt"}
+	want := identity.Identity{
+		ServerID:  "0197b5a0-0000-7000-8000-000000000001",
+		Cell:      "main",
+		URL:       "nats://x",
+		PublicKey: first.Public,
+		JWT:       "jwt",
+	}
 	if err := want.Write(root); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +46,9 @@ func TestAKeyIsMadeOnceAndAnIdentityIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestAnIdentityThatWouldLeaveItsSubjectsIsRefused(t *testing.T) {
-	for _, i := range []identity.Identity{{ServerID: ">", Cell: "main"}, {ServerID: "0197b5a0-0000-7000-8000-000000000001", Cell: "a.b"}} {
+	for _, i := range []identity.Identity{
+		{ServerID: ">", Cell: "main"}, {ServerID: "0197b5a0-0000-7000-8000-000000000001", Cell: "a.b"},
+	} {
 		if err := i.Write(layout.Root(t.TempDir())); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v: %v", i, err)
 		}

@@ -10,17 +10,18 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/seal"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
-// ImageKeys gives the keys of which one must have signed an image; nil means that images
-// need not be signed. They are lines of a file of the administrator's: a word, and after it
-// whatever helps people; # begins a comment. A file without keys trusts nobody. It is read
-// whenever it is asked for, so a change holds from the next image on.
+// ImageKeys returns the keys of which one must have signed an image; nil means that images need no
+// signature. The file belongs to the administrator: a line holds a key and then any text, and #
+// begins a comment. A file without keys accepts no image. Each call reads the file, so a change
+// applies from the next image on.
 func ImageKeys(root layout.Root) (seal.Keys, error) {
-	data, err := os.ReadFile(root.ImageKeys())
+	data, err := strictdir.ReadFile(root.ImageKeys())
 	if _, there := os.Lstat(root.ImageKeys()); errors.Is(err, fs.ErrNotExist) && errors.Is(there, fs.ErrNotExist) {
-		return nil, nil // a link that leads nowhere is there, and trusts nobody
+		return nil, nil // a dangling link exists, and accepts no image
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the keys of images: %w", err)
@@ -38,7 +39,7 @@ func ImageKeys(root layout.Root) (seal.Keys, error) {
 	return keys, nil
 }
 
-// PinImageKeys keeps the keys that a join was told. A file that is there already is the
+// PinImageKeys writes the keys that the registry sent at a join. An existing file is the
 // administrator's and stays as it is.
 func PinImageKeys(root layout.Root, keys []string) error {
 	if len(keys) == 0 {
@@ -53,24 +54,33 @@ func PinImageKeys(root layout.Root, keys []string) error {
 		}
 	}
 	list := strings.Join(keys, "\n") + "\n"
-	return layout.Write(root.ImageKeys(), []byte(toldHead+digestOf(list)+"\n"+list), 0o644)
+	return layout.Write(root.ImageKeys(), []byte(joinHead+digestOf(list)+"\n"+list), 0o644)
 }
 
-// toldHead is how the file begins that a join wrote. The digest of its keys follows, by
-// which it is known whether anybody changed them.
-const toldHead = "# One of these keys must have signed an image. Told when this server joined; yours to change.\n# sha256 of the keys as they were told: "
+// joinHead is the beginning of a file that a join wrote. The digest of its keys follows, which
+// shows whether they were changed.
+const joinHead = "# One of these keys must have signed an image. Sent when this server joined; yours to change.\n" +
+	"# sha256 of the keys as they were sent: "
 
-// ImageKeysAsTold says whether the file of keys is as a join wrote it. One that somebody
-// else wrote, changed or replaced, or that cannot be read, is not.
-func ImageKeysAsTold(root layout.Root) bool {
+// earlierHead is the digest of the beginning that earlier versions wrote.
+const earlierHead = "e976ddc2213857d57a255f55c15de66bf547483bd94e5ad61c21a03a54e55fb6"
+
+// ImageKeysAsJoined reports whether the file of keys is as a join wrote it. A file that was written,
+// changed or replaced by hand, or that cannot be read, is not.
+func ImageKeysAsJoined(root layout.Root) bool {
 	info, err := os.Lstat(root.ImageKeys())
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	data, err := os.ReadFile(root.ImageKeys())
-	told, begins := strings.CutPrefix(string(data), toldHead)
-	digest, list, _ := strings.Cut(told, "\n")
-	return err == nil && begins && digest == digestOf(list)
+	data, err := strictdir.ReadFile(root.ImageKeys())
+	if err != nil {
+		return false
+	}
+	first, rest, _ := strings.Cut(string(data), "\n")
+	second, list, _ := strings.Cut(rest, "\n")
+	digest := digestOf(list)
+	head, ok := strings.CutSuffix(first+"\n"+second, digest)
+	return ok && (head == joinHead || digestOf(head) == earlierHead)
 }
 
 func digestOf(text string) string {

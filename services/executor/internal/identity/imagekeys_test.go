@@ -15,7 +15,7 @@ func TestTheKeysOfImagesAreToldOnceAndThenTheAdministrators(t *testing.T) {
 	if err := os.Mkdir(root.Home(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	told, other := newKey(t), newKey(t)
+	sent, other := newKey(t), newKey(t)
 	want := func(what string, want seal.Keys) {
 		t.Helper()
 		if have, err := ImageKeys(root); err != nil || !slices.Equal(have, want) || (have == nil) != (want == nil) {
@@ -31,25 +31,25 @@ func TestTheKeysOfImagesAreToldOnceAndThenTheAdministrators(t *testing.T) {
 	if err := PinImageKeys(root, nil); err != nil {
 		t.Fatal(err)
 	}
-	want("told none", nil)
+	want("no keys sent", nil)
 	if err := PinImageKeys(root, []string{"nonsense"}); err == nil {
 		t.Fatal("nonsense is a key")
 	}
-	want("told nonsense", nil)
-	if err := PinImageKeys(root, []string{told}); err != nil {
+	want("nonsense sent", nil)
+	if err := PinImageKeys(root, []string{sent}); err != nil {
 		t.Fatal(err)
 	}
-	want("told one", seal.Keys{told})
+	want("one sent", seal.Keys{sent})
 	if err := PinImageKeys(root, []string{other}); err != nil {
 		t.Fatal(err)
 	}
-	want("told another one later", seal.Keys{told})
-	if !ImageKeysAsTold(root) {
-		t.Error("what was told is said to be somebody's own")
+	want("another one sent later", seal.Keys{sent})
+	if !ImageKeysAsJoined(root) {
+		t.Error("the file of a join counts as changed")
 	}
-	write("# ours\n\n" + other + " of the build farm # since May\n" + told + "\n")
-	want("changed by hand", seal.Keys{other, told})
-	write("# nobody\n")
+	write("# ours\n\n" + other + " of the build farm # since May\n" + sent + "\n")
+	want("changed by hand", seal.Keys{other, sent})
+	write("# none\n")
 	want("no key", seal.Keys{})
 	if err := os.Rename(root.ImageKeys(), root.ImageKeys()+".elsewhere"); err != nil {
 		t.Fatal(err)
@@ -58,48 +58,52 @@ func TestTheKeysOfImagesAreToldOnceAndThenTheAdministrators(t *testing.T) {
 		t.Fatal(err)
 	}
 	if keys, err := ImageKeys(root); err == nil {
-		t.Errorf("a link that leads nowhere gives %v", keys)
+		t.Errorf("a dangling link returns %v", keys)
 	}
 	if err := os.Remove(root.ImageKeys()); err != nil {
 		t.Fatal(err)
 	}
-	for _, damaged := range []string{"nonsense\n", told + "\nx\n", told[:40]} {
+	for _, damaged := range []string{"nonsense\n", sent + "\nx\n", sent[:40]} {
 		write(damaged)
 		if keys, err := ImageKeys(root); err == nil {
-			t.Errorf("%q gives %v", damaged, keys)
+			t.Errorf("%q returns %v", damaged, keys)
 		}
 	}
 }
 
-func TestAnyChangeMakesTheKeysOfImagesSomebodysOwn(t *testing.T) {
-	told, other := newKey(t), newKey(t)
+func TestAnyChangeMakesTheImageKeysTheAdministrators(t *testing.T) {
+	sent, other := newKey(t), newKey(t)
 	for name, change := range map[string]func(text string) string{
-		"one more":            func(text string) string { return text + other + "\n" },
-		"one less":            func(text string) string { return strings.Replace(text, told+"\n", "", 1) },
-		"another":             func(text string) string { return strings.Replace(text, told, other, 1) },
-		"a word beside one":   func(text string) string { return strings.Replace(text, told, told+" of the build farm", 1) },
+		"one more": func(text string) string { return text + other + "\n" },
+		"one less": func(text string) string { return strings.Replace(text, sent+"\n", "", 1) },
+		"another":  func(text string) string { return strings.Replace(text, sent, other, 1) },
+		"a word beside one": func(
+			text string,
+		) string {
+			return strings.Replace(text, sent, sent+" of the build farm", 1)
+		},
 		"a comment":           func(text string) string { return "# ours\n" + text },
-		"a digest cut short":  func(text string) string { return text[:len(toldHead)+8] },
+		"a digest cut short":  func(text string) string { return text[:len(joinHead)+8] },
 		"nothing left":        func(string) string { return "" },
-		"without its comment": func(text string) string { return text[strings.Index(text, told):] },
+		"without its comment": func(text string) string { return text[strings.Index(text, sent):] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := layout.Root(t.TempDir())
 			if err := os.Mkdir(root.Home(), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if ImageKeysAsTold(root) {
-				t.Error("a file that is not there is as it was told")
+			if ImageKeysAsJoined(root) {
+				t.Error("a missing file counts as one of a join")
 			}
-			if err := PinImageKeys(root, []string{told}); err != nil {
+			if err := PinImageKeys(root, []string{sent}); err != nil {
 				t.Fatal(err)
 			}
 			text, err := os.ReadFile(root.ImageKeys())
 			if err == nil {
 				err = os.WriteFile(root.ImageKeys(), []byte(change(string(text))), 0o644)
 			}
-			if err != nil || ImageKeysAsTold(root) {
-				t.Errorf("%v: it counts as told", err)
+			if err != nil || ImageKeysAsJoined(root) {
+				t.Errorf("%v: it counts as unchanged", err)
 			}
 		})
 	}
@@ -112,4 +116,24 @@ func newKey(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return public
+}
+
+// Earlier versions began the file with other words, of which the digest is known.
+func TestAFileOfAnEarlierJoinCountsAsUnchanged(t *testing.T) {
+	root := layout.Root(t.TempDir())
+	if err := os.Mkdir(root.Home(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/image-keys")
+	if err == nil {
+		err = os.WriteFile(root.ImageKeys(), text, 0o644)
+	}
+	if err != nil || !ImageKeysAsJoined(root) {
+		t.Errorf("it counts as changed, %v", err)
+	}
+	if err := os.WriteFile(
+		root.ImageKeys(), append(text, "# ours\n"...), 0o644,
+	); err != nil || ImageKeysAsJoined(root) {
+		t.Errorf("changed, it counts as unchanged, %v", err)
+	}
 }

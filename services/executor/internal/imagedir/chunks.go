@@ -11,7 +11,7 @@ import (
 )
 
 // chunks reads a blob's cached chunks one after another, with one file open at a time.
-// Whoever reads need not get to the end, so it must be closed.
+// A reader need not get to the end, so it must be closed.
 func (s *Images) chunks(ctx context.Context, b *imagev1.Blob) io.ReadCloser {
 	return &chunkReader{ctx: ctx, root: s.root, digest: b.GetDigest(), count: len(b.GetChunkDigests())}
 }

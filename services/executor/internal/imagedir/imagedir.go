@@ -18,6 +18,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -43,9 +44,11 @@ type Mark struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"` // of the blob
 	Tree    string `json:"tree"`   // of the listing
+
+	Content string `json:"content,omitempty"` // of the files' content; older executors wrote none
 }
 
-// New gives the images under root.
+// New returns the images under root.
 func New(root layout.Root) *Images { return &Images{root: root} }
 
 // Mark reads the mark of an image. An error is NotFound when the image is not there.
@@ -75,15 +78,16 @@ func (s *Images) Verify(ctx context.Context, b *imagev1.Blob) error {
 		return fmt.Errorf("verify image %x: %w", b.GetDigest(), err)
 	}
 	if !bytes.Equal(h.Sum(nil), b.GetDigest()) || uint64(n) != b.GetSizeBytes() {
-		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: "DIGEST_MISMATCH",
-			Message: fmt.Sprintf("the chunks together have digest %x and %d bytes, want %x and %d", h.Sum(nil), n, b.GetDigest(), b.GetSizeBytes())})
+		return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code.WrongDigest,
+			Message: fmt.Sprintf("the chunks together have digest %x and %d bytes, want %x and %d", h.Sum(nil), n,
+				b.GetDigest(), b.GetSizeBytes())})
 	}
 	return nil
 }
 
 // Stage unpacks the cached chunks of an image and seals it, unless a whole copy is there. The
 // cache is not needed after that. When something stands in the image's place that is not
-// whole, the copy is staged beside it, for Renew. writing is told before so many bytes are written, or is nil.
+// whole, the copy is staged beside it, for Renew. writing, unless nil, is called before so many bytes are written.
 func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest, writing func(bytes uint64)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +119,8 @@ func (s *Images) Stage(ctx context.Context, m *imagev1.Manifest, writing func(by
 func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writing func(uint64)) error {
 	b := m.GetBlob()
 	chunks := s.chunks(ctx, b)
-	err := unpack.Unpack(ctx, chunks, dir, unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes(), Writing: writing})
+	err := unpack.Unpack(ctx, chunks, dir,
+		unpack.Limits{Entries: b.GetEntries(), Bytes: b.GetUnpackedSizeBytes(), Writing: writing})
 	if err := errors.Join(err, chunks.Close()); err != nil {
 		return err
 	}
@@ -126,7 +131,19 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 	if err != nil {
 		return err
 	}
-	mark, err := json.Marshal(Mark{Stamp: Format.Stamp(), ImageID: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Digest: hex.EncodeToString(b.GetDigest()), Tree: tree})
+	content, err := contentOf(ctx, dir, nil)
+	if err != nil {
+		return err
+	}
+	mark, err := json.Marshal(Mark{
+		Stamp:   Format.Stamp(),
+		ImageID: m.GetId(),
+		Agent:   m.GetAgent(),
+		Version: m.GetVersion(),
+		Digest:  hex.EncodeToString(b.GetDigest()),
+		Tree:    tree,
+		Content: content,
+	})
 	if err != nil {
 		return err
 	}
@@ -223,7 +240,7 @@ func (s *Images) sweep(prefix string) error {
 
 // RemoveTree deletes a directory, sealed or not, and follows no link: what is in it may be
 // a user's who swaps a directory for a link to another place while we look. It refuses
-// one in which something is mounted (mounts.Code), and then deletes nothing.
+// one in which something is mounted (code.Mounted), and then deletes nothing.
 func RemoveTree(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

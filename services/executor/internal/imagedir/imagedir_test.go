@@ -11,8 +11,8 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
@@ -82,7 +82,7 @@ func TestChunksThatAreNotTheWholeAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := imagedir.New(root).Verify(context.Background(), i.Manifest.Blob)
-	if fault.RefusalOf(err).GetCode() != "DIGEST_MISMATCH" {
+	if fault.RefusalOf(err).GetCode() != "WRONG_DIGEST" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -108,7 +108,8 @@ func TestStagingLeavesNoFileOpen(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, fd := range fds {
-		if path, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasPrefix(path, root.CacheOf(i.Manifest.Blob.Digest)) {
+		if path, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasPrefix(path,
+			root.CacheOf(i.Manifest.Blob.Digest)) {
 			t.Errorf("%s is open", path)
 		}
 	}
@@ -116,7 +117,8 @@ func TestStagingLeavesNoFileOpen(t *testing.T) {
 
 func TestTheChunksOfAStagedImageAreDroppedAndOfAnotherKept(t *testing.T) {
 	root, s, i := staged(t)
-	other := imagetest.New(t, "cn-agent", "2.0.0", &imagev1.Run{}, imagetest.Regular("bin/agent", 0o755, []byte("other")))
+	other := imagetest.New(t, "cn-agent", "2.0.0", &imagev1.Run{},
+		imagetest.Regular("bin/agent", 0o755, []byte("other")))
 	for _, i := range []imagetest.Image{i, other} {
 		if err := errors.Join(i.Store(root), s.DropCache(i.Manifest.Blob.Digest)); err != nil {
 			t.Fatal(err)
@@ -131,10 +133,12 @@ func TestTheChunksOfAStagedImageAreDroppedAndOfAnotherKept(t *testing.T) {
 func TestANeededImageIsNotRemoved(t *testing.T) {
 	_, s, i := staged(t)
 	digest := i.Manifest.Blob.Digest
-	if removed, err := s.Remove(digest, func() (bool, error) { return true, nil }); removed || err != nil || !s.Prepared(digest) {
+	if removed, err := s.Remove(digest, func() (bool, error) { return true, nil }); removed || err != nil ||
+		!s.Prepared(digest) {
 		t.Errorf("removed %v, %v", removed, err)
 	}
-	if removed, err := s.Remove(digest, func() (bool, error) { return false, nil }); !removed || err != nil || s.Prepared(digest) {
+	if removed, err := s.Remove(digest, func() (bool, error) { return false, nil }); !removed || err != nil ||
+		s.Prepared(digest) {
 		t.Errorf("not removed: %v, %v", removed, err)
 	}
 }

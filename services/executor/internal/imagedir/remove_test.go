@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 )
 
 // An agent's state is its user's. A process of that user may put a link in the place of a
@@ -42,7 +42,8 @@ func TestARemovalTouchesNothingOutsideWhateverIsSwappedMeanwhile(t *testing.T) {
 					return
 				default:
 				}
-				_ = unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, filepath.Join(dir, "a"+strconv.Itoa(n%40)), unix.RENAME_EXCHANGE)
+				_ = unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, filepath.Join(dir, "a"+strconv.Itoa(n%40)),
+					unix.RENAME_EXCHANGE)
 			}
 		})
 		_ = imagedir.RemoveTree(dir) // it may lose, and say so
@@ -66,12 +67,12 @@ func TestARemovalDeletesNothingThatIsMounted(t *testing.T) {
 		t.Skipf("a tmpfs cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
-	other := filepath.Join(at, "somebody's")
+	other := filepath.Join(at, "foreign")
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	err := imagedir.RemoveTree(dir)
-	if _, gone := os.Stat(other); gone != nil || fault.RefusalOf(err).GetCode() != mounts.Code {
+	if _, gone := os.Stat(other); gone != nil || fault.RefusalOf(err).GetCode() != code.Mounted {
 		t.Errorf("%v; the file: %v", err, gone)
 	}
 }

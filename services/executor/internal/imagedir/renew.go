@@ -48,7 +48,7 @@ func (s *Images) Renew(digest []byte) error {
 		if err := errors.Join(exchange(fresh, place), layout.SyncDir(s.root.Images())); err != nil {
 			return fmt.Errorf("put the fresh copy of image %x in its place: %w", digest, err)
 		}
-		if _, err := s.Whole(digest); err != nil { // also so that nobody remembers the damage
+		if _, err := s.Whole(digest); err != nil { // also to forget the remembered damage
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Images) Renew(digest []byte) error {
 // step, the first takes the place of the second, which is moved aside and swept later.
 func exchange(fresh, place string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE)
-	if errors.Is(err, unix.ENOENT) { // killed below, or somebody deleted the damaged one
+	if errors.Is(err, unix.ENOENT) { // killed below, or the damaged one was deleted
 		return os.Rename(fresh, place)
 	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
@@ -74,7 +74,7 @@ func exchange(fresh, place string) error {
 }
 
 // SweepFresh deletes the fresh copies that no repair will use: those of images that are whole
-// or in nobody's way, and those that are not wanted.
+// or not in the way, and those that are not wanted.
 func (s *Images) SweepFresh(wanted func(digest []byte) (bool, error)) error {
 	if !s.mu.TryLock() { // it is called often
 		return nil

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
-// damaged gives an image of which a file was changed, and a fresh copy beside it.
+// damaged returns an image of which a file was changed, and a fresh copy beside it.
 func damaged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
 	t.Helper()
 	root, s, i := staged(t)

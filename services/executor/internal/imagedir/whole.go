@@ -1,6 +1,7 @@
 package imagedir
 
 import (
+	"io/fs"
 	"sync"
 	"time"
 
@@ -21,9 +22,11 @@ const maxLooked = 256
 type lately struct {
 	mu sync.Mutex
 	at map[string]looked // by digest
+
+	changed map[string]fs.FileInfo // directories in which CheckContent found another content, by digest
 }
 
-// Whole compares an image on the disk with its mark: one stat for each of its files.
+// Whole compares an image on the disk with its mark: one stat for each of its files, and what CheckContent found.
 func (s *Images) Whole(digest []byte) (Mark, error) {
 	m, err := s.whole(digest)
 	s.last.mu.Lock()
@@ -35,7 +38,7 @@ func (s *Images) Whole(digest []byte) (Mark, error) {
 	return m, err
 }
 
-// WholeLately gives what Whole gave at most so long ago, and looks when that is longer
+// WholeLately returns what Whole gave at most so long ago, and looks when that is longer
 // ago. It is for those who ask every few seconds. That an image is gone is seen at once.
 func (s *Images) WholeLately(digest []byte, within time.Duration) (Mark, error) {
 	s.last.mu.Lock()
@@ -64,5 +67,5 @@ func (s *Images) whole(digest []byte) (Mark, error) {
 	if tree != m.Tree {
 		return m, fault.New(fault.Conflict, "the files of image %x are not as they were unpacked", digest)
 	}
-	return m, nil
+	return m, s.contentChanged(digest)
 }

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sum"
@@ -31,11 +32,11 @@ var Format = format.Spec{Kind: "record of an agent", Now: 1, Floor: 1, Oldest: 1
 // Record is one agent's file: what is installed, or the change that switches it.
 type Record struct {
 	format.Stamp
-	Server   string            `json:"server_id"`
-	Journal  string            `json:"journal"`
-	Count    uint64            `json:"count"` // of the journal, when it says the same
-	Instance *journal.Instance `json:"instance,omitempty"`
-	Change   *journal.Change   `json:"change,omitempty"`
+	Server   string           `json:"server_id"`
+	Journal  string           `json:"journal"`
+	Count    uint64           `json:"count"` // of the journal, when it says the same
+	Instance *change.Instance `json:"instance,omitempty"`
+	Change   *change.Record   `json:"change,omitempty"`
 }
 
 // Keeper writes the records of one server's agents.
@@ -47,7 +48,7 @@ type Keeper struct {
 
 // Installed writes what is installed of an agent, unless its record says so already. It is
 // called before the journal says so.
-func (k Keeper) Installed(i *journal.Instance) error {
+func (k Keeper) Installed(i *change.Instance) error {
 	path := k.Root.Installed(i.Agent)
 	was, err := read(path)
 	if err == nil && was.Journal == k.Journal.ID() && was.Server == k.Server && same(was.Instance, i) {
@@ -61,7 +62,7 @@ func (k Keeper) Installed(i *journal.Instance) error {
 }
 
 // Begins writes the change that is about to switch an agent, after the journal has it.
-func (k Keeper) Begins(c *journal.Change) error {
+func (k Keeper) Begins(c *change.Record) error {
 	count, err := k.count()
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func read(path string) (r Record, err error) {
 	return r, Format.Check(path, r.Stamp)
 }
 
-func same(a, b *journal.Instance) bool {
+func same(a, b *change.Instance) bool {
 	was, err := json.Marshal(a)
 	now, err2 := json.Marshal(b)
 	return err == nil && err2 == nil && bytes.Equal(was, now)

@@ -8,6 +8,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -15,14 +16,14 @@ import (
 
 const server = "0197b5a0-0000-7000-8000-000000000001"
 
-func manifest(version string) journal.Manifest {
-	return journal.Manifest{Manifest: &imagev1.Manifest{
+func manifest(version string) change.Manifest {
+	return change.Manifest{Manifest: &imagev1.Manifest{
 		Id: "image of " + version, Agent: "beacon", Version: version, Blob: &imagev1.Blob{Digest: []byte(version)},
 	}}
 }
 
 // kept returns the records of an agent of version 1 and its change to version 2.
-func kept(t *testing.T) (inventory.Keeper, *journal.Instance, *journal.Change) {
+func kept(t *testing.T) (inventory.Keeper, *change.Instance, *change.Record) {
 	t.Helper()
 	root := layout.Root(t.TempDir())
 	for _, dir := range []string{root.Home(), root.Agent("beacon")} {
@@ -31,8 +32,22 @@ func kept(t *testing.T) (inventory.Keeper, *journal.Instance, *journal.Change) {
 		}
 	}
 	k := inventory.Keeper{Root: root, Server: server, Journal: open(t, root.Journal())}
-	i := &journal.Instance{Agent: "beacon", ID: "i", Generation: 1, Image: manifest("1.0.0"), Labels: map[string]string{"env": "prod"}}
-	c := &journal.Change{ID: "c", Agent: "beacon", InstanceID: "i", Generation: 2, From: i, To: manifest("2.0.0"), Step: taskv1.Step_STEP_SWITCH}
+	i := &change.Instance{
+		Agent:      "beacon",
+		ID:         "i",
+		Generation: 1,
+		Image:      manifest("1.0.0"),
+		Labels:     map[string]string{"env": "prod"},
+	}
+	c := &change.Record{
+		ID:         "c",
+		Agent:      "beacon",
+		InstanceID: "i",
+		Generation: 2,
+		From:       i,
+		To:         manifest("2.0.0"),
+		Step:       taskv1.Step_STEP_SWITCH,
+	}
 	if err := k.Installed(i); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +78,7 @@ func TestAnEmptyJournalIsFilledWithWhatTheDiskSays(t *testing.T) {
 		"committed": {Instances: 1},
 	} {
 		if name == "committed" {
-			if err := k.Installed(&journal.Instance{Agent: "beacon", ID: "i", Generation: 2, Image: c.To}); err != nil {
+			if err := k.Installed(&change.Instance{Agent: "beacon", ID: "i", Generation: 2, Image: c.To}); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := k.Installed(c.From); err != nil {
@@ -113,7 +128,8 @@ func TestWhatIsDamagedOrOfAnotherServerCountsForNothing(t *testing.T) {
 func TestAJournalIsOlderThanARecordOfAnotherOneOrOfALaterCount(t *testing.T) {
 	k, i, _ := kept(t)
 	older := func(j *journal.Journal) (why string) {
-		err := j.Read(func(tx *journal.Tx) (err error) { why, err = inventory.Look(k.Root, server).Older(tx); return err })
+		err := j.Read(
+			func(tx *journal.Tx) (err error) { why, err = inventory.Look(k.Root, server).Older(tx); return err })
 		if err != nil {
 			t.Fatal(err)
 		}

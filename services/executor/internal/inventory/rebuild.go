@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
@@ -48,7 +49,8 @@ func Look(root layout.Root, server string) (d Disk) {
 // goneOf returns what is to be deleted of an agent whose directory was set aside.
 func goneOf(root layout.Root, name string) *journal.Trash {
 	t := &journal.Trash{Name: name, Since: time.Now()}
-	if r, err := read(filepath.Join(root.Gone(name), filepath.Base(root.Installed("")))); err == nil && r.Instance != nil {
+	if r, err := read(filepath.Join(root.Gone(name), filepath.Base(root.Installed("")))); err == nil &&
+		r.Instance != nil {
 		t.Agent, t.InstanceID = r.Instance.Agent, r.Instance.ID
 	}
 	return t
@@ -97,7 +99,7 @@ func (r Record) agent() string {
 // switched, and what is still to be deleted. A change goes on at its switch, as after a crash.
 func (d Disk) Rebuild(j *journal.Journal) error {
 	return j.Update(func(tx *journal.Tx) (err error) {
-		installed := map[string]*journal.Instance{}
+		installed := map[string]*change.Instance{}
 		for _, r := range d.Instances {
 			installed[r.Instance.Agent] = r.Instance
 			err = errors.Join(err, tx.PutInstance(r.Instance))
@@ -115,7 +117,7 @@ func (d Disk) Rebuild(j *journal.Journal) error {
 }
 
 // done reports whether what a change brings is what is installed.
-func done(c *journal.Change, i *journal.Instance) bool {
+func done(c *change.Record, i *change.Instance) bool {
 	return i != nil && i.ID == c.InstanceID && i.Generation == c.Generation && i.Image.GetId() == c.To.GetId() &&
 		bytes.Equal(i.ConfigurationDigest, c.ConfigurationDigest)
 }

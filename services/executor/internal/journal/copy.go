@@ -72,5 +72,11 @@ func (t *Tx) contents() (c Contents, err error) {
 		return c, err
 	}
 	waiting, err := t.reports()
-	return Contents{Applied: t.Applied(), Instances: len(instances), Changes: len(changes), Ended: len(ended), Outbox: len(waiting)}, err
+	return Contents{
+		Applied:   t.Applied(),
+		Instances: len(instances),
+		Changes:   len(changes),
+		Ended:     len(ended),
+		Outbox:    len(waiting),
+	}, err
 }

@@ -10,6 +10,7 @@ import (
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -24,7 +25,7 @@ func TestACopyHoldsEverythingAndIsReadWhileTheJournalIsOpen(t *testing.T) {
 		if err := tx.SetApplied(7); err != nil {
 			return err
 		}
-		if err := tx.PutInstance(&journal.Instance{Agent: "beacon"}); err != nil {
+		if err := tx.PutInstance(&change.Instance{Agent: "beacon"}); err != nil {
 			return err
 		}
 		return tx.End("task", journal.Ended{State: taskv1.State_STATE_SUCCEEDED, At: time.Now()})
@@ -51,7 +52,9 @@ func TestACopyHoldsEverythingAndIsReadWhileTheJournalIsOpen(t *testing.T) {
 
 func TestARecordThatCannotBeReadIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	for bucket, record := range map[string]string{"instances": "{", "changes": "[]", "ended": `{"outcome":"/w=="}`, "outbox": "\xff", "kept": "{", "trash": "{"} {
+	for bucket, record := range map[string]string{
+		"instances": "{", "changes": "[]", "ended": `{"outcome":"/w=="}`, "outbox": "\xff", "kept": "{", "trash": "{",
+	} {
 		t.Run(bucket, func(t *testing.T) {
 			j, err := journal.Open(path)
 			if err != nil {
@@ -68,7 +71,8 @@ func TestARecordThatCannotBeReadIsNoticed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("12345678"), []byte(record)) })
+			err = db.Update(
+				func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte("12345678"), []byte(record)) })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -24,7 +25,7 @@ func worked(t *testing.T) (path string, early []byte) {
 	j = open(t, path)
 	update(t, j, func(tx *journal.Tx) error {
 		for _, agent := range []string{"a", "b", "c"} {
-			if err := tx.PutInstance(&journal.Instance{Agent: agent, ID: strings.Repeat("i", 600)}); err != nil {
+			if err := tx.PutInstance(&change.Instance{Agent: agent, ID: strings.Repeat("i", 600)}); err != nil {
 				return err
 			}
 		}
@@ -38,13 +39,19 @@ func worked(t *testing.T) (path string, early []byte) {
 
 func TestADamagedJournalIsSetAsideAndAnEmptyOneTakesItsPlace(t *testing.T) {
 	for how, spoil := range map[string]func(data, early []byte) []byte{
-		"cut":                 func(data, _ []byte) []byte { return data[:len(data)/3] },
-		"cut to a byte":       func(data, _ []byte) []byte { return data[:1] },
-		"garbage":             func([]byte, []byte) []byte { return bytes.Repeat([]byte{7}, 40000) },
-		"pages of zeros":      func(data, _ []byte) []byte { clear(data[2*os.Getpagesize():]); return data },
-		"both heads":          func(data, _ []byte) []byte { data[30] ^= 1; data[os.Getpagesize()+30] ^= 1; return data },
-		"a value of a record": func(data, _ []byte) []byte { return bytes.ReplaceAll(data, []byte("iiii"), []byte("iixi")) },
-		"set back":            func(_, early []byte) []byte { return early },
+		"cut":            func(data, _ []byte) []byte { return data[:len(data)/3] },
+		"cut to a byte":  func(data, _ []byte) []byte { return data[:1] },
+		"garbage":        func([]byte, []byte) []byte { return bytes.Repeat([]byte{7}, 40000) },
+		"pages of zeros": func(data, _ []byte) []byte { clear(data[2*os.Getpagesize():]); return data },
+		"both heads": func(data, _ []byte) []byte {
+			data[30] ^= 1
+			data[os.Getpagesize()+30] ^= 1
+			return data
+		},
+		"a value of a record": func(data, _ []byte) []byte {
+			return bytes.ReplaceAll(data, []byte("iiii"), []byte("iixi"))
+		},
+		"set back": func(_, early []byte) []byte { return early },
 		"a record of an agent": func(data, _ []byte) []byte {
 			return bytes.ReplaceAll(data, []byte(`"agent":"b"`), []byte(`"agent":"x"`))
 		},
@@ -60,7 +67,9 @@ func TestADamagedJournalIsSetAsideAndAnEmptyOneTakesItsPlace(t *testing.T) {
 			if err := os.WriteFile(path, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := journal.Look(path, func(tx *journal.Tx) error { _, err := tx.Instances(); return err }); err == nil {
+			if err := journal.Look(
+				path, func(tx *journal.Tx) error { _, err := tx.Instances(); return err },
+			); err == nil {
 				t.Error("it can be looked at")
 			}
 			j := open(t, path)

@@ -7,7 +7,7 @@
 //     transaction). A change's line is therefore there before its step is begun.
 //  2. A task that ended, its report and the inventory after it are written in one
 //     Update: after a crash they are all there, or the change is still open.
-//  3. Report sequences of one journal increase for ever and are never given twice. A journal
+//  3. Report sequences of one journal only increase and are never used twice. A journal
 //     has a random name, which its reports carry.
 //  4. The journal has space of its own to grow into, so a full disk does not stop it at once.
 //  5. Open never hands bbolt a file that it cannot read, never uses one that is older than

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrDamaged says that the journal's file cannot be used as it is on the disk. After that
+// ErrDamaged reports that the journal's file cannot be used as it is on the disk. After that
 // the journal only answers with this error; another Open starts anew.
 var ErrDamaged = errors.New("the journal is damaged")
 
@@ -84,7 +84,7 @@ func (j *Journal) Here() error {
 }
 
 // Close closes the journal. Of one that is damaged only the file is closed: the database's
-// locks may be held for ever. What is mapped of it stays, and with it the file's lock, which
+// locks may never be released. What is mapped of it stays, and with it the file's lock, which
 // is given up here.
 func (j *Journal) Close() error {
 	if !j.broken.Load() {

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sum"
 )
 
@@ -28,7 +29,16 @@ var (
 	bucketOutbox    = []byte("outbox")
 	bucketKept      = []byte("kept")
 	bucketTrash     = []byte("trash")
-	buckets         = [][]byte{bucketMeta, bucketInstances, bucketChanges, bucketEnded, bucketOrder, bucketOutbox, bucketKept, bucketTrash}
+	buckets         = [][]byte{
+		bucketMeta,
+		bucketInstances,
+		bucketChanges,
+		bucketEnded,
+		bucketOrder,
+		bucketOutbox,
+		bucketKept,
+		bucketTrash,
+	}
 )
 
 var (
@@ -46,8 +56,10 @@ type Journal struct {
 	origin Origin
 	marked bool // its mark is kept
 
-	writing sync.Mutex // instead of the database's own, which damage leaves locked
-	broken  atomic.Bool
+	// using is held by each transaction: one that finds damage leaves locks of the database locked, and one behind it
+	// must see broken first.
+	using  sync.Mutex
+	broken atomic.Bool
 }
 
 // ID names the journal. It is made at random with it, and two journals never share it.
@@ -56,13 +68,14 @@ func (j *Journal) ID() string { return j.id }
 // Origin reports how the journal was found when it was opened.
 func (j *Journal) Origin() Origin { return j.origin }
 
-// Outbox is told when a report was added to the outbox.
+// Outbox receives when a report was added to the outbox.
 func (j *Journal) Outbox() <-chan struct{} { return j.news }
 
-// Update changes the journal, all or nothing, and returns when it is on the disk.
+// Update changes the journal, all or nothing, and returns when it is on the disk. f must not use the journal but
+// through its Tx.
 func (j *Journal) Update(f func(*Tx) error) error {
-	j.writing.Lock()
-	defer j.writing.Unlock()
+	j.using.Lock()
+	defer j.using.Unlock()
 	var t *Tx
 	err := j.guarded(func() error {
 		return j.db.Update(func(tx *bbolt.Tx) error {
@@ -88,8 +101,10 @@ func (j *Journal) Update(f func(*Tx) error) error {
 	return nil
 }
 
-// Read looks at one state of the journal.
+// Read looks at one state of the journal. f must not use the journal but through its Tx.
 func (j *Journal) Read(f func(*Tx) error) error {
+	j.using.Lock()
+	defer j.using.Unlock()
 	err := j.guarded(func() error {
 		return j.db.View(func(tx *bbolt.Tx) error {
 			if err := j.has(tx); err != nil {
@@ -131,7 +146,7 @@ func (t *Tx) Applied() uint64 { return t.number(keyApplied) }
 // SetApplied keeps it.
 func (t *Tx) SetApplied(generation uint64) error { return t.setNumber(keyApplied, generation) }
 
-// Note reads a small value that was kept under a name, or gives "".
+// Note returns a small value that was kept under a name, or "".
 func (t *Tx) Note(name string) string {
 	if t.tx.Bucket(bucketMeta) == nil { // looked at only, and new
 		return ""
@@ -155,18 +170,18 @@ func (t *Tx) setNumber(key []byte, n uint64) error {
 	return t.tx.Bucket(bucketMeta).Put(key, binary.BigEndian.AppendUint64(nil, n))
 }
 
-// Instances gives the inventory, by agent.
-func (t *Tx) Instances() ([]*Instance, error) {
-	return list[Instance](t.tx.Bucket(bucketInstances))
+// Instances returns the inventory, by agent.
+func (t *Tx) Instances() ([]*change.Instance, error) {
+	return list[change.Instance](t.tx.Bucket(bucketInstances))
 }
 
-// Instance gives the inventory's line about an agent, or nil.
-func (t *Tx) Instance(agent string) (*Instance, error) {
-	return get[Instance](t.tx.Bucket(bucketInstances), agent)
+// Instance returns the inventory's line about an agent, or nil.
+func (t *Tx) Instance(agent string) (*change.Instance, error) {
+	return get[change.Instance](t.tx.Bucket(bucketInstances), agent)
 }
 
 // PutInstance writes a line of the inventory.
-func (t *Tx) PutInstance(i *Instance) error {
+func (t *Tx) PutInstance(i *change.Instance) error {
 	return errors.Join(t.Advance(), put(t.tx.Bucket(bucketInstances), i.Agent, i))
 }
 
@@ -175,22 +190,22 @@ func (t *Tx) DropInstance(agent string) error {
 	return errors.Join(t.Advance(), t.tx.Bucket(bucketInstances).Delete([]byte(agent)))
 }
 
-// Changes gives the open changes, in the order in which they began.
-func (t *Tx) Changes() ([]*Change, error) {
-	all, err := list[Change](t.tx.Bucket(bucketChanges))
-	slices.SortStableFunc(all, func(a, b *Change) int { return a.BeganAt.Compare(b.BeganAt) })
+// Changes returns the open changes, in the order in which they began.
+func (t *Tx) Changes() ([]*change.Record, error) {
+	all, err := list[change.Record](t.tx.Bucket(bucketChanges))
+	slices.SortStableFunc(all, func(a, b *change.Record) int { return a.BeganAt.Compare(b.BeganAt) })
 	return all, err
 }
 
 // PutChange writes an open change.
-func (t *Tx) PutChange(c *Change) error { return put(t.tx.Bucket(bucketChanges), c.Agent, c) }
+func (t *Tx) PutChange(c *change.Record) error { return put(t.tx.Bucket(bucketChanges), c.Agent, c) }
 
 // DropChange deletes an agent's open change.
 func (t *Tx) DropChange(agent string) error {
 	return t.tx.Bucket(bucketChanges).Delete([]byte(agent))
 }
 
-// Ended gives how a task ended here, or nil.
+// Ended returns how a task ended here, or nil.
 func (t *Tx) Ended(taskID string) (*Ended, error) {
 	return get[Ended](t.tx.Bucket(bucketEnded), taskID)
 }
@@ -206,7 +221,9 @@ func (t *Tx) End(taskID string, e Ended) error {
 		return err
 	}
 	if k, old := order.Cursor().First(); binary.BigEndian.Uint64(k)+MaxEnded <= n {
-		if err := errors.Join(t.tx.Bucket(bucketEnded).Delete(slices.Clone(old)), order.Delete(slices.Clone(k))); err != nil {
+		if err := errors.Join(
+			t.tx.Bucket(bucketEnded).Delete(slices.Clone(old)), order.Delete(slices.Clone(k)),
+		); err != nil {
 			return err
 		}
 	}

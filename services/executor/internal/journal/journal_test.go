@@ -13,6 +13,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -41,7 +42,7 @@ func task(id string, s taskv1.State) *reportv1.Report {
 	return &reportv1.Report{Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{TaskId: id, State: s}}}
 }
 
-// waiting gives what waits, as short words.
+// waiting returns what waits, as short words.
 func waiting(t *testing.T, j *journal.Journal) (out []string) {
 	t.Helper()
 	err := j.Read(func(tx *journal.Tx) error {
@@ -51,7 +52,8 @@ func waiting(t *testing.T, j *journal.Journal) (out []string) {
 			if err := proto.Unmarshal(p.Data, r); err != nil {
 				return err
 			}
-			out = append(out, fmt.Sprintf("%d %s %s%s", r.Sequence, p.Kind, r.GetTask().GetTaskId(), r.GetAgents().GetTaskId()))
+			out = append(out,
+				fmt.Sprintf("%d %s %s%s", r.Sequence, p.Kind, r.GetTask().GetTaskId(), r.GetAgents().GetTaskId()))
 		}
 		return err
 	})
@@ -64,19 +66,23 @@ func waiting(t *testing.T, j *journal.Journal) (out []string) {
 func TestWhatWasWrittenIsThereAfterAnotherOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
-	image := journal.Manifest{Manifest: &imagev1.Manifest{Id: "i", Version: "1.0.0", Blob: &imagev1.Blob{Digest: []byte{1, 2}}}}
+	image := change.Manifest{
+		Manifest: &imagev1.Manifest{Id: "i", Version: "1.0.0", Blob: &imagev1.Blob{Digest: []byte{1, 2}}},
+	}
 	update(t, j, func(tx *journal.Tx) error {
 		_ = tx.SetApplied(7)
-		_ = tx.PutInstance(&journal.Instance{Agent: "a", ID: "id", Image: image})
+		_ = tx.PutInstance(&change.Instance{Agent: "a", ID: "id", Image: image})
 		_ = tx.End("t", journal.Ended{State: taskv1.State_STATE_UNDONE, At: time.Now()})
-		return tx.PutChange(&journal.Change{Agent: "b", To: image, Step: taskv1.Step_STEP_PROVE})
+		return tx.PutChange(&change.Record{Agent: "b", To: image, Step: taskv1.Step_STEP_PROVE})
 	})
 	_ = j.Close()
 	err := open(t, path).Read(func(tx *journal.Tx) error {
 		i, _ := tx.Instance("a")
 		changes, _ := tx.Changes()
 		ended, _ := tx.Ended("t")
-		if tx.Applied() != 7 || !proto.Equal(i.Image.Manifest, image.Manifest) || len(changes) != 1 || changes[0].Step != taskv1.Step_STEP_PROVE || ended.State != taskv1.State_STATE_UNDONE {
+		if tx.Applied() != 7 || !proto.Equal(i.Image.Manifest, image.Manifest) || len(changes) != 1 ||
+			changes[0].Step != taskv1.Step_STEP_PROVE ||
+			ended.State != taskv1.State_STATE_UNDONE {
 			t.Errorf("applied %d, instance %v, changes %v, ended %v", tx.Applied(), i, changes, ended)
 		}
 		return nil
@@ -108,7 +114,9 @@ func TestAnUpdateThatFailsChangesNothing(t *testing.T) {
 
 func TestANewerListTakesThePlaceOfAnOlderOne(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
-	for _, r := range []*reportv1.Report{agents(""), task("t", taskv1.State_STATE_SUCCEEDED), agents("asked"), agents("")} {
+	for _, r := range []*reportv1.Report{
+		agents(""), task("t", taskv1.State_STATE_SUCCEEDED), agents("asked"), agents(""),
+	} {
 		update(t, j, func(tx *journal.Tx) error { return tx.Say(r) })
 	}
 	want := []string{"2 task t", "3 agents asked", "4 agents "}

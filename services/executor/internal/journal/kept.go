@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 )
 
 // Kept is a version that an agent had before, and whose files are kept for a way back.
 type Kept struct {
-	Image Manifest  `json:"image"`
-	Since time.Time `json:"since"`           // when it was replaced
-	Going bool      `json:"going,omitempty"` // its files are being deleted
+	Image change.Manifest `json:"image"`
+	Since time.Time       `json:"since"`           // when it was replaced
+	Going bool            `json:"going,omitempty"` // its files are being deleted
 }
 
 // keptOf is the record of an agent's kept versions, the newest first.
@@ -19,7 +21,7 @@ type keptOf struct {
 	Kept  []Kept `json:"kept"`
 }
 
-// Kept gives the kept versions of every agent, the newest first.
+// Kept returns the kept versions of every agent, the newest first.
 func (t *Tx) Kept() (map[string][]Kept, error) {
 	all, err := list[keptOf](t.tx.Bucket(bucketKept))
 	if err != nil {
@@ -41,7 +43,7 @@ func (t *Tx) SetKept(agent string, kept []Kept) error {
 }
 
 // Replace remembers that an agent's version was replaced by another.
-func (t *Tx) Replace(agent string, old, new Manifest, at time.Time) error {
+func (t *Tx) Replace(agent string, before, after change.Manifest, at time.Time) error {
 	was, err := get[keptOf](t.tx.Bucket(bucketKept), agent)
 	if err != nil {
 		return err
@@ -51,11 +53,11 @@ func (t *Tx) Replace(agent string, old, new Manifest, at time.Time) error {
 		kept = was.Kept
 	}
 	same := func(k Kept) bool {
-		return bytes.Equal(k.Image.Digest(), new.Digest()) || bytes.Equal(k.Image.Digest(), old.Digest())
+		return bytes.Equal(k.Image.Digest(), after.Digest()) || bytes.Equal(k.Image.Digest(), before.Digest())
 	}
 	kept = slices.DeleteFunc(kept, same)
-	if old.Manifest != nil && !bytes.Equal(old.Digest(), new.Digest()) {
-		kept = slices.Insert(kept, 0, Kept{Image: old, Since: at})
+	if before.Manifest != nil && !bytes.Equal(before.Digest(), after.Digest()) {
+		kept = slices.Insert(kept, 0, Kept{Image: before, Since: at})
 	}
 	return t.SetKept(agent, kept)
 }

@@ -14,6 +14,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sum"
 )
@@ -47,7 +48,9 @@ func (t *Tx) found() error {
 		}
 	}
 	if t.stamp().Format < Format.Now {
-		if err := errors.Join(t.setNumber(keyFormat, uint64(Format.Now)), t.setNumber(keyFloor, uint64(Format.Floor))); err != nil {
+		if err := errors.Join(
+			t.setNumber(keyFormat, uint64(Format.Now)), t.setNumber(keyFloor, uint64(Format.Floor)),
+		); err != nil {
 			return err
 		}
 	}
@@ -73,7 +76,7 @@ func markOf(path string) string { return strings.TrimSuffix(path, ".db") + ".mar
 // readMark returns the mark of the journal at path. One that is not there, or cannot be
 // read, is empty: it proves nothing.
 func readMark(path string) (m mark) {
-	data, err := os.ReadFile(markOf(path))
+	data, err := strictdir.ReadFile(markOf(path))
 	data = bytes.TrimSpace(data)
 	if err != nil || sum.Check(markName, data) != nil || json.Unmarshal(data, &m) != nil {
 		return mark{}
@@ -134,7 +137,7 @@ func (t *Tx) Knows(program string) bool {
 	return max(known, 1) >= uint64(t.stamp().Floor)
 }
 
-// ErrOlder says that the journal is an older one than the one that was last worked with.
+// ErrOlder reports that the journal is an older one than the one that was last worked with.
 var ErrOlder = errors.New("the journal is older than its mark")
 
 // older returns ErrOlder when the journal is not the one that a mark is about, or has not

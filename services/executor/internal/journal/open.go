@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/boltfile"
 )
 
@@ -28,6 +29,12 @@ type Origin struct {
 // disk is explained again. A new one has it from its first write on.
 const NoteLost = "inventory-lost"
 
+// NoteEmptied is where a journal keeps for which reinstall the server was emptied; "" outside of one.
+const NoteEmptied = "emptied"
+
+// NoteServer is the note of the server whose journal it is, for a start without an identity.
+const NoteServer = "server"
+
 // noJournal is why an inventory is compared that was never written, as after a join.
 const noJournal = "there was no journal"
 
@@ -38,7 +45,7 @@ const (
 )
 
 // Open opens the journal at path and makes it if it is not there. One that is damaged, or
-// older than its mark says, is set aside, and an empty one takes its place; Origin tells.
+// older than its mark says, is set aside, and an empty one takes its place; Origin has the reason.
 // An error is Conflict when another executor has it, and Invalid, with nothing written,
 // when a newer program wrote it.
 func Open(path string) (*Journal, error) {
@@ -96,7 +103,7 @@ func (j *Journal) begin(o Origin) (*Journal, error) {
 }
 
 // OpenWhole opens a journal, and refuses with ErrDamaged one of which anything cannot be
-// read. An error is fs.ErrNotExist when there is none, and otherwise as Open's. Its mark is
+// read. An error is fs.ErrNotExist when the file is missing, and otherwise as Open's. Its mark is
 // not looked at.
 func OpenWhole(path string) (*Journal, error) {
 	info, err := os.Stat(path)
@@ -115,7 +122,7 @@ func openWhole(path string, m mark) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := open(path, &bbolt.Options{Timeout: openWithin, NoFreelistSync: true, NoSync: noSync})
+	j, err := open(path, &bbolt.Options{Timeout: openWithin, NoFreelistSync: true})
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +202,9 @@ func Look(path string, f func(*Tx) error) error {
 // check reads the file at path while no executor has it. What is empty or not there is yet
 // to be made.
 func check(path string, lock int, within time.Duration) (made bool, err error) {
+	if err := strictdir.File(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
 	f, err := locked(path, lock, within)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil

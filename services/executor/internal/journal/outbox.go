@@ -23,7 +23,7 @@ type Pending struct {
 	Data     []byte // garrison.report.v1.Report
 }
 
-// Kind gives the kind of a report, as its subject says it.
+// Kind returns the kind of a report, as its subject says it.
 func Kind(r *reportv1.Report) string {
 	switch r.GetBody().(type) {
 	case *reportv1.Report_Task:
@@ -32,12 +32,14 @@ func Kind(r *reportv1.Report) string {
 		return topology.ReportAgents
 	case *reportv1.Report_Sysinfo:
 		return topology.ReportSysinfo
+	case *reportv1.Report_Candidates:
+		return topology.ReportCandidates
 	default:
 		return topology.ReportReceipt
 	}
 }
 
-// Say gives a report its sequence and puts it into the outbox. A full list that nobody
+// Say numbers a report and puts it into the outbox. A full list that no request
 // asked for takes the place of an earlier one that still waits: the newer says all.
 func (t *Tx) Say(r *reportv1.Report) error {
 	r.Sequence, r.JournalId = t.number(keySequence)+1, t.ID()
@@ -80,7 +82,7 @@ func (t *Tx) coalesce(r *reportv1.Report) error {
 	return nil
 }
 
-// unasked says whether a report is a full list that no task waits for.
+// unasked reports whether a report is a full list that no task waits for.
 func unasked(r *reportv1.Report) bool {
 	switch b := r.GetBody().(type) {
 	case *reportv1.Report_Agents:
@@ -103,7 +105,11 @@ func leastMissed(waiting []*reportv1.Report) uint64 {
 }
 
 func isList(r *reportv1.Report) bool {
-	return Kind(r) == topology.ReportAgents || Kind(r) == topology.ReportSysinfo
+	switch Kind(r) {
+	case topology.ReportAgents, topology.ReportSysinfo, topology.ReportCandidates:
+		return true
+	}
+	return false
 }
 
 func isRunning(r *reportv1.Report) bool {
@@ -123,7 +129,7 @@ func (t *Tx) reports() ([]*reportv1.Report, error) {
 	return out, err
 }
 
-// Waiting gives the oldest n reports, in order.
+// Waiting returns the oldest n reports, in order.
 func (t *Tx) Waiting(n int) ([]Pending, error) {
 	var out []Pending
 	c := t.tx.Bucket(bucketOutbox).Cursor()
@@ -152,7 +158,7 @@ func (t *Tx) OutboxLength() int {
 	return n
 }
 
-// TasksWaiting gives the tasks whose end still waits to be reported.
+// TasksWaiting returns the tasks whose end still waits to be reported.
 func (t *Tx) TasksWaiting() (map[string]bool, error) {
 	waiting, err := t.reports()
 	out := map[string]bool{}

@@ -11,7 +11,7 @@ type Trash struct {
 	Why        string    `json:"why,omitempty"` // why the last try did not delete it all
 }
 
-// Trash gives what is still to be deleted, by name.
+// Trash returns what is still to be deleted, by name.
 func (t *Tx) Trash() ([]*Trash, error) { return list[Trash](t.tx.Bucket(bucketTrash)) }
 
 // PutTrash writes what is to be deleted.

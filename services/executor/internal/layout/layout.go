@@ -2,18 +2,38 @@ package layout
 
 import (
 	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 )
 
 // Root is the absolute path of an executor's directory.
 type Root string
 
-// New gives the root at a path, made absolute.
-func New(path string) (Root, error) {
+// At returns the root at a path, made absolute.
+func At(path string) (Root, error) {
 	abs, err := filepath.Abs(path)
 	return Root(abs), err
+}
+
+// New returns the root at a path for a program that believes and executes what is in it. It refuses
+// one that another user could change. A root that is not there yet is checked as far as it is.
+func New(path string) (Root, error) {
+	r, err := At(path)
+	if err != nil {
+		return r, err
+	}
+	for _, dir := range []string{string(r), r.Home(), r.Agents(), r.Images(), r.Cache()} {
+		if err := strictdir.Dir(dir); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
 }
 
 // Path joins parts under the root.
@@ -21,7 +41,7 @@ func (r Root) Path(parts ...string) string {
 	return filepath.Join(append([]string{string(r)}, parts...)...)
 }
 
-// Relative gives a path as receipts name it: relative to the root.
+// Relative returns a path as receipts name it: relative to the root.
 func (r Root) Relative(path string) string {
 	rel, err := filepath.Rel(string(r), path)
 	if err != nil {
@@ -36,6 +56,9 @@ func (r Root) Home() string { return r.Path("executor") }
 // Key is the seed of the executor's own key.
 func (r Root) Key() string { return r.Path("executor", "key.seed") }
 
+// NextKey is the seed of the key with which the server is joining again.
+func (r Root) NextKey() string { return r.Path("executor", "key.seed.next") }
+
 // Identity says which server this is.
 func (r Root) Identity() string { return r.Path("executor", "identity.json") }
 
@@ -48,7 +71,7 @@ func (r Root) Journal() string { return r.Path("executor", "journal.db") }
 // JournalMark says how far the journal had come.
 func (r Root) JournalMark() string { return r.Path("executor", "journal.mark") }
 
-// Status is what the running executor tells about itself.
+// Status is what the running executor reports about itself.
 func (r Root) Status() string { return r.Path("executor", "status.json") }
 
 // Program is a link to the program that runs instead of the one that was started; it is
@@ -71,14 +94,27 @@ func (r Root) Starts() string { return r.Path("executor", "starts.json") }
 // leaves it to SweepTemporary.
 func (r Root) Rehearsal() string { return r.Path("executor", TemporaryPrefix+"rehearsal.db") }
 
-// Tombstone says that this server is dead and its executor removes itself.
+// Tombstone reports that this server is dead and its executor removes itself.
 func (r Root) Tombstone() string { return r.Path("executor", "tombstone.json") }
 
-// Own gives every file that may be in the executor's own directory, in the order in which
+// Own returns every file that may be in the executor's own directory, in the order in which
 // an uninstall removes them: who it is goes last. The tombstone is not among them.
 func (r Root) Own() []string {
-	return []string{r.Program(), r.Starts(), r.Status(), r.Journal(), r.JournalMark(), r.ImageKeys(), r.Identity(), r.Key()}
+	return []string{
+		r.Program(),
+		r.Starts(),
+		r.Status(),
+		r.Journal(),
+		r.JournalMark(),
+		r.ImageKeys(),
+		r.Identity(),
+		r.NextKey(),
+		r.Key(),
+	}
 }
+
+// Detectors is the directory of programs that find candidates for adoption. The server's owner fills it.
+func (r Root) Detectors() string { return r.Path("detectors.d") }
 
 // Cache is the directory of all caches.
 func (r Root) Cache() string { return r.Path("cache") }
@@ -171,3 +207,18 @@ func (r Root) Run(agent string) string { return r.Path("agents", agent, "run") }
 
 // Output is where an agent's output is appended.
 func (r Root) Output(agent string) string { return r.Path("agents", agent, "run", "output.log") }
+
+// Missing reports whether nothing exists at a path. It does not follow a link there.
+func Missing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// DigestBytes is the length of a digest.
+const DigestBytes = 32
+
+// Digest returns the digest that a name is, if it is one. Other names are not ours.
+func Digest(name string) (digest []byte, ok bool) {
+	digest, err := hex.DecodeString(name)
+	return digest, err == nil && len(digest) == DigestBytes
+}

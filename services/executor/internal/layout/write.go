@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Write replaces a file, whole or not at all, and durably: the file and its directory are synced.
@@ -35,7 +37,7 @@ func Overwrite(path string, data []byte) error {
 		return errors.Join(fmt.Errorf("overwrite %s: it does not have %d bytes", path, len(data)), err, f.Close())
 	}
 	_, err = f.WriteAt(data, 0)
-	if err = errors.Join(err, syncFile(f), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("overwrite %s: %w", path, err)
 	}
 	return nil
@@ -52,7 +54,7 @@ func replace(path string, data []byte, mode fs.FileMode, sync bool) error {
 		err = tmp.Chmod(mode)
 	}
 	if err == nil && sync {
-		err = syncFile(tmp)
+		err = tmp.Sync()
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
@@ -69,7 +71,7 @@ func SyncDir(path string) error {
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
-	if err := errors.Join(syncDir(dir), dir.Close()); err != nil {
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
 	return nil
@@ -82,13 +84,14 @@ func SyncAll(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sync all of %s: %w", dir, err)
 	}
-	if err := errors.Join(syncFileSystem(f), f.Close()); err != nil {
+	if err := errors.Join(unix.Syncfs(int(f.Fd())), f.Close()); err != nil {
 		return fmt.Errorf("sync all of %s: %w", dir, err)
 	}
 	return nil
 }
 
-// Link makes path a symbolic link to target in one step, whatever was there, durably.
+// Link makes path a symbolic link to target, durably: in one step, unless an empty directory is there, which is removed
+// first. A directory with files is an error.
 func Link(target, path string) error {
 	tmp := filepath.Join(filepath.Dir(path), TemporaryPrefix+filepath.Base(path))
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,6 +99,9 @@ func Link(target, path string) error {
 	}
 	if err := os.Symlink(target, tmp); err != nil {
 		return fmt.Errorf("link %s: %w", path, err)
+	}
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		_ = os.Remove(path) // when it holds files, the rename fails and says so
 	}
 	if err := os.Rename(tmp, path); err != nil {
 		return errors.Join(fmt.Errorf("link %s: %w", path, err), os.Remove(tmp))

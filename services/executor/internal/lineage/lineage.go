@@ -1,11 +1,13 @@
-// Package lineage judges whether a document continues the history that its server has followed. It is pure.
+// Package lineage decides whether a document continues the history that its server has followed. It is pure.
 //
 // Guarantees:
 //
 //  1. A document is taken only when its epoch is higher, or when the ledger it is made from is known to hold the
 //     document that was applied last.
 //  2. A document of a lower epoch is never taken.
-//  3. One look decides nothing that a lagging replica can explain: Patience raises a verdict when it persists.
+//  3. A document whose epoch or generation no ledger can have reached is never taken, so that a forged one cannot
+//     make the server deaf to all later ones. The registry can always raise an epoch above the one that was taken.
+//  4. One look decides nothing that a lagging replica can explain: Patience raises a relation when it persists.
 package lineage
 
 import (
@@ -13,32 +15,37 @@ import (
 	"time"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
-// Place is a place in the history of a server's document.
-type Place struct {
+// Position is a position in the history of a server's document.
+type Position struct {
 	Epoch      uint64 // 0 counts as 1
 	Generation uint64
 	Mark       uint64 // of the fact at the generation; 0 when it is not known
 }
 
-// Verdict is what a document is to its server.
-type Verdict uint8
+// Relation is what a document is to its server.
+type Relation uint8
 
-// The verdicts.
+// The relations.
 const (
-	Same     Verdict = iota // the one that was applied last
-	Next                    // a later one of the same history, or of a higher epoch
-	Behind                  // the ledger does not hold the one that was applied last
-	Unproven                // the ledger may hold it: the lineage does not reach back so far
+	Same       Relation = iota // the one that was applied last
+	Next                       // a later one of the same history, or of a higher epoch
+	Behind                     // the ledger does not hold the one that was applied last
+	Unproven                   // the ledger may hold it: the lineage does not reach back so far
+	Impossible                 // no ledger can have come so far: it is forged or damaged
 )
 
-// Codes are the codes of verdicts with which a document is not taken.
-var Codes = map[Verdict]string{Behind: "LEDGER_BEHIND", Unproven: "PLACE_UNPROVEN"}
+// Codes are the codes of relations with which a document is not taken.
+var Codes = map[Relation]string{
+	Behind: code.LedgerBehind, Unproven: code.PlaceUnproven, Impossible: code.ImpossibleDocument,
+}
 
-// Of returns the place of a document.
-func Of(d *desiredv1.Document) Place {
-	p := Place{Epoch: max(d.GetEpoch(), 1), Generation: d.GetGeneration()}
+// Of returns the position of a document.
+func Of(d *desiredv1.Document) Position {
+	p := Position{Epoch: max(d.GetEpoch(), 1), Generation: d.GetGeneration()}
 	p.Mark, _ = mark(d, p.Generation)
 	return p
 }
@@ -55,11 +62,13 @@ func mark(d *desiredv1.Document, generation uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Judge judges a document by the place of the one that was applied last.
-func Judge(have Place, d *desiredv1.Document) Verdict {
+// Compare relates a document to the position of the one that was applied last.
+func Compare(have Position, d *desiredv1.Document) Relation {
 	is := Of(d)
 	have.Epoch = max(have.Epoch, 1)
 	switch {
+	case impossible(have, is):
+		return Impossible
 	case have.Generation == 0 && have.Mark == 0 && is.Epoch >= have.Epoch, is.Epoch > have.Epoch:
 		return Next
 	case is.Epoch < have.Epoch, is.Generation < have.Generation:
@@ -70,11 +79,11 @@ func Judge(have Place, d *desiredv1.Document) Verdict {
 		}
 		return Same
 	}
-	return judgeLater(have, d)
+	return compareLater(have, d)
 }
 
-// judgeLater judges a document of the same epoch and a later generation.
-func judgeLater(have Place, d *desiredv1.Document) Verdict {
+// compareLater relates a document of the same epoch and a later generation.
+func compareLater(have Position, d *desiredv1.Document) Relation {
 	lineage := d.GetLineageGenerations()
 	if len(lineage) == 0 || have.Mark == 0 {
 		return Next // one of the two is of a time without marks
@@ -96,19 +105,19 @@ const (
 // Patience waits until a document that is not taken was read several times in a row, for a while. The zero value is
 // ready.
 type Patience struct {
-	verdict Verdict
-	since   time.Time
-	reads   int
+	relation Relation
+	since    time.Time
+	reads    int
 }
 
-// Hear hears what a document that was read is, and reports whether the verdict stands.
-func (p *Patience) Hear(v Verdict, now time.Time) bool {
-	if v != p.verdict || p.reads == 0 {
-		*p = Patience{verdict: v, since: now}
+// Observe notes the relation of a document that was read, and reports whether the relation stands.
+func (p *Patience) Observe(v Relation, now time.Time) bool {
+	if v != p.relation || p.reads == 0 {
+		*p = Patience{relation: v, since: now}
 	}
 	p.reads++
 	return Codes[v] != "" && p.reads >= patientReads && now.Sub(p.since) >= patientFor
 }
 
-// ReadAgainAfter is how long after a document that was not taken it is read again, until the verdict stands.
+// ReadAgainAfter is how long after a document that was not taken it is read again, until the relation stands.
 const ReadAgainAfter = patientFor

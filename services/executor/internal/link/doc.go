@@ -1,16 +1,17 @@
 // Package link is the half of the executor that talks to the bus. It changes nothing on
-// the server but the cache of chunks, and hands documents through a narrow Door.
+// the server but the cache of chunks, and hands documents through a narrow Backend.
 //
 // Guarantees:
 //
-//  1. The server's document is read when its bell rings, when the bus is back, and on a
-//     jittered timer, so that a missed bell costs one interval at most.
+//  1. It reads the server's document at the bell, after a reconnect, and on a jittered timer,
+//     so that a missed bell costs one interval at most. A bell announces the sequence of its document: what
+//     is older, because a replica answered that lags behind, is read again, four times within half a
+//     second and once more after five seconds. All readings keep to one pace.
 //  2. A document for another server or cell is never handed on.
 //  3. Reports are published one after another in order, each until it is acknowledged;
 //     its message id is its sequence, so a repeat is stored once. What was acknowledged
-//     in the last minutes is said again when the bus is back, which may have forgotten it.
-//  4. Every chunk in the cache was compared with its digest. Chunks that are there
-//     already are not fetched again.
-//  5. At most Window chunks are under way.
-//  6. A refused login or a bus that is away is waited out, for ever.
+//     in the last minutes is published again after a reconnect, as the bus may have lost it.
+//  4. It requests chunks from the image-catalog, at most topology.ChunkWindow at a time. Every
+//     chunk in the cache was compared with its digest. A chunk in the cache is not fetched again.
+//  5. It retries a refused login and an unreachable bus without a limit.
 package link

@@ -10,20 +10,19 @@ import (
 )
 
 const (
-	sentFor   = 3 * time.Minute // longer than a bus takes to have on its disk what it acknowledged (topology.Streams)
+	sentFor   = 3 * time.Minute // longer than a bus needs to sync what it acknowledged (topology.Streams)
 	sentCount = 256
 	sentBytes = 1 << 20
 )
 
-// sent remembers the reports that were acknowledged a short time ago, the oldest first: a
-// bus that runs on a single server may forget them when it is killed. Of the kinds that
-// say how things are, only the last one counts.
+// sent keeps the recently acknowledged reports, the oldest first: a bus of a single server may lose
+// them when it is killed. Of the kinds that report a state, only the last one counts.
 type sent struct {
 	mu      sync.Mutex
 	reports []acknowledged
 	bytes   int
-	lost    bool      // the bus was away since, and has perhaps forgotten them
-	up      time.Time // when the bus was last known to be there: reports age until then
+	lost    bool      // disconnected since, so the bus may have lost them
+	up      time.Time // when the bus was last known to be reachable: reports age until then
 	beat    time.Time // the last beat
 }
 
@@ -32,13 +31,12 @@ type acknowledged struct {
 	at time.Time
 }
 
-// add remembers a report. It goes when it is old, when the next one of its kind takes its
-// place, or when there are too many.
+// add keeps a report, until it is old, the next one of its kind replaces it, or there are too many.
 func (s *sent) add(r Report, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.reports, func(a acknowledged) bool { return a.Sequence == r.Sequence }); i >= 0 {
-		s.reports[i].at = now // said again
+		s.reports[i].at = now // published again
 		return
 	}
 	replaced := r.Kind == topology.ReportAgents || r.Kind == topology.ReportSysinfo
@@ -52,7 +50,7 @@ func (s *sent) add(r Report, now time.Time) {
 	}
 }
 
-// drop is called with the lock held.
+// drop drops reports. The caller holds the lock.
 func (s *sent) drop(which func(acknowledged) bool) {
 	s.reports = slices.DeleteFunc(s.reports, func(a acknowledged) bool {
 		gone := which(a)
@@ -63,16 +61,16 @@ func (s *sent) drop(which func(acknowledged) bool) {
 	})
 }
 
-// doubt says that the bus was away.
+// doubt records a disconnect.
 func (s *sent) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = true
 }
 
-// connected records that a beat was sent. A bus that was killed forgot what it had
-// acknowledged shortly before its end, however long it is away then. The beat before this
-// one counts: this one may be the first after an absence, sent before doubt is called.
+// connected records that a beat was sent. A killed bus lost what it had acknowledged shortly before
+// its end, however long it is unreachable then. The beat before this one counts: this one may be the
+// first after a disconnect, sent before doubt is called.
 func (s *sent) connected(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +86,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// doubted returns what is to be said again, if the bus was away.
+// doubted returns the reports to publish again after a disconnect.
 func (s *sent) doubted() []Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +102,8 @@ func (s *sent) doubted() []Report {
 	return out
 }
 
-// repeat says again what the bus may have forgotten. It knows each by its id, so what it
-// did not forget is not there twice.
+// repeat publishes again what the bus may have lost. What it did not lose it stores twice, which changes
+// nothing: the services record what a report changes.
 func (l *Link) repeat(ctx context.Context) error {
 	for _, r := range l.sent.doubted() {
 		if err := l.publishOne(ctx, r); err != nil {

@@ -32,7 +32,7 @@ func TestWhatAKilledBusForgotIsSaidAgainHoweverLongItWasAway(t *testing.T) {
 				s.connected(after(at))
 			}
 			back := after(time.Hour)
-			s.connected(back) // the connection stands before anybody is told
+			s.connected(back) // the connection exists before the callback runs
 			s.doubt()
 			if have := len(s.doubted()); have != c.want {
 				t.Errorf("%d reports are said again, want %d", have, c.want)

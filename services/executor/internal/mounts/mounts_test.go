@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
@@ -29,11 +30,12 @@ func TestADirectoryIsRefusedWhenSomethingIsMountedInItOnly(t *testing.T) {
 	}
 	for dir, mounted := range map[string]bool{
 		root: true, filepath.Join(root, "a"): true, at: true, filepath.Join(link, "a"): true,
-		filepath.Join(root, "ab"): false, filepath.Join(at, "in it"): false, link: false, // a link is deleted, not what it leads to
+		// a link is deleted, not what it leads to
+		filepath.Join(root, "ab"): false, filepath.Join(at, "in it"): false, link: false,
 		filepath.Join(root, "none", "at", "all"): false,
 	} {
 		err := Check(dir)
-		if refused := fault.RefusalOf(err).GetCode() == Code; refused != mounted || (err != nil) != mounted {
+		if refused := fault.RefusalOf(err).GetCode() == code.Mounted; refused != mounted || (err != nil) != mounted {
 			t.Errorf("%s: %v", dir, err)
 		}
 		if mounted && !strings.Contains(err.Error(), at) {

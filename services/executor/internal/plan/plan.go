@@ -26,11 +26,11 @@ type Have struct {
 type Situation struct {
 	Have  map[string]Have          // by agent
 	Busy  map[string]bool          // agents with a change under way
-	Ended func(taskID string) bool // says whether a task ended here
-	Tried func(Action) bool        // says whether a change without a task was tried lately
+	Ended func(taskID string) bool // reports whether a task ended here
+	Tried func(Action) bool        // reports whether a change without a task was tried lately
 
-	// Intact says whether an agent's files and links are in place. It looks at the disk, so it
-	// is asked only where nothing else decides.
+	// Intact reports whether an agent's files and links are in place, or are not to be repaired now
+	// without a task. It looks at the disk, so it is asked only where nothing else decides.
 	Intact func(agent string) bool
 }
 
@@ -56,7 +56,7 @@ func (a Action) TaskID() string {
 	return a.Removal.GetTaskId()
 }
 
-// Next gives the actions that may begin now, removals first and then entries by tier and name.
+// Next returns the actions that may begin now, removals first and then entries by tier and name.
 func Next(d *desiredv1.Document, s Situation) []Action {
 	var out []Action
 	for _, r := range d.GetRemovals() {
@@ -123,7 +123,7 @@ func waits(e *desiredv1.Entry, unsettled map[string]*desiredv1.Entry) bool {
 	return false
 }
 
-// Needs gives the agents that must be there when an entry is changed: its dependencies,
+// Needs returns the agents that must be there when an entry is changed: its dependencies,
 // but for those that wait for this one.
 func Needs(d *desiredv1.Document, e *desiredv1.Entry) []string {
 	var out []string
@@ -136,9 +136,9 @@ func Needs(d *desiredv1.Document, e *desiredv1.Entry) []string {
 	return out
 }
 
-// mutual says whether two entries wait for each other, or the other is of a higher tier
+// mutual reports whether two entries wait for each other, or the other is of a higher tier
 // and so waits for this one. Then the first by name goes on: a circle, which the registry
-// refuses, must not stop a server for ever.
+// refuses, must not stop a server.
 func mutual(e, other *desiredv1.Entry) bool {
 	if other.GetTier() > e.GetTier() {
 		return true

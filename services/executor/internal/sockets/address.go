@@ -11,50 +11,43 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-)
-
-// The codes of sockets that cannot be opened.
-const (
-	CodeSocketTaken = "SOCKET_TAKEN" // somebody else listens there
-	CodeBadSocket   = "BAD_SOCKET"   // nobody can listen there
 )
 
 // address is where a socket listens. An unspecified host means all.
 type address struct {
-	network string // as package net has it
+	network string // as package net names it
 	host    netip.Addr
 	port    uint16
 }
 
-// parse reads an address in which variables were filled in. Names are not looked up:
-// where an agent listens must not depend on somebody's answer.
+// parse reads an address whose variables are filled in. It resolves no host names: an agent's address must not depend
+// on a name server.
 func parse(w *imagev1.Socket) (address, error) {
-	bad := func() (address, error) {
-		return address{}, refuse(CodeBadSocket, "the image's socket %s listens at %q, which is not IP:PORT or :PORT", w.GetName(), w.GetListen())
-	}
+	bad := fault.Refusef(fault.Invalid, code.BadSocket,
+		"the image's socket %s listens at %q, which is not IP:PORT or :PORT", w.GetName(), w.GetListen())
 	host, port, err := net.SplitHostPort(w.GetListen())
 	if err != nil {
-		return bad()
+		return address{}, bad
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return bad()
+		return address{}, bad
 	}
 	if host == "" {
-		return address{network: "tcp", host: netip.IPv6Unspecified(), port: uint16(n)}, nil
+		return address{"tcp", netip.IPv6Unspecified(), uint16(n)}, nil
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return bad()
+		return address{}, bad
 	}
 	if ip.Is4() || ip.Is4In6() {
-		return address{network: "tcp4", host: ip.Unmap(), port: uint16(n)}, nil
+		return address{"tcp4", ip.Unmap(), uint16(n)}, nil
 	}
-	return address{network: "tcp6", host: ip, port: uint16(n)}, nil
+	return address{"tcp6", ip, uint16(n)}, nil
 }
 
 // bind opens a socket at the address.
@@ -62,15 +55,20 @@ func (a address) bind(w *imagev1.Socket) (held, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false) // an agent expects a plain TCP socket
 	l, err := config.Listen(context.Background(), a.network, w.GetListen())
+	if errors.Is(err, unix.EADDRINUSE) {
+		return held{}, errors.Join(fault.Refusef(fault.Invalid, code.SocketTaken,
+			"the image's socket %s cannot be opened: another process listens at %s", w.GetName(), w.GetListen()), err)
+	}
 	if err != nil {
-		return held{}, errors.Join(refuseBind(w, err), err)
+		return held{}, errors.Join(fault.Refusef(fault.Invalid, code.BadSocket,
+			"the image's socket %s cannot be opened: %v", w.GetName(), err), err)
 	}
 	defer func() { _ = l.Close() }()
 	raw, err := l.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return held{}, err
 	}
-	// Not the listener's File, which would make the socket blocking for all who share it.
+	// The listener's File would make the socket blocking for all who share it.
 	fd := -1
 	var failed error
 	err = raw.Control(func(own uintptr) { fd, failed = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) })
@@ -84,22 +82,15 @@ func (a address) bind(w *imagev1.Socket) (held, error) {
 	return held{fd: fd, inode: inode}, nil
 }
 
-func refuseBind(w *imagev1.Socket, err error) error {
-	if errors.Is(err, unix.EADDRINUSE) {
-		return refuse(CodeSocketTaken, "the image's socket %s cannot be opened: somebody else listens at %s", w.GetName(), w.GetListen())
-	}
-	return refuse(CodeBadSocket, "the image's socket %s cannot be opened: %v", w.GetName(), err)
-}
-
 func inodeOf(fd int) (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, fmt.Errorf("look at a socket: %w", err)
+		return 0, fmt.Errorf("stat a socket: %w", err)
 	}
 	return st.Ino, nil
 }
 
-// listens says whether a descriptor is a TCP socket that listens at the address.
+// listens reports whether a descriptor is a TCP socket that listens at the address.
 func (a address) listens(fd int) bool {
 	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err != nil || listening != 1 {
@@ -121,8 +112,4 @@ func (a address) listens(fd int) bool {
 	}
 	same := host == a.host.WithZone("") || host.IsUnspecified() && a.host.IsUnspecified()
 	return same && port == int(a.port)
-}
-
-func refuse(code, format string, args ...any) error {
-	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code, Message: fmt.Sprintf(format, args...)})
 }

@@ -3,6 +3,7 @@ package sockets
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,16 +14,18 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 )
 
-// Mark is what is remembered of a socket.
+// Mark identifies a held socket across restarts.
 type Mark struct {
 	Listen string `json:"listen"`
 	Inode  uint64 `json:"inode"`
 }
 
-// Config is what a Set needs. Everything must be set.
+// Config holds the dependencies of a Set. All are required.
 type Config struct {
 	Recall   func(agent string) ([]Mark, error)
 	Remember func(agent string, marks []Mark) error // durably
@@ -30,12 +33,12 @@ type Config struct {
 	Log      zerolog.Logger
 }
 
-// Set is every socket that is held. Its methods may be called from any goroutine.
+// Set holds the sockets of all agents. Its methods may be called from any goroutine.
 type Set struct {
 	cfg Config
 
 	mu   sync.Mutex
-	held map[string]map[string]held // by agent and address
+	held map[string]map[string]held // by agent and address; the inner maps exist
 }
 
 // held is an open socket, listening and non-blocking.
@@ -44,11 +47,19 @@ type held struct {
 	inode uint64
 }
 
-// New gives a set that holds nothing.
+// New returns a set that holds no socket.
 func New(cfg Config) *Set { return &Set{cfg: cfg, held: map[string]map[string]held{}} }
 
-// Hold makes sure that an agent's sockets are open. An error carries the refusal
-// SOCKET_TAKEN or BAD_SOCKET when an address cannot be listened at.
+// of returns an agent's sockets by address.
+func (s *Set) of(agent string) map[string]held {
+	if s.held[agent] == nil {
+		s.held[agent] = map[string]held{}
+	}
+	return s.held[agent]
+}
+
+// Hold opens an agent's sockets that are not open yet. The error carries the refusal SOCKET_TAKEN or BAD_SOCKET when an
+// address cannot be listened at.
 func (s *Set) Hold(agent string, wants []*imagev1.Socket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,45 +68,33 @@ func (s *Set) Hold(agent string, wants []*imagev1.Socket) error {
 
 func (s *Set) hold(agent string, wants []*imagev1.Socket) error {
 	fresh, err := s.openMissing(agent, wants)
-	if err != nil || len(fresh) == 0 {
-		return err
+	if err == nil && len(fresh) > 0 {
+		maps.Copy(s.of(agent), fresh)
+		err = s.remember(agent, nil)
 	}
-	if s.held[agent] == nil {
-		s.held[agent] = map[string]held{}
-	}
-	for listen, h := range fresh {
-		s.held[agent][listen] = h
-	}
-	if err := s.remember(agent, nil); err != nil {
+	if err != nil {
 		for listen, h := range fresh {
-			delete(s.held[agent], listen)
+			delete(s.of(agent), listen)
 			err = errors.Join(err, unix.Close(h.fd))
 		}
-		return err
 	}
-	return nil
+	return err
 }
 
-// openMissing gives the sockets that are not held yet, all of them or none.
+// openMissing opens the sockets that are not held yet, up to the first error.
 func (s *Set) openMissing(agent string, wants []*imagev1.Socket) (fresh map[string]held, err error) {
-	fresh = map[string]held{}
-	defer func() {
-		if err != nil {
-			for _, h := range fresh {
-				_ = unix.Close(h.fd)
-			}
-		}
-	}()
 	marks, err := s.cfg.Recall(agent)
 	if err != nil {
 		return nil, err
 	}
+	fresh = map[string]held{}
 	for _, w := range wants {
-		if _, ok := s.held[agent][w.GetListen()]; ok {
+		if _, ok := s.of(agent)[w.GetListen()]; ok {
 			continue
 		}
 		if _, twice := fresh[w.GetListen()]; twice {
-			return fresh, refuse(CodeBadSocket, "two of the image's sockets are at %s", w.GetListen())
+			return fresh, fault.Refusef(fault.Invalid, code.BadSocket,
+				"two of the image's sockets are at %s", w.GetListen())
 		}
 		h, err := s.obtain(agent, w, marks)
 		if err != nil {
@@ -106,8 +105,8 @@ func (s *Set) openMissing(agent string, wants []*imagev1.Socket) (fresh map[stri
 	return fresh, nil
 }
 
-// obtain takes a socket back that an earlier executor opened, or opens one. A version
-// that listened by itself hands its socket over to one that declares it.
+// obtain takes back a socket that an earlier executor opened, or opens one. If a version of the agent opened a socket
+// at the address itself, that one is taken.
 func (s *Set) obtain(agent string, w *imagev1.Socket, marks []Mark) (held, error) {
 	at, err := parse(w)
 	if err != nil {
@@ -136,8 +135,8 @@ func (s *Set) take(agent string, at address, inode uint64) (held, bool) {
 	return h, err == nil
 }
 
-// Regain takes back what earlier executors opened for an agent and its processes still
-// hold. What none holds any more is opened when it is asked for.
+// Regain takes back the sockets that earlier executors opened for an agent and its processes still hold. Hold opens the
+// others anew.
 func (s *Set) Regain(agent string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,21 +146,18 @@ func (s *Set) Regain(agent string) error {
 	}
 	for _, m := range marks {
 		at, err := parse(&imagev1.Socket{Listen: m.Listen})
-		if _, have := s.held[agent][m.Listen]; have || err != nil {
+		if _, have := s.of(agent)[m.Listen]; have || err != nil {
 			continue
 		}
 		if h, ok := s.take(agent, at, m.Inode); ok {
-			if s.held[agent] == nil {
-				s.held[agent] = map[string]held{}
-			}
-			s.held[agent][m.Listen] = h
+			s.of(agent)[m.Listen] = h
 		}
 	}
 	return nil
 }
 
-// Files gives duplicates of an agent's sockets, in the order of wants, and holds those
-// that were not held before. The caller closes them.
+// Files returns duplicates of an agent's sockets, in the order of wants, and holds those that were not held before. The
+// caller closes them.
 func (s *Set) Files(agent string, wants []*imagev1.Socket) ([]*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +166,7 @@ func (s *Set) Files(agent string, wants []*imagev1.Socket) ([]*os.File, error) {
 	}
 	var out []*os.File
 	for _, w := range wants {
-		fd, err := unix.FcntlInt(uintptr(s.held[agent][w.GetListen()].fd), unix.F_DUPFD_CLOEXEC, 0)
+		fd, err := unix.FcntlInt(uintptr(s.of(agent)[w.GetListen()].fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			for _, f := range out {
 				_ = f.Close()
@@ -182,7 +178,7 @@ func (s *Set) Files(agent string, wants []*imagev1.Socket) ([]*os.File, error) {
 	return out, nil
 }
 
-// Keep closes and forgets every socket of an agent but those in wants.
+// Keep closes and forgets an agent's sockets, except those in wants.
 func (s *Set) Keep(agent string, wants []*imagev1.Socket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,28 +189,28 @@ func (s *Set) Keep(agent string, wants []*imagev1.Socket) error {
 		return err
 	}
 	var all error
-	for listen, h := range s.held[agent] {
+	for listen, h := range s.of(agent) {
 		if drop(listen) {
 			all = errors.Join(all, unix.Close(h.fd))
-			delete(s.held[agent], listen)
+			delete(s.of(agent), listen)
 		}
 	}
 	return all
 }
 
-// remember writes down what is held, and what was but could not be taken back, unless
-// it is dropped or nothing changed.
+// remember records the held sockets, and earlier ones that could not be taken back, except those that drop selects. It
+// writes only changes. drop may be nil.
 func (s *Set) remember(agent string, drop func(listen string) bool) error {
 	before, err := s.cfg.Recall(agent)
 	if err != nil {
 		return err
 	}
 	var marks []Mark
-	for listen, h := range s.held[agent] {
+	for listen, h := range s.of(agent) {
 		marks = append(marks, Mark{Listen: listen, Inode: h.inode})
 	}
 	for _, m := range before {
-		if _, have := s.held[agent][m.Listen]; !have {
+		if _, have := s.of(agent)[m.Listen]; !have {
 			marks = append(marks, m)
 		}
 	}
@@ -228,7 +224,7 @@ func (s *Set) remember(agent string, drop func(listen string) bool) error {
 	return s.cfg.Remember(agent, marks)
 }
 
-// Close closes every socket; agents that have them keep them.
+// Close closes all sockets; running agents keep theirs.
 func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,11 +236,11 @@ func (s *Set) Close() {
 	s.held = map[string]map[string]held{}
 }
 
-// Inode gives what tells a held socket from every other.
+// Inode returns the inode of a held socket.
 func (s *Set) Inode(agent, listen string) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, ok := s.held[agent][listen]
+	h, ok := s.of(agent)[listen]
 	if !ok {
 		return 0, fmt.Errorf("%s holds no socket at %s", agent, listen)
 	}

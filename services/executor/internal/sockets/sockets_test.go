@@ -10,14 +10,14 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// memory remembers for one agent, and outlives sets.
+// memory stores the marks of one agent, and outlives sets.
 type memory struct{ marks []Mark }
 
-// set gives a new set, as after a restart of the executor. Its agent's only process is
-// the test itself.
+// set returns a new set, as after a restart of the executor. The test itself is its agent's only process.
 func (m *memory) set(t *testing.T) *Set {
 	s := New(Config{
 		Recall:   func(string) ([]Mark, error) { return m.marks, nil },
@@ -64,7 +64,7 @@ func refused(t *testing.T, address string) {
 	t.Helper()
 	if c, err := net.Dial("tcp", address); err == nil {
 		_ = c.Close()
-		t.Errorf("somebody listens at %s", address)
+		t.Errorf("a process listens at %s", address)
 	}
 }
 
@@ -74,20 +74,22 @@ func TestAllSocketsAreOpenedOrNone(t *testing.T) {
 	s.cfg.Holders = func(string) []int { return nil }
 	_, taken := listen(t)
 	open := free(t)
-	wantCode(t, s.Hold("a", at(open, taken)), CodeSocketTaken)
+	wantCode(t, s.Hold("a", at(open, taken)), code.SocketTaken)
 	refused(t, open)
 	if len(m.marks) > 0 {
 		t.Errorf("remembered %v", m.marks)
 	}
 }
 
-func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
+func TestAnInvalidAddressIsRefused(t *testing.T) {
 	s := (&memory{}).set(t)
-	for _, a := range []string{"", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:http", "127.0.0.1:65536", "localhost:80", "192.0.2.1:80", "[::1:80"} {
-		wantCode(t, s.Hold("a", at(a)), CodeBadSocket)
+	for _, a := range []string{
+		"", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:http", "127.0.0.1:65536", "localhost:80", "192.0.2.1:80", "[::1:80",
+	} {
+		wantCode(t, s.Hold("a", at(a)), code.BadSocket)
 	}
 	same := free(t)
-	wantCode(t, s.Hold("a", at(same, same)), CodeBadSocket)
+	wantCode(t, s.Hold("a", at(same, same)), code.BadSocket)
 }
 
 func TestASocketIsTakenBackByItsInode(t *testing.T) {
@@ -97,7 +99,7 @@ func TestASocketIsTakenBackByItsInode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = files[0].Close() }() // what an agent has
+	defer func() { _ = files[0].Close() }() // the agent's duplicate
 	before := m.marks
 	s := m.set(t)
 	if err := s.Regain("a"); err != nil {
@@ -114,7 +116,7 @@ func TestASocketIsTakenBackByItsInode(t *testing.T) {
 	}
 }
 
-func TestASocketThatNobodyHoldsAnyMoreIsOpenedAnew(t *testing.T) {
+func TestASocketWithoutAHolderIsOpenedAnew(t *testing.T) {
 	address := free(t)
 	m := &memory{marks: []Mark{{Listen: address, Inode: 1}}}
 	s := m.set(t)
@@ -162,7 +164,7 @@ func TestOnlyASocketThatListensThereIsTaken(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKeptIsClosedAndForgotten(t *testing.T) {
+func TestASocketThatIsNotKeptIsClosedAndForgotten(t *testing.T) {
 	m := &memory{}
 	s := m.set(t)
 	one, two := free(t), free(t)

@@ -11,16 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNotHeld says that no process has the socket.
+// errNotHeld means that no process has the socket.
 var errNotHeld = errors.New("no process has it")
 
-// take duplicates a socket that listens at the address out of one of the processes: the
-// one with the inode or, when inode is 0, any. What was got is looked at, not what
-// /proc said of it before, so a process id or descriptor that was reused does no harm.
+// take duplicates a socket that listens at the address out of one of the processes: the one with the inode or, when
+// inode is 0, any. It checks the duplicate, not the earlier answer of /proc, so a reused process id or descriptor does
+// no harm.
 func (a address) take(pids []int, inode uint64) (held, error) {
+	return firstHeld(pids, func(pid int) (held, error) { return a.takeFrom(pid, inode) })
+}
+
+// firstHeld returns the first socket that try finds, else its last error.
+func firstHeld[T any](all []T, try func(T) (held, error)) (held, error) {
 	last := errNotHeld
-	for _, pid := range pids {
-		h, err := a.takeFrom(pid, inode)
+	for _, one := range all {
+		h, err := try(one)
 		if err == nil {
 			return h, nil
 		}
@@ -45,21 +50,17 @@ func (a address) takeFrom(pid int, inode uint64) (held, error) {
 	if err != nil {
 		return held{}, fmt.Errorf("look for a socket: %w", err)
 	}
-	last := errNotHeld
-	for _, e := range entries {
-		link, _ := os.Readlink(filepath.Join(dir, e.Name())) // one that was closed meanwhile is passed over
+	return firstHeld(entries, func(e os.DirEntry) (held, error) {
+		link, _ := os.Readlink(filepath.Join(dir, e.Name())) // empty for one that was closed meanwhile
 		if !isSocket(link, inode) {
-			continue
+			return held{}, errNotHeld
 		}
 		h, err := a.duplicate(process, e.Name(), inode)
-		if err == nil {
-			return h, nil
+		if err != nil && !errors.Is(err, errNotHeld) {
+			err = fmt.Errorf("take a socket from process %d: %w", pid, err)
 		}
-		if !errors.Is(err, errNotHeld) {
-			last = fmt.Errorf("take a socket from process %d: %w", pid, err)
-		}
-	}
-	return held{}, last
+		return h, err
+	})
 }
 
 func isSocket(link string, inode uint64) bool {
@@ -69,7 +70,7 @@ func isSocket(link string, inode uint64) bool {
 	return link == "socket:["+strconv.FormatUint(inode, 10)+"]"
 }
 
-// duplicate gets one descriptor of a process, if it is the socket that is looked for.
+// duplicate returns one descriptor of a process if it is the wanted socket.
 func (a address) duplicate(process int, name string, inode uint64) (held, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
@@ -92,8 +93,8 @@ func (a address) duplicate(process int, name string, inode uint64) (held, error)
 	return held{fd: fd, inode: got}, nil
 }
 
-// nonBlocking says whether a socket may be shared. One that a version opened by itself
-// may not be, and cannot be made so: that version does not expect it.
+// nonBlocking reports whether a socket may be shared. A socket that a version opened itself may be blocking, and must
+// stay so: the version expects it.
 func nonBlocking(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_NONBLOCK != 0

@@ -2,7 +2,7 @@
 //
 // Guarantees:
 //
-//  1. What is reserved is taken from the file system (fallocate(2)), so nobody else gets
+//  1. What is reserved is taken from the file system (fallocate(2)), so no other program gets
 //     it: neither another change nor another program.
 //  2. What is about to be written is given back in steps of Step: of two that write into
 //     what they reserved, neither takes from the other more than that.
@@ -31,7 +31,7 @@ type Free struct {
 	Files uint64 // no bound when it does not count them
 }
 
-// Look gives what is free where a directory is.
+// Look returns what is free where a directory is.
 func Look(dir string) (Free, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -52,7 +52,7 @@ type Reservation struct {
 	file  *os.File // nil when it is released
 	held  uint64   // the size of the file
 	owned uint64   // held, without what was announced by Use and not given back yet
-	keep  uint64   // what Use does not give back
+	keep  uint64   // what Use does not release
 }
 
 // Reserve takes room in the file at path, whose directory must be there; keep of it is
@@ -95,7 +95,7 @@ func (r *Reservation) Held() uint64 {
 	return r.held
 }
 
-// Use says that n bytes will be written now in the place of what is held.
+// Use reports that n bytes will be written now in the place of what is held.
 func (r *Reservation) Use(n uint64) {
 	if r == nil {
 		return
@@ -108,7 +108,7 @@ func (r *Reservation) Use(n uint64) {
 	}
 }
 
-// ShrinkTo gives back what is held beyond n bytes.
+// ShrinkTo releases what is held beyond n bytes.
 func (r *Reservation) ShrinkTo(n uint64) {
 	if r == nil {
 		return
@@ -121,14 +121,14 @@ func (r *Reservation) ShrinkTo(n uint64) {
 	}
 }
 
-// shrink gives room back. What cannot be given back now is with the release.
+// shrink returns room back. What cannot be given back now is with the release.
 func (r *Reservation) shrink(to uint64) {
 	if r.file != nil && r.file.Truncate(int64(to)) == nil {
 		r.held = to
 	}
 }
 
-// Release gives everything back and deletes the file.
+// Release returns everything back and deletes the file.
 func (r *Reservation) Release() error {
 	if r == nil {
 		return nil

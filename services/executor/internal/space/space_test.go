@@ -12,7 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 )
 
-// smallDisk gives a file system of its own.
+// smallDisk returns a file system of its own.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -11,17 +11,14 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
-// CodeCannotConfine refuses an image whose limits or sandbox this server cannot keep.
-const CodeCannotConfine = "CANNOT_CONFINE"
-
-// The bounds and confinements that a run may ask for, as garrison.yaml names them.
+// The limits and confinements that Direct can enforce, as garrison.yaml names them.
 const (
 	limitOpenFiles   = "limits.open_files"
 	sandboxUser      = "sandbox.user"
 	sandboxNoNewPriv = "sandbox.no_new_privileges"
 )
 
-// asked lists the bounds and confinements that a run asks for.
+// asked returns the limits and confinements that a run asks for.
 func asked(run *imagev1.Run) (keys []string) {
 	l, s := run.GetLimits(), run.GetSandbox()
 	for _, k := range []struct {
@@ -46,13 +43,13 @@ func asked(run *imagev1.Run) (keys []string) {
 	return keys
 }
 
-// checkDirect refuses what a process cannot be given before it becomes the agent.
+// checkDirect refuses limits and confinements that a process cannot apply to itself before it becomes the agent.
 func checkDirect(run *imagev1.Run, root layout.Root) error {
 	keys := slices.DeleteFunc(asked(run), func(k string) bool {
 		return k == limitOpenFiles || k == sandboxUser || k == sandboxNoNewPriv
 	})
 	if len(keys) > 0 {
-		return refuseConfine("without systemd this server cannot keep %s", strings.Join(keys, ", "))
+		return refuseConfine("without systemd this server cannot enforce %s", strings.Join(keys, ", "))
 	}
 	if err := checkOpenFiles(run.GetLimits().GetOpenFiles()); err != nil {
 		return err
@@ -60,14 +57,15 @@ func checkDirect(run *imagev1.Run, root layout.Root) error {
 	return CheckUser(run.GetSandbox().GetUser(), root)
 }
 
-// checkOpenFiles refuses more than we may have ourselves, unless we are root.
+// checkOpenFiles refuses more than the executor's own limit, unless it is root.
 func checkOpenFiles(want uint64) error {
 	var own syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 && want > own.Max {
-		return refuseConfine("%s is %d; this executor may have %d itself, and is not root", limitOpenFiles, want, own.Max)
+		return refuseConfine("%s is %d, but this executor is not root and is limited to %d itself",
+			limitOpenFiles, want, own.Max)
 	}
 	return nil
 }

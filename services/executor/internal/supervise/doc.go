@@ -1,26 +1,23 @@
-// Package supervise runs agents' processes behind one interface, Supervisor. Direct, which
-// is here, starts them itself and needs nothing else; what follows is about it.
+// Package supervise runs the processes of agents behind one interface, Supervisor. Direct starts them itself and needs
+// nothing else; package systemd has the other implementation. The restart policy (policy.go) is the same for both.
 //
-// A process belongs to a slot (one version of one agent). Each start is written down in
-// the slot's record before the process exists, with a token that the process carries in
-// its environment. So a restarted executor finds every process that it started, whenever
-// it was killed, and takes it over instead of starting a second one.
+// A process belongs to a slot: one version of one agent. Direct writes each start to the slot's record before the
+// process exists, with a token that the process carries in its environment (package proctree). So a restarted executor
+// finds every process that an earlier one started, whenever that was killed, and adopts it instead of starting a second
+// one.
 //
-// Guarantees:
+// Guarantees of Direct:
 //
 //  1. A slot has at most one process, also across crashes of the executor.
-//  2. A process is known by its id, its start time and the boot: a reused id is never
-//     taken for an agent, and is never signalled.
-//  3. Stop ends the whole process group, and what left the group or the session: SIGTERM, and
-//     SIGKILL after the time-out. When a process ends by itself, what it left is killed
-//     before another one is started. What left is known by the token (package kin). What
-//     the kernel does not let go keeps no process from being started again; it stays in the
-//     record, and Stop fails until it has ended.
-//  4. A kept process that ends is started again after an exponential back-off; one that
-//     keeps ending is tried every Policy.Resting only, and says so.
-//  5. The executor's own end does not touch the processes: their output goes to a file,
-//     not to a pipe, and they are in sessions of their own.
-//  6. An output file is cut at Policy.OutputBytes, keeping the part before in output.log.1.
-//     It is looked at every 2 s at least, and every 50 ms while it grows beyond that.
-//  7. Limits and confinements that it cannot keep are refused before anything is touched.
+//  2. A process is identified by its id, its start time and the boot. A reused id is neither adopted nor signalled.
+//  3. Stop ends the whole process group and the orphans that left the group or the session: SIGTERM, and SIGKILL after
+//     the time-out. When a process ends by itself, what it left is killed before the next start. A process that the
+//     kernel cannot kill does not block a start; it stays in the record, and Stop fails until it has ended.
+//  4. A kept process that ends is started again after an exponential back-off. One that keeps ending is a crash loop,
+//     reported as such and retried every Policy.Resting.
+//  5. The end of the executor does not affect the processes: their output goes to a file, not to a pipe, and they lead
+//     sessions of their own.
+//  6. An output file is cut at Policy.OutputBytes; the part before is kept in output.log.1. Its size is read every 2 s
+//     at least, and every 50 ms while it grows beyond that.
+//  7. Limits and confinements that it cannot enforce are refused before anything changes.
 package supervise

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handover gives the standard input for an agent that systemd starts, and starts again
-// while no executor runs. It is a socket on which the agent's sockets wait in a message.
-// The shim looks at the message and leaves it there, and has systemd store the one socket
-// for the starts that follow. The kernel keeps what is in a message open, and closes it
-// with the last holder of the socket.
+// Handover returns the standard input for an agent that systemd starts, also while no executor runs. It is a socket
+// whose queue holds one message with the agent's listening sockets. The shim peeks at the message and has systemd store
+// the socket for later starts. The kernel keeps the sockets in a queued message open, and closes them with the last
+// holder of the queue.
 func Handover(names []string, files []*os.File) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,13 +30,13 @@ func Handover(names []string, files []*os.File) (*os.File, error) {
 	return input, nil
 }
 
-// What one message may hold: the kernel bounds descriptors (unix(7)), a manifest its sockets.
+// The limits of one message: the kernel bounds descriptors (unix(7)), a manifest its sockets.
 const (
 	maxHandover = 64
 	maxNames    = maxHandover * 64
 )
 
-// takeOver gets what waits for the agent from file descriptor 3 on, and gives the names.
+// takeOver places the agent's sockets at file descriptor 3 and those after it, and returns their names.
 func takeOver() ([]string, error) {
 	from, err := handedOver()
 	if err != nil {
@@ -50,7 +49,7 @@ func takeOver() ([]string, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:size])
 	if err != nil || len(messages) != 1 || flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
-		return nil, fmt.Errorf("the message is not whole: %w", err)
+		return nil, fmt.Errorf("the message is incomplete: %w", err)
 	}
 	got, err := unix.ParseUnixRights(&messages[0])
 	names := strings.Split(string(data[:n]), ":")
@@ -63,32 +62,32 @@ func takeOver() ([]string, error) {
 // firstDescriptor is where passed sockets begin (sd_listen_fds(3)).
 const firstDescriptor = 3
 
-// away is where descriptors are put that must not be in the way of those.
-const away = firstDescriptor + maxHandover
+// spare is above all passed sockets.
+const spare = firstDescriptor + maxHandover
 
-// handedOver gives the socket with the message: from systemd's store or, at the first
-// start, from standard input, and then it is stored.
+// handedOver returns the socket with the message: from systemd's store or, at the first start, from standard input.
+// Then it has systemd store the socket.
 func handedOver() (fd int, err error) {
 	if os.Getenv("LISTEN_FDS") == "1" && os.Getenv("LISTEN_FDNAMES") == storeName {
-		if fd, err = unix.FcntlInt(firstDescriptor, unix.F_DUPFD_CLOEXEC, away); err != nil {
+		if fd, err = unix.FcntlInt(firstDescriptor, unix.F_DUPFD_CLOEXEC, spare); err != nil {
 			return 0, err
 		}
 		return fd, unix.Close(firstDescriptor)
 	}
-	if fd, err = unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, away); err != nil {
+	if fd, err = unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, spare); err != nil {
 		return 0, err
 	}
 	return fd, errors.Join(store(fd), noInput())
 }
 
-// place moves descriptors to 3 and those after it, where they outlive the execution of
-// the agent. As a rule they are there already: nothing else was opened before.
+// place moves descriptors to 3 and those after it, where they survive the exec of the agent. Usually they are there
+// already: nothing else was opened before.
 func place(got []int) error {
 	for i, fd := range got {
 		if fd >= firstDescriptor+len(got) || fd == firstDescriptor+i {
 			continue
 		}
-		moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, away) // it is in the way of another one
+		moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, spare) // its number belongs to another one
 		if err != nil {
 			return err
 		}
@@ -106,7 +105,7 @@ func place(got []int) error {
 	return nil
 }
 
-// noInput lets go of the message: the agent has no use for it.
+// noInput replaces standard input by /dev/null: the agent does not need the message.
 func noInput() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

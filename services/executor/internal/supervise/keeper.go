@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Keeper runs a loop that keeps something running, at most one at a time. The zero value is ready.
+// Keeper runs at most one restart loop at a time. The zero value is ready.
 type Keeper struct {
 	mu         sync.Mutex
 	stop, done chan struct{} // stop is nil while no loop runs
 }
 
-// Keep begins the loop unless it runs. The loop ends when its channel is closed.
+// Keep starts the loop unless it runs. The loop must end when stop is closed.
 func (k *Keeper) Keep(loop func(stop <-chan struct{})) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -38,7 +38,7 @@ func (k *Keeper) Leave() {
 	}
 }
 
-// Pause waits, and gives false when stop is closed before.
+// Pause waits, and returns false when stop is closed before.
 func Pause(stop <-chan struct{}, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -48,16 +48,4 @@ func Pause(stop <-chan struct{}, wait time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// Ended counts an end of what ran since started into a status, and gives how long to wait
-// before the next start.
-func (p Policy) Ended(s *Status, how string, started time.Time) time.Duration {
-	s.LastEnd = how
-	if time.Since(started) >= p.Steady {
-		s.Restarts = 0
-	}
-	s.Restarts++
-	s.CrashLoop = s.Restarts >= p.CrashLoop
-	return p.Wait(s.Restarts)
 }

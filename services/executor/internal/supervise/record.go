@@ -7,40 +7,49 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/format"
-	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
-// Format numbers the records. Those from before there were numbers are read.
+// Format numbers the records. Records from before there were numbers are read.
 var Format = format.Spec{Kind: "process record", Now: 1, Floor: 1}
 
-// record is what a slot's file says about its process.
+// record is the content of a slot's file: the identity of its process.
 type record struct {
 	format.Stamp
-	Token     string    `json:"token"` // carried by the process; written before it is started
+	Token     string    `json:"token"` // in the process's environment; written before the start
 	Boot      string    `json:"boot"`
 	Pid       int       `json:"pid"` // 0: about to be started
 	Start     uint64    `json:"start"`
 	StartedAt time.Time `json:"started_at"`
-	Ready     bool      `json:"ready,omitempty"` // it was proven after it said READY=1
-	Left      []string  `json:"left,omitempty"`  // the tokens of earlier starts of which something did not end
+	Ready     bool      `json:"ready,omitempty"` // the health check passed after READY=1
+	Left      []string  `json:"left,omitempty"`  // the tokens of earlier starts whose processes did not all end
 }
 
-// maxLeft is how many starts are known of which something is left.
+// maxLeft bounds record.Left.
 const maxLeft = 8
 
-// RecordName is the name of the record of an agent's version.
+// RecordName returns the name of the record of an agent's version.
 func RecordName(image string) string { return recordPrefix + image + recordSuffix }
 
 const recordPrefix, recordSuffix = "process-", ".json"
 
-func isRecord(name string) bool {
-	return strings.HasPrefix(name, recordPrefix) && strings.HasSuffix(name, recordSuffix)
+// records returns the paths of the records in an agent's run directory.
+func records(dir string) (paths []string) {
+	entries, _ := os.ReadDir(dir) // without the directory nothing of the agent was ever started
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), recordPrefix) && strings.HasSuffix(e.Name(), recordSuffix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
 }
 
 func readRecord(path string) (record, bool, error) {
@@ -58,12 +67,11 @@ func readRecord(path string) (record, bool, error) {
 	return r, true, Format.Check(path, r.Stamp)
 }
 
-// recordBytes is the size of every record: one block, so that a record can be written again
-// in its own place when the disk has no room for another one.
+// recordBytes is the size of every record: one block, so that a record can be overwritten in place on a full disk.
 const recordBytes = 4 << 10
 
-// write replaces the record, whole or not at all. On a full disk it overwrites the record
-// that is there, which takes one write of one block: an agent that ends is started again.
+// write replaces the record, whole or not at all. On a full disk it overwrites the present record with one write of
+// one block, so that an ended agent can still be restarted.
 func (r record) write(path string) error {
 	r.Stamp = Format.Stamp()
 	data, err := json.Marshal(r)
@@ -78,19 +86,81 @@ func (r record) write(path string) error {
 	return err
 }
 
-// find gives the process that the record is about, if it still runs.
+func removeRecord(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = layout.SyncDir(filepath.Dir(path))
+	}
+	return err
+}
+
+// bootID identifies the boot: process ids of an earlier boot mean nothing.
+var bootID = sync.OnceValue(func() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // empty where it is missing
+	return strings.TrimSpace(string(data))
+})
+
+// find returns the record with its process's identity, and whether the process still runs.
 func (r record) find() (record, bool) {
 	if r.Boot != bootID() {
 		return r, false
 	}
 	if r.Pid == 0 {
-		pid, err := findToken(r.Token)
-		if err != nil {
+		pid, ok := findToken(r.Token)
+		if !ok {
 			return r, false
 		}
 		r.Pid = pid
-		r.Start, _ = kin.StartTime(pid)
+		r.Start, _ = proctree.StartTime(pid)
 	}
-	start, ok := kin.StartTime(r.Pid)
+	start, ok := proctree.StartTime(r.Pid)
 	return r, ok && start == r.Start
+}
+
+// findToken returns the process that was started with a token. Only that process and its descendants can carry it: the
+// record is the executor's alone, and the kernel shows an environment to its own user only. Every started process leads
+// a session, and so may a descendant: of several leaders the first one counts.
+func findToken(token string) (pid int, ok bool) {
+	pids, _ := proctree.Of(token)
+	leaders := map[int]uint64{}
+	for _, pid := range pids {
+		if s, ok := proctree.Read(pid); ok && s.Session == pid {
+			leaders[pid] = s.Start
+		}
+	}
+	return first(leaders)
+}
+
+// first returns the process that started first; of two in one tick, the one with the lower id.
+func first(starts map[int]uint64) (pid int, ok bool) {
+	for p, start := range starts {
+		if !ok || start < starts[pid] || start == starts[pid] && p < pid {
+			pid, ok = p, true
+		}
+	}
+	return pid, ok
+}
+
+// members returns the processes of the session that the process of a record leads, the leader first; none when it
+// does not run.
+func members(path string) []int {
+	r, ok, err := readRecord(path)
+	if !ok || err != nil {
+		return nil
+	}
+	r, runs := r.find()
+	if !runs {
+		return nil
+	}
+	out := []int{r.Pid}
+	all, _ := proctree.All() // without the list, the leader alone
+	for _, pid := range all {
+		if s, ok := proctree.Read(pid); ok && pid != r.Pid && s.Session == r.Pid {
+			out = append(out, pid)
+		}
+	}
+	return out
 }

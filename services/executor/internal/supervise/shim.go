@@ -13,28 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shimCommand is the first argument of our own program when it is to become an agent
-// that must be prepared from within. An agent takes its sockets only when LISTEN_PID is
-// its own process id (sd_listen_fds(3)), which nobody knows before the process is there;
-// rights and limits are given up by the process itself. The orders are the second argument.
+// shimCommand is the first argument of the executor's own program when it is to become an agent that must be prepared
+// from within: LISTEN_PID must be the agent's own process id (sd_listen_fds(3)), which is unknown before the process
+// exists, and a process lowers its privileges and limits itself. The orders are the second argument.
 const shimCommand = "exec-agent"
 
-// self is our own program, also when its file was replaced or deleted.
+// self is the executor's own program, also when its file was replaced or deleted.
 const self = "/proc/self/exe"
 
-// notExecuted is how a shell says that a program cannot be executed.
+// notExecuted is the exit code of a shell for a program that cannot be executed.
 const notExecuted = 126
 
 func isShim(args []string) bool { return len(args) > 3 && args[1] == shimCommand }
 
-// What is prepared belongs to a process's first thread.
+// The preparation applies to the process's first thread.
 func init() {
 	if isShim(os.Args) {
 		runtime.LockOSThread()
 	}
 }
 
-// command gives the command that a slot's process is started with.
+// command returns the command that starts a slot's process.
 func (s Spec) command() (*exec.Cmd, error) {
 	orders, err := ordersOf(s)
 	if err != nil {
@@ -63,8 +62,8 @@ func (s Spec) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Beside gives the command of a program that is run beside a slot's process, with the
-// rights that it has and the files that it may open, whoever supervises the process.
+// Beside returns the command of a program that runs beside a slot's process, with the same user, privileges and limit
+// of open files, under every supervisor.
 func (s Spec) Beside(program string, args []string) (path string, all []string, err error) {
 	s.Sockets = nil
 	orders, err := ordersOf(s)
@@ -75,14 +74,8 @@ func (s Spec) Beside(program string, args []string) (path string, all []string, 
 	return self, all, err
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
-
-// Shim becomes the agent when the program was started for that, and does nothing
-// otherwise. A program that supervises calls it before anything else.
+// Shim becomes the agent when the program was started for that, and does nothing otherwise. A program that supervises
+// calls it first.
 func Shim(args []string) {
 	if !isShim(args) {
 		return
@@ -112,16 +105,15 @@ func become(said string, args []string) error {
 	return unix.Exec(args[0], args, append(env, more...))
 }
 
-// beTraceable lets an executor that is started later take the sockets out of this
-// process, whose parent it is not. Where it matters the kernel says no unless we said yes
-// (Yama); elsewhere this is refused, and not needed.
+// beTraceable lets a later executor, which is not the parent, take the sockets out of this process. Under Yama the
+// kernel refuses that otherwise; without Yama the call fails, and is not needed.
 func beTraceable() {
 	if !mayTrace() {
 		_ = unix.Prctl(unix.PR_SET_PTRACER, unix.PR_SET_PTRACER_ANY, 0, 0, 0)
 	}
 }
 
-// mayTrace says whether an executor with our rights may look into any process.
+// mayTrace reports whether an executor with the same privileges may read any process.
 func mayTrace() bool {
 	var data [2]unix.CapUserData // the kernel writes both
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -11,12 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 func init() { Shim(os.Args) }
 
-// withSockets gives a slot a listening socket under two names.
+// withSockets adds a listening socket to a slot, under two names.
 func withSockets(t *testing.T, s Spec) Spec {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,12 +35,19 @@ func withSockets(t *testing.T, s Spec) Spec {
 	return s
 }
 
-func TestAProcessGetsItsSocketsAsTheProtocolSays(t *testing.T) {
-	s := withSockets(t, shell(t, `echo $$ $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES > said; readlink /proc/$$/fd/3 /proc/$$/fd/4 >> said; sleep 60`))
+func TestAProcessGetsItsSocketsByTheProtocolOfSystemd(t *testing.T) {
+	s := withSockets(
+		t,
+		shell(
+			t,
+			`echo $$ $LISTEN_PID $LISTEN_FDS $LISTEN_FDNAMES > said
+			readlink /proc/$$/fd/3 /proc/$$/fd/4 >> said; sleep 60`,
+		),
+	)
 	s.Env = append(s.Env, "LISTEN_PID=1", "LISTEN_FDS=7")
 	pid := begin(t, startable(t, s))
 	var said []string
-	eventually(t, "it said what it got", func() bool {
+	eventually(t, "it printed what it got", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "said"))
 		said = strings.Fields(string(data))
 		return len(said) == 6
@@ -54,7 +61,7 @@ func TestAProcessGetsItsSocketsAsTheProtocolSays(t *testing.T) {
 	}
 }
 
-func TestAProcessWithSocketsIsTakenOverAndItsSessionIsKnown(t *testing.T) {
+func TestAProcessWithSocketsIsAdoptedWithItsSession(t *testing.T) {
 	s := withSockets(t, shell(t, "sleep 60 & echo $! > child; wait"))
 	pid := begin(t, startable(t, s))
 	var child int
@@ -76,7 +83,7 @@ func TestAProcessWithSocketsIsTakenOverAndItsSessionIsKnown(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotBeExecutedEndsAndSaysWhy(t *testing.T) {
+func TestAProgramThatCannotBeExecutedEndsWithAReason(t *testing.T) {
 	s := withSockets(t, shell(t, ""))
 	s.Path = filepath.Join(s.Dir, "nothing")
 	u := startable(t, s)
@@ -88,9 +95,9 @@ func TestAProgramThatCannotBeExecutedEndsAndSaysWhy(t *testing.T) {
 	}
 }
 
-// A set-up that was started and could not be written down, as on a full disk, must not run
-// on beside what follows, which may be the set-up of the version before.
-func TestASetUpThatCannotBeWrittenDownDoesNotRunOn(t *testing.T) {
+// A set-up that was started and could not be recorded, as on a full disk, must not run on beside the next one, which
+// may be the set-up of the version before.
+func TestASetUpThatCannotBeRecordedDoesNotRunOn(t *testing.T) {
 	s := withSockets(t, shell(t, "exec sleep 60"))
 	records := filepath.Join(s.Dir, "records")
 	if err := os.Mkdir(records, 0o700); err != nil {
@@ -107,9 +114,9 @@ func TestASetUpThatCannotBeWrittenDownDoesNotRunOn(t *testing.T) {
 		return give()
 	}
 	if err := runOnce(s, nil); err == nil {
-		t.Error("it ended well, and nobody wrote it down")
+		t.Error("it succeeded without a record")
 	}
-	if left, err := kin.Of(token); err != nil || token == "" || len(left) > 0 {
+	if left, err := proctree.Of(token); err != nil || token == "" || len(left) > 0 {
 		t.Errorf("%v run on: %v", left, err)
 	}
 }

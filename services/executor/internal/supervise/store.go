@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storeName is what the socket is called that systemd stores for an agent's next start.
+// storeName names the socket that systemd stores for an agent's next start.
 const storeName = "garrison"
 
-// storedWithin is how long systemd may take to store it.
+// storedWithin bounds the wait for systemd to store it.
 const storedWithin = 10 * time.Second
 
-// store has systemd keep a descriptor for the service's next start (sd_pid_notify_with_fds(3)),
-// and returns when it has. systemd must not watch it: nobody is at its other end. Only
-// bare system calls are made here: package net would open descriptors where the agent's belong.
+// store has systemd keep a descriptor for the service's next start (sd_pid_notify_with_fds(3)), and returns when it
+// does. systemd must not poll it: its other end is closed. Package net, and so go-systemd's daemon package, would open
+// descriptors where the agent's belong; this uses bare system calls.
 func store(fd int) error {
 	to, err := notifier(os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {
@@ -29,32 +29,32 @@ func store(fd int) error {
 		return err
 	}
 	defer func() { _ = unix.Close(done[0]) }()
-	// systemd closes the end of the pipe that it gets when it comes to it, after what is said before.
+	// systemd closes its end of the pipe when it has processed all earlier messages.
 	err = errors.Join(
 		unix.Sendmsg(to, []byte("FDSTORE=1\nFDPOLL=0\nFDNAME="+storeName), unix.UnixRights(fd), nil, 0),
 		unix.Sendmsg(to, []byte("BARRIER=1"), unix.UnixRights(done[1]), nil, 0),
 		unix.Close(done[1]))
 	if err != nil {
-		return fmt.Errorf("tell systemd: %w", err)
+		return fmt.Errorf("notify systemd: %w", err)
 	}
 	for end := time.Now().Add(storedWithin); ; {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(done[0])}}, int(time.Until(end).Milliseconds()))
 		switch {
 		case n > 0:
-			return nil // it was hung up
+			return nil // systemd closed its end
 		case time.Now().After(end):
-			return fmt.Errorf("systemd did not store them within %s", storedWithin)
+			return fmt.Errorf("systemd did not store the sockets within %s", storedWithin)
 		case err != nil && !errors.Is(err, unix.EINTR):
 			return err
 		}
 	}
 }
 
-// notifier opens the way to systemd.
+// notifier connects to the notification socket.
 func notifier(path string) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
-	return fd, unix.Connect(fd, &unix.SockaddrUnix{Name: path}) // an @ stands for an abstract name there too
+	return fd, unix.Connect(fd, &unix.SockaddrUnix{Name: path}) // a leading @ means an abstract name
 }

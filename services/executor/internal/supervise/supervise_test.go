@@ -16,19 +16,28 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
-var quick = Policy{First: 5 * time.Millisecond, Longest: 20 * time.Millisecond, Steady: time.Minute, CrashLoop: 3, Resting: time.Hour, OutputBytes: 1000}
+var quick = Policy{
+	First:       5 * time.Millisecond,
+	Longest:     20 * time.Millisecond,
+	Steady:      time.Minute,
+	CrashLoop:   3,
+	Resting:     time.Hour,
+	OutputBytes: 1000,
+}
 
 func shell(t *testing.T, script string) Spec {
 	t.Helper()
 	dir := t.TempDir()
 	return Spec{
 		Name: "agent", Record: filepath.Join(dir, "process.json"), Output: filepath.Join(dir, "output.log"), Dir: dir,
-		Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, StopTimeout: 300 * time.Millisecond,
+		Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")},
+		StopTimeout: 300 * time.Millisecond,
 	}
 }
 
@@ -57,11 +66,11 @@ func eventually(t *testing.T, what string, done func() bool) {
 }
 
 func runs(pid int) bool {
-	_, ok := kin.StartTime(pid)
+	_, ok := proctree.StartTime(pid)
 	return ok
 }
 
-func TestARunningProcessIsTakenOverByAnotherUnit(t *testing.T) {
+func TestARunningProcessIsAdoptedByAnotherUnit(t *testing.T) {
 	s := shell(t, "sleep 60")
 	pid := begin(t, startable(t, s))
 	u := startable(t, s)
@@ -71,13 +80,13 @@ func TestARunningProcessIsTakenOverByAnotherUnit(t *testing.T) {
 	}
 }
 
-func TestAProcessWhoseStartWasNotWrittenDownYetIsFoundByItsToken(t *testing.T) {
+func TestAProcessWithoutARecordedPidIsFoundByItsToken(t *testing.T) {
 	s := shell(t, "sleep 60")
 	if err := (record{Token: "token-" + t.Name(), Boot: bootID()}).write(s.Record); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sleep", "60")
-	cmd.Env = []string{kin.Mark("token-" + t.Name())}
+	cmd.Env = []string{proctree.Mark("token-" + t.Name())}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -90,13 +99,13 @@ func TestAProcessWhoseStartWasNotWrittenDownYetIsFoundByItsToken(t *testing.T) {
 	}
 }
 
-func TestOfSeveralThatCarryATokenTheFirstIsMeant(t *testing.T) {
-	for name, all := range map[string][]carrier{
-		"a child whose name sorts before its parent's": {{pid: 10000, start: 8}, {pid: 9999, start: 7}},
-		"a child with a lower id":                      {{pid: 300, start: 9}, {pid: 9999, start: 7}},
-		"a child in the same tick":                     {{pid: 10000, start: 7}, {pid: 9999, start: 7}},
+func TestTheFirstOfSeveralCarriersOfATokenIsAdopted(t *testing.T) {
+	for name, starts := range map[string]map[int]uint64{
+		"a child whose name sorts before its parent's": {10000: 8, 9999: 7},
+		"a child with a lower id":                      {300: 9, 9999: 7},
+		"a child in the same tick":                     {10000: 7, 9999: 7},
 	} {
-		if pid := first(all); pid != 9999 {
+		if pid, ok := first(starts); pid != 9999 || !ok {
 			t.Errorf("%s: %d", name, pid)
 		}
 	}
@@ -113,12 +122,13 @@ func TestTheProcessesOfAnAgentAreFoundBelowAnyRoot(t *testing.T) {
 	if got := NewDirect(root, quick).Members("agent"); len(got) != 1 || got[0] != pid {
 		t.Errorf("members %v, want %d", got, pid)
 	}
-	if got, err := NewDirect(root, quick).Slots(); err != nil || len(got) != 1 || got[0] != (Slot{Agent: "agent", Pid: pid}) {
+	if got, err := NewDirect(root, quick).Slots(); err != nil || len(got) != 1 ||
+		got[0] != (Slot{Agent: "agent", Pid: pid}) {
 		t.Errorf("slots %v, want %d: %v", got, pid, err)
 	}
 }
 
-func TestAReusedProcessIDIsNeitherTakenOverNorSignalled(t *testing.T) {
+func TestAReusedProcessIDIsNeitherAdoptedNorSignalled(t *testing.T) {
 	other := exec.Command("/bin/sleep", "60")
 	other.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := other.Start(); err != nil {
@@ -131,7 +141,7 @@ func TestAReusedProcessIDIsNeitherTakenOverNorSignalled(t *testing.T) {
 	}
 	u := startable(t, s)
 	if pid := begin(t, u); pid == other.Process.Pid {
-		t.Error("it was taken over")
+		t.Error("it was adopted")
 	}
 	if err := u.Stop(); err != nil {
 		t.Fatal(err)
@@ -141,7 +151,7 @@ func TestAReusedProcessIDIsNeitherTakenOverNorSignalled(t *testing.T) {
 	}
 }
 
-func TestStopEndsTheWholeGroupEvenOneThatIgnoresTheSignal(t *testing.T) {
+func TestStopEndsTheWholeGroupEvenIfItIgnoresTheSignal(t *testing.T) {
 	s := shell(t, `trap "" TERM; sleep 60 & echo $! > child; while :; do sleep 1; done`)
 	u := startable(t, s)
 	pid := begin(t, u)
@@ -160,7 +170,7 @@ func TestStopEndsTheWholeGroupEvenOneThatIgnoresTheSignal(t *testing.T) {
 	}
 }
 
-func TestWhatAnEndedProcessLeavesInItsGroupIsKilled(t *testing.T) {
+func TestTheGroupOfAnEndedProcessIsKilled(t *testing.T) {
 	s := shell(t, "sleep 60 & echo $! > child")
 	u := startable(t, s)
 	begin(t, u)
@@ -213,7 +223,7 @@ func TestASetUpRunsToItsEnd(t *testing.T) {
 	late := make(chan struct{})
 	close(late)
 	if err := runOnce(shell(t, "sleep 60"), late); err == nil {
-		t.Error("it ended well, though it was interrupted")
+		t.Error("it succeeded, though it was interrupted")
 	}
 }
 
@@ -230,7 +240,7 @@ func TestOutputIsCutAndKeepsItsEnd(t *testing.T) {
 	}
 }
 
-func TestTheTailIsValidTextOfTheNewOutputOnly(t *testing.T) {
+func TestTheTailIsValidTextOfTheNewOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "output.log")
 	if err := os.WriteFile(path, []byte("old\nnew\xff\x00!"), 0o600); err != nil {
 		t.Fatal(err)
@@ -244,7 +254,7 @@ func TestTheTailIsValidTextOfTheNewOutputOnly(t *testing.T) {
 }
 
 func TestASignalGoesToTheProcessItself(t *testing.T) {
-	s := shell(t, `trap "echo again > heard" HUP; echo up > up; while :; do sleep 0.05; done`)
+	s := shell(t, `trap "echo again > signalled" HUP; echo up > up; while :; do sleep 0.05; done`)
 	u := startable(t, s)
 	if err := u.Signal(syscall.SIGHUP); err != nil {
 		t.Errorf("nothing runs: %v", err)
@@ -254,31 +264,36 @@ func TestASignalGoesToTheProcessItself(t *testing.T) {
 	if err := u.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it heard", func() bool { _, err := os.Stat(filepath.Join(s.Dir, "heard")); return err == nil })
+	eventually(t, "it got the signal", func() bool {
+		_, err := os.Stat(filepath.Join(s.Dir, "signalled"))
+		return err == nil
+	})
 	if u.Status().Pid == 0 {
 		t.Error("it ended")
 	}
 }
 
-func TestWhatCannotBeKeptIsRefusedByName(t *testing.T) {
+func TestLimitsThatCannotBeEnforcedAreRefusedByName(t *testing.T) {
 	d := NewDirect(layout.Root(t.TempDir()), quick)
 	if err := d.Check(&imagev1.Run{Limits: &imagev1.Limits{}, Sandbox: &imagev1.Sandbox{}}); err != nil {
-		t.Errorf("nothing was asked for: %v", err)
+		t.Errorf("a run without limits: %v", err)
 	}
 	err := d.Check(&imagev1.Run{
 		Limits:  &imagev1.Limits{MemoryBytes: 1, CpuPercent: 1, Tasks: 1},
 		Sandbox: &imagev1.Sandbox{ReadOnlySystem: true, PrivateTmp: true, NoHomes: true, BoundCapabilities: true},
 	})
 	r := fault.RefusalOf(err)
-	const want = "limits.memory, limits.cpu, limits.tasks, sandbox.read_only_system, sandbox.private_tmp, sandbox.no_homes, sandbox.capabilities"
-	if r.GetCode() != CodeCannotConfine || !strings.HasSuffix(r.GetMessage(), want) {
+	const want = "limits.memory, limits.cpu, limits.tasks, " +
+		"sandbox.read_only_system, sandbox.private_tmp, sandbox.no_homes, sandbox.capabilities"
+	if r.GetCode() != code.CannotConfine || !strings.HasSuffix(r.GetMessage(), want) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A process is bounded and confined by itself, before it becomes the agent.
-func TestRightsAndLimitsAreGivenUpBeforeTheAgentIsExecuted(t *testing.T) {
-	s := shell(t, `echo $(id -u) $(ulimit -n) $(ulimit -Hn) $(grep NoNewPrivs /proc/self/status) > state/said; sleep 60`)
+// A process limits and confines itself before it becomes the agent.
+func TestPrivilegesAndLimitsAreLoweredBeforeTheExecOfTheAgent(t *testing.T) {
+	s := shell(t,
+		`echo $(id -u) $(ulimit -n) $(ulimit -Hn) $(grep NoNewPrivs /proc/self/status) > state/said; sleep 60`)
 	s.Limits, s.Sandbox = &imagev1.Limits{OpenFiles: 77}, &imagev1.Sandbox{NoNewPrivileges: true}
 	want, dir := "77 77 NoNewPrivs: 1", filepath.Join(s.Dir, "state")
 	if err := os.Mkdir(dir, 0o750); err != nil {
@@ -287,8 +302,8 @@ func TestRightsAndLimitsAreGivenUpBeforeTheAgentIsExecuted(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "old"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if nobody, err := user.Lookup("nobody"); err == nil && os.Geteuid() == 0 {
-		s.Sandbox.User, want = "nobody", nobody.Uid+" "+want
+	if other, err := user.LookupId(otherUID); err == nil && os.Geteuid() == 0 {
+		s.Sandbox.User, want = other.Username, other.Uid+" "+want
 		for d := s.Dir; d != "/"; d = filepath.Dir(d) {
 			if info, err := os.Stat(d); err == nil && info.Mode()&0o001 == 0 {
 				if err := os.Chmod(d, 0o711); err != nil {
@@ -302,7 +317,7 @@ func TestRightsAndLimitsAreGivenUpBeforeTheAgentIsExecuted(t *testing.T) {
 	s.Path, s.Args, s.Dir = "/bin/sh", []string{"-c", strings.ReplaceAll(s.Args[1], "state/", "")}, dir
 	begin(t, startable(t, s))
 	var said string
-	eventually(t, "it said what it is", func() bool {
+	eventually(t, "it printed its rights", func() bool {
 		data, _ := os.ReadFile(filepath.Join(dir, "said"))
 		said = strings.TrimSpace(string(data))
 		return said != ""
@@ -314,27 +329,32 @@ func TestRightsAndLimitsAreGivenUpBeforeTheAgentIsExecuted(t *testing.T) {
 		return
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "old")} {
-		if info, err := os.Stat(path); err != nil || strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Uid)) != strings.Fields(want)[0] {
+		if info, err := os.Stat(path); err != nil ||
+			strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Uid)) != strings.Fields(want)[0] {
 			t.Errorf("%s is not its own: %v", path, err)
 		}
 	}
 }
 
-func TestAUserWhoCannotBeIsRefused(t *testing.T) {
+func TestAUserWhoIsUnknownOrCannotReachTheRootIsRefused(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "closed")
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	other, err := user.LookupId(otherUID)
+	if err != nil {
+		t.Skip(err)
+	}
 	d := NewDirect(layout.Root(closed), quick)
-	for _, name := range []string{"no-such-user", "nobody"} { // the latter could not reach the root
+	for _, name := range []string{"no-such-user", other.Username} { // the latter could not reach the root
 		err := d.Check(&imagev1.Run{Sandbox: &imagev1.Sandbox{User: name}})
-		if r := fault.RefusalOf(err); r.GetCode() != CodeCannotConfine || !strings.Contains(r.GetMessage(), name) {
+		if r := fault.RefusalOf(err); r.GetCode() != code.CannotConfine || !strings.Contains(r.GetMessage(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-func TestAProgramBesideAnAgentHasTheAgentsRights(t *testing.T) {
+func TestAProgramBesideAnAgentHasTheAgentsPrivileges(t *testing.T) {
 	s := shell(t, "")
 	if path, args, err := s.Beside("/bin/check", []string{"a"}); path != "/bin/check" || len(args) != 1 || err != nil {
 		t.Errorf("got %s %v: %v", path, args, err)
@@ -346,15 +366,15 @@ func TestAProgramBesideAnAgentHasTheAgentsRights(t *testing.T) {
 	}
 	out, err := exec.Command(path, args...).CombinedOutput()
 	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != "66 NoNewPrivs: 1" {
-		t.Errorf("it said %q: %v", got, err)
+		t.Errorf("it printed %q: %v", got, err)
 	}
 }
 
-// An image may give its agent an hour to end. Whoever asks how it is, as the loop of the
-// engine does, is not kept waiting for that.
-func TestAUnitIsAskedHowItIsWhileItsProcessTakesLongToEnd(t *testing.T) {
+// An image may allow its agent an hour to end. The engine's loop reads the status meanwhile and must not wait for that.
+func TestTheStatusIsReadableWhileAProcessTakesLongToEnd(t *testing.T) {
+	t.Parallel()
 	s := shell(t, `trap "echo >asked" TERM; : >up; while :; do sleep 0.05; done`)
-	s.StopTimeout = 5 * time.Second
+	s.StopTimeout = 3 * time.Second
 	u := startable(t, s)
 	pid := begin(t, u)
 	there := func(name string) func() bool {
@@ -363,7 +383,7 @@ func TestAUnitIsAskedHowItIsWhileItsProcessTakesLongToEnd(t *testing.T) {
 	eventually(t, "it is up", there("up"))
 	stopped := make(chan error, 1)
 	go func() { stopped <- u.Stop() }()
-	eventually(t, "it was told to end", there("asked"))
+	eventually(t, "it got SIGTERM", there("asked"))
 	began := time.Now()
 	if is := u.Status(); is.Pid != pid {
 		t.Errorf("it runs as %d, want %d", is.Pid, pid)

@@ -12,20 +12,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
-// account is a user as the kernel knows one.
+// account is a user as the kernel identifies it.
 type account struct {
 	UID    int   `json:"uid"`
 	GID    int   `json:"gid"`
 	Groups []int `json:"groups"`
 }
 
-// lookUp finds a user of this server by name.
+// lookUp returns a user of this server by name.
 func lookUp(name string) (a account, err error) {
 	u, err := user.Lookup(name)
 	if err != nil {
@@ -46,7 +45,7 @@ func lookUp(name string) (a account, err error) {
 	return a, nil
 }
 
-// UserID gives the number of a user; -1 for the empty one, which is our own.
+// UserID returns the id of a user; -1 for the empty name, which is the executor's own user.
 func UserID(name string) (int, error) {
 	if name == "" {
 		return -1, nil
@@ -55,29 +54,29 @@ func UserID(name string) (int, error) {
 	return a.UID, err
 }
 
-// CheckUser refuses a user that is not there, that we may not become, or that could not
-// reach what is below the root; the empty one is our own.
+// CheckUser refuses a user that does not exist, that the executor may not become, or that could not reach the root
+// directory. The empty name is the executor's own user.
 func CheckUser(name string, root layout.Root) error {
 	if name == "" {
 		return nil
 	}
 	a, err := lookUp(name)
 	if err != nil {
-		return refuseConfine("the image wants to run as user %q, who is not there: %v", name, err)
+		return refuseConfine("the image runs as user %q, which does not exist: %v", name, err)
 	}
 	if a.UID == os.Geteuid() {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return refuseConfine("the image wants to run as user %q, which an executor that is not root cannot do", name)
+		return refuseConfine("the image runs as user %q; this executor is not root and cannot change users", name)
 	}
 	for dir := string(root); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", dir, err)
+			return fmt.Errorf("stat %s: %w", dir, err)
 		}
 		if info.Mode()&0o001 == 0 {
-			return refuseConfine("the image wants to run as user %q, who may not pass %s (chmod o+x %s)", name, dir, dir)
+			return refuseConfine("the image runs as user %q, who may not traverse %s (chmod o+x %s)", name, dir, dir)
 		}
 		if dir == filepath.Dir(dir) {
 			return nil
@@ -85,8 +84,8 @@ func CheckUser(name string, root layout.Root) error {
 	}
 }
 
-// Own gives what is in an agent's state directory to the user that it runs as. It does
-// nothing when the directory is that user's already, or no user was asked for.
+// Own makes the user that an agent runs as the owner of its state directory and everything in it. It does nothing when
+// the user owns the directory already, or the name is empty.
 func Own(dir, name string) error {
 	if name == "" {
 		return nil
@@ -97,23 +96,23 @@ func Own(dir, name string) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
-		return fmt.Errorf("look at %s: %w", dir, err)
+		return fmt.Errorf("stat %s: %w", dir, err)
 	}
 	if int(st.Uid) == a.UID {
 		return nil
 	}
-	root, err := os.OpenRoot(dir) // whatever an agent put there, nothing outside is changed
+	root, err := os.OpenRoot(dir) // confines the change to the directory, whatever the agent put there
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	// The directory itself comes last, so that an interrupted change of owner is done again.
+	// The directory itself comes last, so that an interrupted change of owner is repeated.
 	err = fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && path != "." {
-			err = give(root, path, int(st.Uid), a)
+			err = chown(root, path, int(st.Uid), a)
 		}
 		if errors.Is(err, syscall.ENOENT) {
-			return nil // the old version, which may still run, deleted it
+			return nil // deleted by the old version, which may still run
 		}
 		return err
 	})
@@ -121,16 +120,15 @@ func Own(dir, name string) error {
 		err = root.Lchown(".", a.UID, a.GID)
 	}
 	if err != nil {
-		return fmt.Errorf("give %s to %s: %w", dir, name, err)
+		return fmt.Errorf("change the owner of %s to %s: %w", dir, name, err)
 	}
 	return nil
 }
 
-// give gives one file to its new owner, and follows no link. A file of somebody else that
-// has another name as well stays as it is: where the kernel lets anybody link to any file
-// (fs.protected_hardlinks), the old owner may have put the server's own here. It is looked
-// at and given through one descriptor, so that it cannot be swapped between the two.
-func give(root *os.Root, path string, was int, a account) error {
+// chown changes the owner of one file, and follows no link. A hard-linked file of a third user keeps its owner: where
+// fs.protected_hardlinks is off, the old owner may have linked one of the server's own files here. One descriptor
+// serves the check and the change, so that the file cannot be swapped in between.
+func chown(root *os.Root, path string, was int, a account) error {
 	f, err := root.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -147,5 +145,5 @@ func give(root *os.Root, path string, was int, a account) error {
 }
 
 func refuseConfine(format string, args ...any) error {
-	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: CodeCannotConfine, Message: fmt.Sprintf(format, args...)})
+	return fault.Refusef(fault.Invalid, code.CannotConfine, format, args...)
 }

@@ -14,13 +14,16 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/kin"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
-// nobody gives a user who is not root, and skips the test where we may not become one.
-func nobody(t *testing.T) (name string, uid, gid int) {
+// otherUID is the user without privileges of every distribution.
+const otherUID = "65534"
+
+// otherUser returns a user who is not root, and skips the test unless it may become that user.
+func otherUser(t *testing.T) (name string, uid, gid int) {
 	t.Helper()
-	u, err := user.Lookup("nobody")
+	u, err := user.LookupId(otherUID)
 	if err != nil || os.Geteuid() != 0 {
 		t.Skip("only root may become another user")
 	}
@@ -38,13 +41,14 @@ func ownerOf(t *testing.T, path string) int {
 	return int(info.Sys().(*syscall.Stat_t).Uid)
 }
 
-// What an agent put into its state does not give the next version's user the server's files.
-func TestAStateIsGivenToAnotherUserWithoutWhatIsLinkedIntoIt(t *testing.T) {
-	name, uid, gid := nobody(t)
+// Links in an agent's state must not make the next version's user the owner of the server's files.
+func TestAStateChangesItsOwnerWithoutFilesLinkedIntoIt(t *testing.T) {
+	name, uid, gid := otherUser(t)
 	const before = 4242
 	top := t.TempDir()
 	dir, outside := filepath.Join(top, "state"), filepath.Join(top, "shadow")
-	mine, twice, planted := filepath.Join(dir, "sub", "mine"), filepath.Join(dir, "twice"), filepath.Join(dir, "planted")
+	mine, twice, planted := filepath.Join(dir, "sub", "mine"), filepath.Join(dir,
+		"twice"), filepath.Join(dir, "planted")
 	soft, of := filepath.Join(dir, "soft"), filepath.Join(dir, "left by root")
 	err := os.MkdirAll(filepath.Dir(mine), 0o750)
 	for _, path := range []string{outside, mine, of} {
@@ -53,7 +57,9 @@ func TestAStateIsGivenToAnotherUserWithoutWhatIsLinkedIntoIt(t *testing.T) {
 		}
 	}
 	for _, link := range []func() error{
-		func() error { return os.Link(outside, planted) }, func() error { return os.Link(mine, twice) }, func() error { return os.Symlink(outside, soft) },
+		func() error { return os.Link(outside, planted) },
+		func() error { return os.Link(mine, twice) },
+		func() error { return os.Symlink(outside, soft) },
 	} {
 		if err == nil {
 			err = link()
@@ -70,17 +76,19 @@ func TestAStateIsGivenToAnotherUserWithoutWhatIsLinkedIntoIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]int{outside: 0, dir: uid, filepath.Dir(mine): uid, mine: uid, twice: uid, soft: uid, of: uid} {
+	for path, want := range map[string]int{
+		outside: 0, dir: uid, filepath.Dir(mine): uid, mine: uid, twice: uid, soft: uid, of: uid,
+	} {
 		if got := ownerOf(t, path); got != want {
 			t.Errorf("%s belongs to %d, want %d", path, got, want)
 		}
 	}
 }
 
-// A program that runs beside an agent ends with the executor also when it is another user's.
-func TestAProgramBesideAnAgentDiesWithWhoStartedIt(t *testing.T) {
+// A program that runs beside an agent as another user ends with the executor, too.
+func TestAProgramBesideAnAgentDiesWithItsParent(t *testing.T) {
 	s := shell(t, "")
-	name, _, _ := nobody(t)
+	name, _, _ := otherUser(t)
 	s.Sandbox = &imagev1.Sandbox{User: name}
 	path, args, err := s.Beside("/bin/sh", []string{"-c", "echo up; exec sleep 60"})
 	if err != nil {
@@ -104,18 +112,18 @@ func TestAProgramBesideAnAgentDiesWithWhoStartedIt(t *testing.T) {
 	}
 	pid := cmd.Process.Pid
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	eventually(t, "it is gone", func() bool { _, ok := kin.StartTime(pid); return !ok })
+	eventually(t, "it is gone", func() bool { _, ok := proctree.StartTime(pid); return !ok })
 }
 
-// onAThreadThatEnds does f on a thread of its own, which the kernel sees end. A goroutine that
-// ends locked takes its thread with it, but for the main one, which the runtime only parks.
+// onAThreadThatEnds runs f on a thread of its own, and ends the thread. A goroutine that ends locked ends its thread,
+// but the runtime only parks the main one.
 func onAThreadThatEnds(f func() error) error {
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			failed <- onAThreadThatEnds(f) // on another one: this one is held meanwhile
+			failed <- onAThreadThatEnds(f) // on another one, as this one is locked meanwhile
 			return
 		}
 		failed <- f()

@@ -1,10 +1,9 @@
-// Package sysinfo finds out what the machine is, as garrison.server.v1.Sysinfo says it.
+// Package sysinfo reads the machine's hardware, system and addresses as garrison.server.v1.Sysinfo.
 //
 // Guarantees:
 //
-//  1. Two readings of a machine that was not changed are equal: nothing that changes all
-//     the time is in it, and lists are sorted.
-//  2. What cannot be read is left out; it is never an error.
+//  1. Two readings of an unchanged machine are equal: they hold no load or usage, and lists are sorted.
+//  2. An unreadable value is left out; it is never an error.
 //  3. A reading ends within five seconds, also when a file system hangs.
 package sysinfo
 
@@ -30,23 +29,28 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
-// within bounds the reading: a hanging file system must not hang the executor.
+// within bounds a reading: a hanging file system must not hang the executor.
 const within = 5 * time.Second
 
-// sizes are the readings of file systems' sizes that go on. A system call that hangs
-// cannot be given up, so one goes on for each file system, and later readings wait for it.
+// sizes holds the running reads of file systems' sizes. A hanging system call cannot be cancelled, so each file system
+// has at most one, and later readings wait for it.
 var sizes singleflight.Group
 
-// Platform is what this executor was built for, and so what its agents must be.
+// Platform returns the platform that this executor was built for; its agents must be built for the same.
 func Platform() *serverv1.Platform {
 	return &serverv1.Platform{Os: runtime.GOOS, Arch: runtime.GOARCH}
 }
 
-// Read reads what the machine is.
+// Read reads the machine's properties.
 func Read(ctx context.Context) *serverv1.Sysinfo {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	s := &serverv1.Sysinfo{Platform: Platform(), ExecutorVersion: version.Version, Addresses: addresses(), Disks: disks(ctx)}
+	s := &serverv1.Sysinfo{
+		Platform:        Platform(),
+		ExecutorVersion: version.Version,
+		Addresses:       addresses(),
+		Disks:           disks(ctx),
+	}
 	s.Hostname, _ = os.Hostname()
 	s.Kernel, _ = host.KernelVersionWithContext(ctx)
 	if name, _, release, err := host.PlatformInformationWithContext(ctx); err == nil {
@@ -67,7 +71,7 @@ func Read(ctx context.Context) *serverv1.Sysinfo {
 	return s
 }
 
-// BootID tells two boots of the machine apart.
+// BootID returns the identity of the machine's current boot.
 func BootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if id := strings.TrimSpace(string(data)); err == nil && id != "" {
@@ -84,7 +88,7 @@ func disks(ctx context.Context) []*serverv1.Disk {
 	}
 	var out []*serverv1.Disk
 	for _, p := range parts {
-		// A loop device is a file of another disk, which has its size already.
+		// A loop device is a file of another disk, whose size counts already.
 		if slices.Contains(p.Opts, "bind") || strings.HasPrefix(p.Device, "/dev/loop") {
 			continue
 		}
@@ -96,7 +100,7 @@ func disks(ctx context.Context) []*serverv1.Disk {
 	return slices.CompactFunc(out, func(a, b *serverv1.Disk) bool { return a.Mount == b.Mount })
 }
 
-// sizeOf gives a file system's size, or 0 when it cannot be read before ctx is done.
+// sizeOf returns a file system's size, or 0 when it cannot be read before ctx is done.
 func sizeOf(ctx context.Context, mount string, read func(mount string) uint64) uint64 {
 	select {
 	case r := <-sizes.DoChan(mount, func() (any, error) { return read(mount), nil }):

@@ -15,7 +15,8 @@ func TestTwoReadingsOfAnUnchangedMachineAreEqual(t *testing.T) {
 	if !proto.Equal(a, b) {
 		t.Errorf("%v\n%v", a, b)
 	}
-	if a.GetHostname() == "" || a.GetMemoryBytes() == 0 || a.GetProcessors() == 0 || a.GetKernel() == "" || sysinfo.BootID() == "" {
+	if a.GetHostname() == "" || a.GetMemoryBytes() == 0 || a.GetProcessors() == 0 || a.GetKernel() == "" ||
+		sysinfo.BootID() == "" {
 		t.Errorf("something is missing: %v", a)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,15 +20,15 @@ const (
 	manager     = destination + ".Manager."
 
 	connectWithin = 5 * time.Second
-	callWithin    = 15 * time.Second // for one call: a loaded systemd is slow, a dead one is not waited for
+	callWithin    = 15 * time.Second // for one call: enough for a loaded systemd
 )
 
-// bus is a connection to systemd over the system bus, made anew when it breaks.
+// bus is a connection to systemd over the system bus. It reconnects when the connection breaks.
 type bus struct {
 	mu     sync.Mutex
 	conn   *dbus.Conn
 	held   map[string]bool // the services that systemd keeps for this connection when they end
-	silent time.Time       // when it last took a connection and did not answer
+	silent time.Time       // when the bus last accepted a connection and did not answer
 }
 
 var errSilent = fmt.Errorf("no answer within %s", connectWithin)
@@ -38,7 +39,7 @@ func (b *bus) open() (*dbus.Conn, error) {
 	if b.conn != nil && b.conn.Connected() {
 		return b.conn, nil
 	}
-	if time.Since(b.silent) < connectWithin { // whoever waited meanwhile does not wait again, one after another
+	if time.Since(b.silent) < connectWithin { // callers that waited for the lock do not wait again in turn
 		return nil, fmt.Errorf("connect to the system bus: %w", errSilent)
 	}
 	conn, err := connect()
@@ -52,8 +53,7 @@ func (b *bus) open() (*dbus.Conn, error) {
 	return conn, nil
 }
 
-// connect connects, and gives up on a bus that takes the connection and does not answer: the
-// library waits for it for ever.
+// connect connects, with a time-out for a bus that accepts the connection and does not answer: the library has none.
 func connect() (*dbus.Conn, error) {
 	ctx, cancel := context.WithCancelCause(context.Background()) // the connection ends with it
 	late := time.AfterFunc(connectWithin, func() { cancel(errSilent) })
@@ -76,7 +76,7 @@ func (b *bus) close() error {
 	return b.conn.Close()
 }
 
-// call calls a method of systemd's manager. out is where its answer goes, or nothing.
+// call calls a method of systemd's manager and stores the answer in out.
 func (b *bus) call(method string, out []any, args ...any) error {
 	return b.callAt(managerPath, manager+method, out, args...)
 }
@@ -104,18 +104,18 @@ type property struct {
 	Value dbus.Variant
 }
 
-// aux would be further units to start with one.
+// aux is the type of further units in a StartTransientUnit call.
 type aux struct {
 	Name       string
 	Properties []property
 }
 
-// startTransient makes and starts a service, which is held.
+// startTransient creates and starts a service, and holds it.
 func (b *bus) startTransient(name string, p []property) error {
 	p = append(p, set("AddRef", true))
 	err := b.call("StartTransientUnit", []any{new(dbus.ObjectPath)}, name, "replace", p, []aux{})
 	if err == nil {
-		b.holds(name, true)
+		b.setHeld(name, true)
 	}
 	return err
 }
@@ -124,33 +124,33 @@ func (b *bus) stop(name string) error {
 	return ignore(b.call("StopUnit", []any{new(dbus.ObjectPath)}, name, "replace"), noSuchUnit)
 }
 
-// forget has systemd drop what it remembers of a service that ended.
+// forget makes systemd drop an ended service.
 func (b *bus) forget(name string) error {
 	return errors.Join(ignore(b.call("ResetFailedUnit", nil, name), noSuchUnit), b.release(name))
 }
 
-// hold keeps systemd from dropping a service when it ends, so that it can be read how,
-// until it is released or we are not connected any more.
+// hold keeps systemd from dropping a service when it ends, so that its result stays readable until release or the end
+// of the connection.
 func (b *bus) hold(name string) error {
-	if _, err := b.open(); err != nil || b.holds(name, true) {
+	if _, err := b.open(); err != nil || b.setHeld(name, true) {
 		return err
 	}
 	err := b.call("RefUnit", nil, name)
 	if err != nil {
-		b.holds(name, false)
+		b.setHeld(name, false)
 	}
 	return err
 }
 
 func (b *bus) release(name string) error {
-	if !b.holds(name, false) {
+	if !b.setHeld(name, false) {
 		return nil
 	}
 	return ignore(b.call("UnrefUnit", nil, name), noSuchUnit, notReferenced)
 }
 
-// holds notes whether a service is held, and gives whether it was.
-func (b *bus) holds(name string, now bool) (was bool) {
+// setHeld notes whether a service is held, and returns whether it was.
+func (b *bus) setHeld(name string, now bool) (was bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was = b.held[name]
@@ -166,7 +166,7 @@ func (b *bus) signal(name string, signal int32) error {
 	return ignore(b.call("KillUnit", nil, name, "main", signal), noSuchUnit, noSuchProcess)
 }
 
-// list gives the names of the services that systemd has of a prefix.
+// list returns the names of systemd's services with a prefix.
 func (b *bus) list(prefix string) (names []string, err error) {
 	var units []struct {
 		Name, Description, Load, Active, Sub, Following string
@@ -182,7 +182,7 @@ func (b *bus) list(prefix string) (names []string, err error) {
 	return names, err
 }
 
-// processes gives the ids of everything that runs in a service.
+// processes returns the ids of all processes in a service.
 func (b *bus) processes(name string) (pids []int, err error) {
 	var all []struct {
 		Group   string
@@ -196,7 +196,7 @@ func (b *bus) processes(name string) (pids []int, err error) {
 	return pids, ignore(err, noSuchUnit)
 }
 
-// The names of errors that are as good as what was asked for.
+// Names of D-Bus errors after which the wanted state holds already.
 const (
 	noSuchUnit    = destination + ".NoSuchUnit"
 	notReferenced = destination + ".NotReferenced"
@@ -204,16 +204,14 @@ const (
 	unitExists    = destination + ".UnitExists"
 )
 
-func isError(err error, name string) bool {
+func isError(err error, names ...string) bool {
 	var e dbus.Error
-	return errors.As(err, &e) && e.Name == name
+	return errors.As(err, &e) && slices.Contains(names, e.Name)
 }
 
 func ignore(err error, names ...string) error {
-	for _, n := range names {
-		if isError(err, n) {
-			return nil
-		}
+	if isError(err, names...) {
+		return nil
 	}
 	return err
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// A bus that takes connections and never answers, as one does that was stopped, holds
-// nobody up for ever; and meanwhile a unit says how it is.
-func TestABusThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
+// A bus that accepts connections and never answers, like a stopped one, blocks no caller without end, and a unit's
+// status stays readable meanwhile.
+func TestABusThatNeverAnswersIsAbandoned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
 	l, err := net.Listen("unix", path)
@@ -23,7 +23,15 @@ func TestABusThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	s := &Supervisor{bus: &bus{}, direct: supervise.NewDirect(layout.Root(t.TempDir()), supervise.DefaultPolicy)}
-	u := s.unit(supervise.Spec{Agent: "agent", Image: "0197b5a0-0000-7000-8000-000000000001", Record: filepath.Join(t.TempDir(), "process.json")}, zerolog.Nop(), func() {})
+	u := s.unit(
+		supervise.Spec{
+			Agent:  "agent",
+			Image:  "0197b5a0-0000-7000-8000-000000000001",
+			Record: filepath.Join(t.TempDir(), "process.json"),
+		},
+		zerolog.Nop(),
+		func() {},
+	)
 	const asking = 4
 	stopped := make(chan error, asking)
 	go func() { stopped <- u.Stop() }()
@@ -32,14 +40,14 @@ func TestABusThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	told := make(chan supervise.Status, 1)
-	go func() { told <- u.Status() }()
+	status := make(chan supervise.Status, 1)
+	go func() { status <- u.Status() }()
 	select {
-	case <-told:
+	case <-status:
 	case <-time.After(connectWithin / 2):
-		t.Error("it does not say how it is")
+		t.Error("its status is not readable")
 	}
-	for range asking - 1 { // who asks meanwhile waits for the same answer
+	for range asking - 1 { // concurrent callers wait for the same answer
 		go func() {
 			_, err := s.bus.state("agent")
 			stopped <- err
@@ -50,10 +58,10 @@ func TestABusThatNeverAnswersIsNotWaitedForForEver(t *testing.T) {
 		select {
 		case err := <-stopped:
 			if err == nil {
-				t.Error("the bus counts as there")
+				t.Error("the bus counts as reachable")
 			}
 		case <-late:
-			t.Fatal("the bus is still waited for")
+			t.Fatal("a call still waits for the bus")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"time"
@@ -8,17 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// invocation is one start of a service, by us or by systemd.
+// invocation is one start of a service, by the executor or by systemd.
 type invocation struct {
+	bus       *bus
+	service   string
 	id        string
 	pid       int
 	startedAt time.Time
-	ready     chan struct{} // closed when it said READY=1; nil when it need not
-	exited    chan struct{} // closed when its process ended
-	how       string        // how it ended; read it after exited
+	ready     chan struct{} // closed after READY=1; nil when the agent does not send it
+	exited    chan struct{} // closed when the process ended
+	how       string        // how the process ended; valid after exited
 }
 
+// alive reports whether the process has not ended. A nil invocation has.
 func (i *invocation) alive() bool {
+	if i == nil {
+		return false
+	}
 	select {
 	case <-i.exited:
 		return false
@@ -27,70 +34,68 @@ func (i *invocation) alive() bool {
 	}
 }
 
-// follow makes an invocation the unit's own, and watches its process. One that ended
-// before we looked is followed too: then it has ended.
+// follow makes an invocation the unit's own and watches its process, which may have ended already.
 func (u *unit) follow(s state) {
-	i := &invocation{id: s.invocation, pid: s.lastPid, startedAt: s.startedAt, exited: make(chan struct{})}
-	if s.pid != 0 {
-		i.pid = s.pid
+	i := &invocation{
+		bus: u.of.bus, service: u.name,
+		id: s.invocation, pid: cmp.Or(s.pid, s.lastPid), startedAt: s.startedAt, exited: make(chan struct{}),
 	}
-	if u.spec.Notify && !u.once {
+	if awaitsReady(u.spec, u.once) {
 		i.ready = make(chan struct{})
-		go u.awaitReady(i)
+		go i.awaitReady()
 	}
 	u.mu.Lock()
 	u.now = i
 	u.mu.Unlock()
-	go u.policy.BoundOutput(u.spec.Output, i.exited, u.log)
+	go u.of.policy.BoundOutput(u.spec.Output, i.exited, u.log)
 	go func() {
-		u.await(i)
-		i.how = u.endOf(i)
+		i.await()
+		i.how = i.end()
 		close(i.exited)
 	}()
 }
 
 // await returns when the process has ended.
-func (u *unit) await(i *invocation) {
+func (i *invocation) await() {
 	fd, err := unix.PidfdOpen(i.pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return
 	}
 	f := os.NewFile(uintptr(fd), "process")
 	defer func() { _ = f.Close() }()
-	if !u.runsAs(i) {
-		return // the process id may have been another's when it was opened
+	if !i.runs() {
+		return // the process id may have been reused before it was opened
 	}
 	if raw, err := f.SyscallConn(); err == nil && raw.Read(ended) == nil {
 		return
 	}
-	for u.runsAs(i) { // the kernel does not tell of it
+	for i.runs() { // without a pidfd
 		time.Sleep(awaitEvery)
 	}
 }
 
-// awaitEvery is how often systemd is asked when the kernel does not tell.
-const awaitEvery = time.Second
+const (
+	awaitEvery    = time.Second     // how often systemd is polled without a pidfd
+	endSeenWithin = 5 * time.Second // for systemd to notice an end that the kernel has shown
+)
 
-// runsAs says whether systemd knows an invocation as the one that runs. Without an answer it is believed to.
-func (u *unit) runsAs(i *invocation) bool {
-	s, err := u.bus.state(u.name)
+// runs reports whether systemd says that the invocation runs. Without an answer it returns true.
+func (i *invocation) runs() bool {
+	s, err := i.bus.state(i.service)
 	return err != nil || s.invocation == i.id && s.pid == i.pid
 }
 
-// ended says whether the process of a descriptor has ended.
+// ended reports whether the process of a pidfd has ended.
 func ended(fd uintptr) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 }
 
-// endSeenWithin is how long systemd may take to see what the kernel told us.
-const endSeenWithin = 5 * time.Second
-
-// endOf finds out how an invocation ended.
-func (u *unit) endOf(i *invocation) (how string) {
+// end returns how the invocation ended.
+func (i *invocation) end() (how string) {
 	how = "ended"
 	_ = eventually(endSeenWithin, func() (bool, error) {
-		s, err := u.bus.state(u.name)
+		s, err := i.bus.state(i.service)
 		switch {
 		case err != nil:
 			return false, nil // the bus may come back
@@ -106,10 +111,10 @@ func (u *unit) endOf(i *invocation) (how string) {
 	return how
 }
 
-// awaitReady closes ready when systemd heard READY=1 from the invocation.
-func (u *unit) awaitReady(i *invocation) {
+// awaitReady closes ready when systemd has received READY=1 from the invocation.
+func (i *invocation) awaitReady() {
 	for wait := 5 * time.Millisecond; i.alive(); wait = min(2*wait, time.Second) {
-		s, err := u.bus.state(u.name)
+		s, err := i.bus.state(i.service)
 		if err == nil && s.invocation != i.id {
 			return
 		}

@@ -6,15 +6,14 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// Keep has the service run from now on: systemd starts it again when it ends, and this
-// when systemd has given up.
+// Keep keeps the service running: systemd restarts the process, and the executor does when systemd has given up.
 func (u *unit) Keep() { u.keeper.Keep(u.keep) }
 
-// Leave stops keeping the service, and does not touch it.
+// Leave stops keeping the service, and does not end it.
 func (u *unit) Leave() {
 	u.keeper.Leave()
-	if err := u.bus.release(u.name); err != nil {
-		u.log.Warn().Err(err).Msg("service not released") // systemd does so when we end
+	if err := u.of.bus.release(u.name); err != nil {
+		u.log.Warn().Err(err).Msg("service not released") // the end of the connection releases it
 	}
 }
 
@@ -34,105 +33,119 @@ func (u *unit) keep(stop <-chan struct{}) {
 	}
 }
 
-// ended counts an end, and gives how long to wait should systemd have given up.
+// ended counts an end, and returns the wait before the executor's own start should systemd have given up.
 func (u *unit) ended() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	how, started := u.status.LastEnd, time.Now() // one that could not be started ended at once
+	at := time.Now()
+	how, started := u.status.LastEnd, at // a failed start counts as an end at once
 	if u.now != nil {
 		how, started = u.now.how, u.now.startedAt
 	}
-	wait := u.policy.Ended(&u.status, how, started)
+	wait := u.of.policy.Ended(&u.status, how, started, at)
 	u.log.Warn().Str("reason", how).Int("count", u.status.Restarts).Msg("agent ended")
 	return wait
 }
 
-// How often systemd is asked whether it started an agent again: often at first, as it
-// does so after a second, and ever more seldom while it does not get there or does not answer.
+// The polling of systemd for a restarted agent: often at first, as systemd restarts it after a second, and less and
+// less often while it does not or does not answer.
 const (
-	lookOften  = 50 * time.Millisecond
-	lookSeldom = 5 * time.Second
-	stuckAfter = time.Minute // from then on it is told that systemd does not get there
+	pollOften  = 50 * time.Millisecond
+	pollSeldom = 5 * time.Second
+	stuckAfter = time.Minute // then the agent is reported as stuck
 )
 
-// patience is how a wait for systemd goes on.
-type patience struct {
+// polling computes the waits between polls. The zero value begins.
+type polling struct {
 	last, all time.Duration
-	said      bool
+	reported  bool
 }
 
-// next gives how long to wait before the next look, and says once that it has been too long.
-func (p *patience) next() (wait time.Duration, stuck bool) {
-	p.last = min(max(2*p.last, lookOften), lookSeldom)
+// next returns the wait before the next poll; stuck is true once, when the waits exceed stuckAfter.
+func (p *polling) next() (wait time.Duration, stuck bool) {
+	p.last = min(max(2*p.last, pollOften), pollSeldom)
 	p.all += p.last
-	stuck = p.all > stuckAfter && !p.said
-	p.said = p.said || stuck
+	stuck = p.all > stuckAfter && !p.reported
+	p.reported = p.reported || stuck
 	return p.last, stuck
 }
 
-// again returns when the service runs again: started by systemd or, once systemd has
-// given up and a wait is over, by us. It gives false when keeping was stopped meanwhile.
+// again returns true when the service runs again: restarted by systemd or, when systemd has given up and the wait is
+// over, by the executor. It returns false when keeping was stopped before.
 func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
-	var looks patience
+	for {
+		adopted, limited, ok := u.awaitRest(stop)
+		if adopted || !ok {
+			return ok
+		}
+		if limited {
+			wait = u.gaveUp()
+		}
+		if !supervise.Pause(stop, wait) || !u.spec.Held(stop) {
+			return false
+		}
+		_, err := u.Start()
+		if err == nil {
+			u.log.Info().Msg("agent restarted")
+			return true
+		}
+		u.log.Error().Err(err).Msg("agent not restarted")
+		u.setLastEnd(err.Error())
+		wait = u.ended()
+	}
+}
+
+// awaitRest polls until the service runs again, which it then adopts, or systemd does nothing with it any more. limited
+// reports whether systemd has given up, ok whether keeping was not stopped.
+func (u *unit) awaitRest(stop <-chan struct{}) (adopted, limited, ok bool) {
+	var polls polling
 	for {
 		u.changing.Lock()
 		adopted, err := u.adopt()
 		u.changing.Unlock()
 		if adopted {
 			u.log.Info().Msg("agent restarted by systemd")
-			return true
+			return true, false, true
 		}
 		var s state
 		if err == nil {
-			s, err = u.bus.state(u.name)
+			s, err = u.of.bus.state(u.name)
 		}
-		if err != nil || !s.rests() {
-			next, stuck := looks.next()
-			if stuck {
-				u.isStuck(s, err)
-			}
-			if !supervise.Pause(stop, next) {
-				return false
-			}
-			continue
+		if err == nil && s.rests() {
+			return false, s.startLimited(), true
 		}
-		looks = patience{}
-		if s.startLimited() {
-			wait = u.gaveUp()
+		wait, stuck := polls.next()
+		if stuck {
+			u.reportStuck(s, err)
 		}
-		if !supervise.Pause(stop, wait) || !u.spec.Held(stop) {
-			return false
+		if !supervise.Pause(stop, wait) {
+			return false, false, false
 		}
-		if _, err = u.Start(); err == nil {
-			u.log.Info().Msg("agent restarted")
-			return true
-		}
-		u.log.Error().Err(err).Msg("agent not restarted")
-		u.mu.Lock()
-		u.status.LastEnd = err.Error()
-		u.mu.Unlock()
-		wait = u.ended()
 	}
 }
 
-// isStuck tells that systemd neither runs the service nor is done with it, or does not answer.
-func (u *unit) isStuck(s state, err error) {
+// reportStuck reports that systemd neither runs nor ends the service, or does not answer.
+func (u *unit) reportStuck(s state, err error) {
 	why := "systemd neither runs nor ends it: it is " + s.active + " (" + s.sub + ")"
 	if err != nil {
 		why = "systemd does not answer: " + err.Error()
 	}
 	u.log.Error().Str("reason", why).Msg("agent not restarted yet")
-	u.mu.Lock()
-	u.status.LastEnd = why
-	u.mu.Unlock()
+	u.setLastEnd(why)
 	u.changed()
 }
 
-// gaveUp remembers that systemd starts it no more, and gives how long it rests.
+func (u *unit) setLastEnd(how string) {
+	u.mu.Lock()
+	u.status.LastEnd = how
+	u.mu.Unlock()
+}
+
+// gaveUp marks the crash loop after systemd gave up, and returns the wait.
 func (u *unit) gaveUp() time.Duration {
 	u.mu.Lock()
 	u.status.CrashLoop = true
 	u.mu.Unlock()
 	u.changed()
-	return u.policy.Resting
+	return u.of.policy.Resting
 }

@@ -11,30 +11,30 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-func TestAWaitForSystemdGetsMorePatientAndIsToldOnceWhenItIsLong(t *testing.T) {
-	var p patience
+func TestThePollingOfSystemdSlowsDownAndIsReportedOnceWhenStuck(t *testing.T) {
+	var p polling
 	var all time.Duration
-	said := 0
+	reports := 0
 	for n := range 100 {
 		wait, stuck := p.next()
-		if want := min(lookOften<<min(n, 20), lookSeldom); wait != want {
+		if want := min(pollOften<<min(n, 20), pollSeldom); wait != want {
 			t.Fatalf("wait %d is %s, want %s", n, wait, want)
 		}
 		all += wait
 		if stuck {
-			said++
+			reports++
 			if all <= stuckAfter {
-				t.Errorf("it is told after %s", all)
+				t.Errorf("it is reported after %s", all)
 			}
 		}
 	}
-	if said != 1 {
-		t.Errorf("it is told %d times in %s, want once", said, all)
+	if reports != 1 {
+		t.Errorf("it is reported %d times in %s, want once", reports, all)
 	}
 }
 
-// A bus that takes connections and says nothing is asked ever more seldom.
-func TestABusThatIsGoneIsNotAskedAgainAndAgain(t *testing.T) {
+// A bus that accepts connections and does not answer is polled less and less often.
+func TestASilentBusIsPolledLessAndLessOften(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
 	l, err := net.Listen("unix", path)
@@ -53,7 +53,13 @@ func TestABusThatIsGoneIsNotAskedAgainAndAgain(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	u := &unit{Supervisor: &Supervisor{bus: &bus{}}, name: "garrison-test.service", log: zerolog.Nop(), changed: func() {}, spec: supervise.Spec{}}
+	u := &unit{
+		of:      &Supervisor{bus: &bus{}},
+		name:    "garrison-test.service",
+		log:     zerolog.Nop(),
+		changed: func() {},
+		spec:    supervise.Spec{},
+	}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -66,7 +72,7 @@ func TestABusThatIsGoneIsNotAskedAgainAndAgain(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	if took := last.Sub(first); took < 31*lookOften*9/10 { // 1+2+4+8+16
-		t.Errorf("it was asked six times in %s", took)
+	if took := last.Sub(first); took < 31*pollOften*9/10 { // 1+2+4+8+16
+		t.Errorf("it was polled six times in %s", took)
 	}
 }

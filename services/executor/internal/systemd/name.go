@@ -13,16 +13,15 @@ import (
 const (
 	slice    = "garrison.slice"
 	suffix   = ".service"
-	imageLen = 12 // of an image's id: versions of one agent on one server
-	rootLen  = 12 // of the hash of a root: executors on one server
+	imageLen = 12 // of an image's id: distinguishes the versions of one agent on one server
+	rootLen  = 12 // of the hash of a root: distinguishes the executors on one server
 )
 
-// prefixOf gives how the names of a root's services begin, so that two executors on one
-// server never touch each other's.
+// prefixOf returns the prefix of the names of a root's services. No two executors on one server share it.
 func prefixOf(root layout.Root) string { return "garrison-" + short(string(root), rootLen) + "-" }
 
-// nameOf names the service of a slot. A program that runs beside the slot's process, such
-// as a check, has another record and so another name.
+// nameOf names the service of a slot. A program that runs beside the slot's process, such as a check, has another
+// record and so another name.
 func nameOf(prefix string, s supervise.Spec) string {
 	name := prefix + s.Agent + "-" + strings.ReplaceAll(s.Image, "-", "")[:imageLen]
 	if base := filepath.Base(s.Record); base != supervise.RecordName(s.Image) {
@@ -31,13 +30,7 @@ func nameOf(prefix string, s supervise.Spec) string {
 	return name + suffix
 }
 
-// agentOf gives the agent of a service's name.
-func agentOf(prefix, name string) (agent string, ok bool) {
-	agent, _, ok = slotOf(prefix, name)
-	return agent, ok
-}
-
-// slotOf gives the agent and the start of the image's id of a service's name.
+// slotOf returns the agent and the start of the image's id of a service's name.
 func slotOf(prefix, name string) (agent, image string, ok bool) {
 	rest, ours := strings.CutPrefix(name, prefix)
 	rest, service := strings.CutSuffix(rest, suffix)

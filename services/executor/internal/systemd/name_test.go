@@ -6,26 +6,30 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-func TestANameSaysWhoseAgentItIs(t *testing.T) {
+func TestANameIdentifiesTheRootAndTheAgent(t *testing.T) {
 	one, two := prefixOf("/var/lib/garrison"), prefixOf("/var/lib/garrison2")
 	slot := func(agent, record string) supervise.Spec {
 		const id = "2cf4a78c-9a1d-5779-8431-7be816557bde"
 		return supervise.Spec{Agent: agent, Image: id, Record: "/run/" + record + id + ".json"}
 	}
-	for _, s := range []supervise.Spec{slot("a", "process-"), slot("a-b", "process-"), slot("a-2cf4a78c9a1d", "process-"), slot("a", "check-")} {
+	for _, s := range []supervise.Spec{
+		slot("a", "process-"), slot("a-b", "process-"), slot("a-2cf4a78c9a1d", "process-"), slot("a", "check-"),
+	} {
 		name := nameOf(one, s)
-		if agent, ok := agentOf(one, name); !ok || agent != s.Agent {
+		if agent, _, ok := slotOf(one, name); !ok || agent != s.Agent {
 			t.Errorf("%s is of %q, want %q", name, agent, s.Agent)
 		}
-		if _, ok := agentOf(two, name); ok {
+		if _, _, ok := slotOf(two, name); ok {
 			t.Errorf("%s is of another root too", name)
 		}
 	}
 	if nameOf(one, slot("a", "process-")) == nameOf(one, slot("a", "check-")) {
 		t.Error("a check has the name of the agent's own process")
 	}
-	for _, name := range []string{one + "x.service", one + "-2cf4a78c9a1d.service", one + "a-2cf4a78c9a1d.slice", "garrison-executor.service"} {
-		if agent, ok := agentOf(one, name); ok {
+	for _, name := range []string{
+		one + "x.service", one + "-2cf4a78c9a1d.service", one + "a-2cf4a78c9a1d.slice", "garrison-executor.service",
+	} {
+		if agent, _, ok := slotOf(one, name); ok {
 			t.Errorf("%s is of %q", name, agent)
 		}
 	}

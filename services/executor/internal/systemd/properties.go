@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
-	"golang.org/x/sys/unix"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -20,21 +18,25 @@ import (
 // execution is one command of a service (ExecStartEx).
 type execution struct {
 	Path  string
-	Args  []string // from the program's own name on
+	Args  []string // with the program's own name
 	Flags []string
 }
 
-// properties gives the settings of a slot's service. input is what it gets as standard
-// input, or nil. bursts is how often systemd starts it before it gives up.
-func (u *unit) properties(input *os.File, bursts int) ([]property, error) {
-	s, p := u.spec, u.policy
-	path, args, err := u.command()
+// settings determine the properties of a slot's service.
+type settings struct {
+	supervise.Spec
+	policy supervise.Policy
+	shim   string
+	once   bool // run once, to its end
+	bursts int  // how often systemd may start it in a row
+}
+
+// properties returns the properties of the service. input is its standard input, or nil.
+func (s settings) properties(input *os.File) ([]property, error) {
+	p := s.policy
+	path, args, err := s.command()
 	if err != nil {
 		return nil, err
-	}
-	within := s.StopTimeout
-	if within == 0 {
-		within = supervise.DefaultStopTimeout
 	}
 	out := []property{
 		set("Description", "Garrison agent "+s.Name),
@@ -47,13 +49,13 @@ func (u *unit) properties(input *os.File, bursts int) ([]property, error) {
 		set("StandardOutputFileToAppend", s.Output),
 		set("StandardErrorFileToAppend", s.Output),
 		set("KillMode", "control-group"),
-		set("TimeoutStopUSec", micros(within)),
+		set("TimeoutStopUSec", micros(stopTimeout(s.Spec))),
 	}
 	if input != nil {
-		out = append(out, set("StandardInputFileDescriptor", dbus.UnixFD(input.Fd())), set("FileDescriptorStoreMax", uint32(1)))
+		out = append(out, set("StandardInputFileDescriptor", dbus.UnixFD(input.Fd())),
+			set("FileDescriptorStoreMax", uint32(1)))
 	}
-	if s.Notify && !u.once {
-		// How long it may take is the executor's to say, who proves it.
+	if awaitsReady(s.Spec, s.once) { // the executor's health check bounds the start, not systemd
 		out = append(out, set("Type", "notify"), set("TimeoutStartUSec", uint64(math.MaxUint64)))
 	} else {
 		out = append(out, set("Type", "exec"))
@@ -61,33 +63,34 @@ func (u *unit) properties(input *os.File, bursts int) ([]property, error) {
 	if s.Notify || input != nil {
 		out = append(out, set("NotifyAccess", "all"))
 	}
-	if !u.once {
+	if !s.once {
 		out = append(out, set("Restart", "always"), set("RestartUSec", micros(p.First)),
-			set("StartLimitBurst", uint32(bursts)), set("StartLimitIntervalUSec", micros(time.Duration(p.CrashLoop)*(p.Steady+p.First))))
+			set("StartLimitBurst", uint32(s.bursts)),
+			set("StartLimitIntervalUSec", micros(time.Duration(p.CrashLoop)*(p.Steady+p.First))))
 	}
 	out = append(out, limits(s.Limits)...)
-	return append(out, sandbox(s)...), nil
+	return append(out, sandbox(s.Spec)...), nil
 }
 
 func set(name string, value any) property { return property{name, dbus.MakeVariant(value)} }
 
 func micros(d time.Duration) uint64 { return uint64(d.Microseconds()) }
 
-// command gives the program of a service and its arguments. One with sockets becomes the
-// agent from within.
-func (u *unit) command() (path string, args []string, err error) {
-	if u.spec.Sockets == nil {
-		return u.spec.Path, u.spec.Args, nil
+// command returns the program of a service and its arguments. With sockets it is the shim, which becomes the agent.
+func (s settings) command() (path string, args []string, err error) {
+	if s.Sockets == nil {
+		return s.Path, s.Args, nil
 	}
-	args, err = supervise.Orders{Take: true, Quiet: !u.spec.Notify}.Arguments(u.spec.Path, u.spec.Args)
-	return u.shim, args, err
+	args, err = supervise.Orders{Take: true, Quiet: !s.Notify}.Arguments(s.Path, s.Args)
+	return s.shim, args, err
 }
 
-// foreign lists what systemd would put into the environment that is not the agent's own.
+// foreign returns the variables that systemd would add to the environment.
 func foreign(env []string) []string {
 	names := []string{
-		"HOME", "LOGNAME", "USER", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID",
-		"MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE", "SYSTEMD_NSS_DYNAMIC_BYPASS",
+		"HOME", "LOGNAME", "USER", "SHELL", "LANG", "LANGUAGE", "LC_ALL",
+		"INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE_WATCH",
+		"MEMORY_PRESSURE_WRITE", "SYSTEMD_NSS_DYNAMIC_BYPASS",
 	}
 	return slices.DeleteFunc(names, func(n string) bool {
 		return slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, n+"=") })
@@ -132,45 +135,8 @@ func sandbox(s supervise.Spec) (out []property) {
 		bits := capabilityBits(b.GetCapabilities())
 		out = append(out, set("CapabilityBoundingSet", bits))
 		if b.GetUser() != "" {
-			out = append(out, set("AmbientCapabilities", bits)) // a user who is not root has none otherwise
+			out = append(out, set("AmbientCapabilities", bits)) // without it only root has any
 		}
 	}
 	return out
-}
-
-func capabilityBits(names []string) (bits uint64) {
-	for _, n := range names {
-		if bit, ok := capabilities[n]; ok {
-			bits |= 1 << bit
-		}
-	}
-	return bits
-}
-
-// capabilities are those of capabilities(7).
-var capabilities = map[string]uint{
-	"CAP_CHOWN": unix.CAP_CHOWN, "CAP_DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "CAP_DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH,
-	"CAP_FOWNER": unix.CAP_FOWNER, "CAP_FSETID": unix.CAP_FSETID, "CAP_KILL": unix.CAP_KILL, "CAP_SETGID": unix.CAP_SETGID,
-	"CAP_SETUID": unix.CAP_SETUID, "CAP_SETPCAP": unix.CAP_SETPCAP, "CAP_LINUX_IMMUTABLE": unix.CAP_LINUX_IMMUTABLE,
-	"CAP_NET_BIND_SERVICE": unix.CAP_NET_BIND_SERVICE, "CAP_NET_BROADCAST": unix.CAP_NET_BROADCAST, "CAP_NET_ADMIN": unix.CAP_NET_ADMIN,
-	"CAP_NET_RAW": unix.CAP_NET_RAW, "CAP_IPC_LOCK": unix.CAP_IPC_LOCK, "CAP_IPC_OWNER": unix.CAP_IPC_OWNER,
-	"CAP_SYS_MODULE": unix.CAP_SYS_MODULE, "CAP_SYS_RAWIO": unix.CAP_SYS_RAWIO, "CAP_SYS_CHROOT": unix.CAP_SYS_CHROOT,
-	"CAP_SYS_PTRACE": unix.CAP_SYS_PTRACE, "CAP_SYS_PACCT": unix.CAP_SYS_PACCT, "CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN,
-	"CAP_SYS_BOOT": unix.CAP_SYS_BOOT, "CAP_SYS_NICE": unix.CAP_SYS_NICE, "CAP_SYS_RESOURCE": unix.CAP_SYS_RESOURCE,
-	"CAP_SYS_TIME": unix.CAP_SYS_TIME, "CAP_SYS_TTY_CONFIG": unix.CAP_SYS_TTY_CONFIG, "CAP_MKNOD": unix.CAP_MKNOD,
-	"CAP_LEASE": unix.CAP_LEASE, "CAP_AUDIT_WRITE": unix.CAP_AUDIT_WRITE, "CAP_AUDIT_CONTROL": unix.CAP_AUDIT_CONTROL,
-	"CAP_SETFCAP": unix.CAP_SETFCAP, "CAP_MAC_OVERRIDE": unix.CAP_MAC_OVERRIDE, "CAP_MAC_ADMIN": unix.CAP_MAC_ADMIN,
-	"CAP_SYSLOG": unix.CAP_SYSLOG, "CAP_WAKE_ALARM": unix.CAP_WAKE_ALARM, "CAP_BLOCK_SUSPEND": unix.CAP_BLOCK_SUSPEND,
-	"CAP_AUDIT_READ": unix.CAP_AUDIT_READ, "CAP_PERFMON": unix.CAP_PERFMON, "CAP_BPF": unix.CAP_BPF,
-	"CAP_CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE,
-}
-
-// unknownCapability gives the first name that is none.
-func unknownCapability(names []string) error {
-	for _, n := range names {
-		if _, ok := capabilities[n]; !ok {
-			return fmt.Errorf("%q is no capability", n)
-		}
-	}
-	return nil
 }

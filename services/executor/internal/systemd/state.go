@@ -10,19 +10,19 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// state is how systemd sees a service at one moment.
+// state is what systemd says about a service at one moment.
 type state struct {
 	load, active, sub, result string
-	invocation                string // the id of the start that it is about
+	invocation                string // the id of the start
 	pid                       int    // the main process; 0: none runs
 	lastPid                   int    // the main process that runs or ran last
-	job                       bool   // systemd is about to do something with it
+	job                       bool   // systemd has work queued for it
 	startedAt                 time.Time
 	code, status              int32 // how the main process last ended, as waitid(2) says it
 	group                     string
 }
 
-// state reads how a service is. One that systemd does not know is inactive and not found.
+// state reads the state of a service. An unknown service is inactive and not found.
 func (b *bus) state(name string) (s state, err error) {
 	var all map[string]dbus.Variant
 	if err := b.callAt(objectPath(name), "org.freedesktop.DBus.Properties.GetAll", []any{&all}, ""); err != nil {
@@ -54,18 +54,18 @@ func number(all map[string]dbus.Variant, name string) uint32 {
 	return n
 }
 
-// runs says whether a main process runs that nobody is stopping.
+// runs reports whether a main process runs and is not being stopped.
 func (s state) runs() bool {
 	return s.pid != 0 && (s.active == "active" || s.active == "activating" || s.active == "reloading")
 }
 
-// gone says whether systemd has nothing of the service.
+// gone reports whether systemd does not know the service.
 func (s state) gone() bool { return s.load == "not-found" && s.rests() }
 
-// rests says whether systemd does nothing with the service any more.
+// rests reports whether the service is down and systemd does nothing with it.
 func (s state) rests() bool { return !s.job && (s.active == "inactive" || s.active == "failed") }
 
-// startLimited says whether systemd has given up starting it.
+// startLimited reports whether systemd has given up starting it.
 func (s state) startLimited() bool { return s.result == "start-limit-hit" }
 
 // How a process ended (waitid(2)).
@@ -75,10 +75,7 @@ const (
 	cldDumped = 3
 )
 
-// succeeded is how a process ended well.
-const succeeded = "exit status 0"
-
-// how says how the main process ended, as package os does.
+// how returns how the main process ended, in the words of package os.
 func (s state) how() string {
 	var words string
 	switch s.code {
@@ -98,10 +95,10 @@ func (s state) how() string {
 	return words + " (" + s.result + ")"
 }
 
-// notSetUp says whether the process ended before it became the agent, with what systemd
-// says of it then (systemd.exec(5), process exit codes).
+// notSetUp reports whether systemd's own set-up of the process failed (systemd.exec(5), process exit codes).
 func (s state) notSetUp() bool { return s.code == cldExited && s.status >= 200 && s.status <= 245 }
 
+// objectPath returns the path of a unit's D-Bus object.
 func objectPath(name string) dbus.ObjectPath {
 	var out strings.Builder
 	out.WriteString(unitPath)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
@@ -21,49 +21,56 @@ import (
 type Supervisor struct {
 	root   layout.Root
 	policy supervise.Policy
-	direct *supervise.Direct // knows what ran before systemd was the supervisor
+	direct *supervise.Direct // knows the processes from before systemd was the supervisor
 	bus    *bus
 	prefix string
-	shim   string // a program that calls supervise.Shim; systemd starts it whenever it starts an agent with sockets
+	shim   string // a program that calls supervise.Shim, for agents with sockets
 }
 
-// ErrNotHere says that systemd does not run this server, or not for us; ErrNoBus that it
-// does, and that there is no way to talk to it.
+// ErrNotHere reports that systemd is not this server's init, or the executor is not root; ErrNoBus that systemd is, but
+// has no system bus.
 var (
 	ErrNotHere = errors.New("systemd does not run agents here")
 	ErrNoBus   = fmt.Errorf("%w: there is no system bus", ErrNotHere)
 )
 
-// New gives the supervisor of the agents below a root. An error that is not ErrNotHere
-// says that systemd does not answer.
+// New returns the supervisor of the agents below a root. Errors other than ErrNotHere mean that systemd does not
+// answer.
 func New(root layout.Root, p supervise.Policy, shim string) (*Supervisor, error) {
 	if _, err := os.Stat("/run/systemd/system"); err != nil { // as sd_booted(3) looks
 		return nil, fmt.Errorf("%w: it is not process 1", ErrNotHere)
 	}
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("%w: only root may have it run services", ErrNotHere)
+		return nil, fmt.Errorf("%w: only root may start services", ErrNotHere)
 	}
 	if _, err := os.Stat("/run/dbus/system_bus_socket"); err != nil {
 		return nil, ErrNoBus
 	}
-	s := &Supervisor{root: root, policy: p, direct: supervise.NewDirect(root, p), bus: &bus{}, prefix: prefixOf(root), shim: shim}
+	s := &Supervisor{
+		root:   root,
+		policy: p,
+		direct: supervise.NewDirect(root, p),
+		bus:    &bus{},
+		prefix: prefixOf(root),
+		shim:   shim,
+	}
 	if _, err := s.bus.list(s.prefix); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close disconnects from systemd, and touches nothing that runs.
+// Close disconnects from systemd. Services keep running.
 func (s *Supervisor) Close() error { return s.bus.close() }
 
-// Unit gives the unit of a slot.
+// Unit returns the unit of a slot.
 func (s *Supervisor) Unit(spec supervise.Spec, log zerolog.Logger, changed func()) supervise.Unit {
 	return s.unit(spec, log, changed)
 }
 
 func (s *Supervisor) unit(spec supervise.Spec, log zerolog.Logger, changed func()) *unit {
 	return &unit{
-		Supervisor: s, name: nameOf(s.prefix, spec), spec: spec, log: log, changed: changed,
+		of: s, name: nameOf(s.prefix, spec), spec: spec, log: log, changed: changed,
 		before: s.direct.Unit(spec, log, func() {}),
 	}
 }
@@ -83,19 +90,19 @@ func (s *Supervisor) RunOnce(spec supervise.Spec, interrupted <-chan struct{}) e
 	case <-interrupted:
 		return errors.Join(fmt.Errorf("%s did not end in time", spec.Name), u.Stop())
 	}
-	how := u.Status().LastEnd
-	if how != succeeded {
-		return errors.Join(fmt.Errorf("%s: %s", spec.Name, how), u.Stop())
+	if how := u.Status().LastEnd; how != supervise.ExitedWell {
+		err := fmt.Errorf("%s: %s", spec.Name, how)
+		return errors.Join(err, u.Stop())
 	}
 	return u.Stop()
 }
 
-// Members gives the processes of every version of an agent.
+// Members returns the processes of every version of an agent.
 func (s *Supervisor) Members(agent string) []int {
 	out := s.direct.Members(agent)
-	names, _ := s.bus.list(s.prefix) // without an answer nothing is known to run
+	names, _ := s.bus.list(s.prefix) // without an answer no service is known
 	for _, name := range names {
-		if of, ok := agentOf(s.prefix, name); ok && of == agent {
+		if of, _, ok := slotOf(s.prefix, name); ok && of == agent {
 			pids, _ := s.bus.processes(name)
 			out = append(out, pids...)
 		}
@@ -103,8 +110,7 @@ func (s *Supervisor) Members(agent string) []int {
 	return out
 }
 
-// Slots gives the services of the root, running or not, and the processes from when
-// systemd was not the supervisor.
+// Slots returns the services of the root, running or not, and the processes from before systemd was the supervisor.
 func (s *Supervisor) Slots() ([]supervise.Slot, error) {
 	out, err := s.direct.Slots()
 	names, e := s.bus.list(s.prefix)
@@ -116,10 +122,10 @@ func (s *Supervisor) Slots() ([]supervise.Slot, error) {
 	return out, errors.Join(err, e)
 }
 
-// Notifies says that READY=1 comes to systemd.
+// Notifies returns true: systemd receives READY=1.
 func (s *Supervisor) Notifies() bool { return true }
 
-// Clear stops every service of the root, for a supervisor that does not know of them.
+// Clear stops every service of the root, for a supervisor that does not know them.
 func (s *Supervisor) Clear() error {
 	names, err := s.bus.list(s.prefix)
 	for _, name := range names {
@@ -128,10 +134,10 @@ func (s *Supervisor) Clear() error {
 	return err
 }
 
-// Check refuses what cannot be kept on this server.
+// Check refuses limits and confinements that this server cannot enforce.
 func (s *Supervisor) Check(run *imagev1.Run) error {
 	b := run.GetSandbox()
-	if err := unknownCapability(b.GetCapabilities()); err != nil {
+	if err := checkCapabilities(b.GetCapabilities()); err != nil {
 		return refuse("sandbox.capabilities: %v", err)
 	}
 	if err := supervise.CheckUser(b.GetUser(), s.root); err != nil {
@@ -140,7 +146,7 @@ func (s *Supervisor) Check(run *imagev1.Run) error {
 	if b.GetReadOnlySystem() {
 		for _, path := range b.GetWritable() {
 			if _, err := os.Stat(path); err != nil || !filepath.IsAbs(path) {
-				return refuse("sandbox.writable names %s, which is not there", path)
+				return refuse("sandbox.writable names %s, which does not exist", path)
 			}
 		}
 	}
@@ -154,13 +160,13 @@ func (s *Supervisor) Check(run *imagev1.Run) error {
 	return s.checkHidden(run, hidden)
 }
 
-// What sandbox.no_homes and sandbox.private_tmp take from sight (systemd.exec(5)).
+// The directories that sandbox.no_homes and sandbox.private_tmp hide (systemd.exec(5)).
 var (
 	homes       = []string{"/home", "/root", "/run/user"}
 	temporaries = []string{"/tmp", "/var/tmp"}
 )
 
-// checkHidden refuses to hide from an agent what it is run from.
+// checkHidden refuses a sandbox that hides the files that the agent runs from.
 func (s *Supervisor) checkHidden(run *imagev1.Run, hidden []string) error {
 	needs := []string{string(s.root)}
 	if len(run.GetSockets()) > 0 {
@@ -168,8 +174,8 @@ func (s *Supervisor) checkHidden(run *imagev1.Run, hidden []string) error {
 	}
 	for _, dir := range hidden {
 		for _, path := range needs {
-			if real, err := filepath.EvalSymlinks(path); err == nil && strings.HasPrefix(real, dir+"/") {
-				return refuse("the sandbox hides %s, and %s is there", dir, path)
+			if resolved, err := filepath.EvalSymlinks(path); err == nil && strings.HasPrefix(resolved, dir+"/") {
+				return refuse("the sandbox hides %s, which contains %s", dir, path)
 			}
 		}
 	}
@@ -177,5 +183,5 @@ func (s *Supervisor) checkHidden(run *imagev1.Run, hidden []string) error {
 }
 
 func refuse(format string, args ...any) error {
-	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: supervise.CodeCannotConfine, Message: fmt.Sprintf(format, args...)})
+	return fault.Refusef(fault.Invalid, code.CannotConfine, format, args...)
 }

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,31 +16,40 @@ import (
 
 // unit is the service of one slot.
 type unit struct {
-	*Supervisor
+	of      *Supervisor
 	name    string
 	spec    supervise.Spec
 	log     zerolog.Logger
 	changed func()
-	before  supervise.Unit // the slot's process from when systemd was not the supervisor
-	once    bool           // it is run to its end, and not again
+	before  supervise.Unit // the slot's process from before systemd was the supervisor
+	once    bool           // run once, to its end
 
 	keeper supervise.Keeper
 
-	changing sync.Mutex // held by a start and a stop, which may take as long as the service does to end
+	changing sync.Mutex // held by a start and a stop, which may take as long as the service takes to end
 
-	mu     sync.Mutex  // held to look, and never for long: whoever asks how it is must not wait
-	now    *invocation // the one that runs or ran last; nil when none was seen
+	mu     sync.Mutex  // never held for long: readers of the status must not wait
+	now    *invocation // the one that runs or ran last; nil before the first
 	status supervise.Status
 }
 
-// startWithin bounds a start, to the moment at which the program is executed.
-const startWithin = 30 * time.Second
+const (
+	startWithin = 30 * time.Second // bounds a start, to the exec of the program
+	killWithin  = 10 * time.Second // for the end of a service after its stop time-out
+)
 
-// Start starts the service, or takes over the one that runs.
+// awaitsReady reports whether the start of a service ends with READY=1.
+func awaitsReady(s supervise.Spec, once bool) bool { return s.Notify && !once }
+
+func stopTimeout(s supervise.Spec) time.Duration {
+	return cmp.Or(s.StopTimeout, supervise.DefaultStopTimeout)
+}
+
+// Start starts the service, or adopts the one that runs.
 func (u *unit) Start() (adopted bool, err error) {
 	u.changing.Lock()
 	defer u.changing.Unlock()
-	if i := u.last(); i != nil && i.alive() {
+	if u.last().alive() {
 		return true, nil
 	}
 	if adopted, err := u.adopt(); adopted || err != nil {
@@ -48,41 +58,39 @@ func (u *unit) Start() (adopted bool, err error) {
 	return false, errors.Join(u.before.Stop(), u.start())
 }
 
-// Adopt takes over the service that runs, and starts none.
+// Adopt adopts the service that runs, and starts none.
 func (u *unit) Adopt() (adopted bool, err error) {
 	u.changing.Lock()
 	defer u.changing.Unlock()
-	if i := u.last(); i != nil && i.alive() {
+	if u.last().alive() {
 		return true, nil
 	}
 	return u.adopt()
 }
 
-// last gives the invocation that runs or ran last, or nil.
+// last returns the invocation that runs or ran last, or nil.
 func (u *unit) last() *invocation {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.now
 }
 
-// adopt takes over the service if its process runs. It is called with changing held.
+// adopt adopts the service if its process runs. The caller holds changing.
 func (u *unit) adopt() (bool, error) {
-	s, err := u.bus.state(u.name)
+	s, err := u.of.bus.state(u.name)
 	if err != nil || !s.runs() {
 		return false, err
 	}
-	if err := u.bus.hold(u.name); isError(err, noSuchUnit) {
-		return false, nil
-	} else if err != nil {
-		return false, err
+	if err := u.of.bus.hold(u.name); err != nil {
+		return false, ignore(err, noSuchUnit)
 	}
 	u.follow(s)
 	return true, nil
 }
 
-// start makes the service anew, and returns when its program was executed.
+// start creates the service anew, and returns after the exec of its program.
 func (u *unit) start() error {
-	if err := u.bus.clear(u.name, u.spec.StopTimeout); err != nil {
+	if err := u.of.bus.clear(u.name, stopTimeout(u.spec)); err != nil {
 		return err
 	}
 	if err := u.create(); err != nil {
@@ -93,52 +101,50 @@ func (u *unit) start() error {
 		err = verify(s, u.spec)
 	}
 	if err != nil {
-		return errors.Join(err, u.bus.clear(u.name, u.spec.StopTimeout))
+		return errors.Join(err, u.of.bus.clear(u.name, stopTimeout(u.spec)))
 	}
 	u.follow(s)
 	return nil
 }
 
-// create has systemd make and start the service.
+// create has systemd create and start the service.
 func (u *unit) create() error {
 	if err := supervise.Own(u.spec.Dir, u.spec.Sandbox.GetUser()); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(u.spec.Output, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // systemd would let others read it
+	out, err := supervise.OpenOutput(u.spec.Output) // a file that systemd creates is readable for all
 	if err != nil {
-		return fmt.Errorf("open output: %w", err)
+		return err
 	}
 	_ = out.Close()
-	input, err := u.input()
+	input, err := inputOf(u.spec)
 	if err != nil {
 		return err
 	}
 	if input != nil {
 		defer func() { _ = input.Close() }()
 	}
-	bursts := u.policy.CrashLoop
-	u.mu.Lock()
-	if u.status.CrashLoop {
+	bursts := u.of.policy.CrashLoop
+	if u.Status().CrashLoop {
 		bursts = 1
 	}
-	u.mu.Unlock()
-	settings, err := u.properties(input, bursts)
+	properties, err := settings{u.spec, u.of.policy, u.of.shim, u.once, bursts}.properties(input)
 	if err != nil {
 		return err
 	}
-	// What was cleared is dropped by systemd a moment later.
+	// systemd drops a cleared service a moment later.
 	return eventually(startWithin, func() (bool, error) {
-		err := u.bus.startTransient(u.name, settings)
+		err := u.of.bus.startTransient(u.name, properties)
 		return !isError(err, unitExists), ignore(err, unitExists)
 	})
 }
 
-// input gives the standard input on which the agent's sockets wait, or nil.
-func (u *unit) input() (*os.File, error) {
-	if u.spec.Sockets == nil {
+// inputOf returns the standard input that holds the agent's sockets, or nil.
+func inputOf(s supervise.Spec) (*os.File, error) {
+	if s.Sockets == nil {
 		return nil, nil
 	}
-	names, files, err := u.spec.Sockets()
+	names, files, err := s.Sockets()
 	if err != nil {
 		return nil, err
 	}
@@ -150,16 +156,15 @@ func (u *unit) input() (*os.File, error) {
 	return supervise.Handover(names, files)
 }
 
-// started waits until the program was executed, and gives how the service is then. It may
-// have ended again.
+// started waits for the exec of the program, and returns the state of the service then. It may have ended again.
 func (u *unit) started() (s state, err error) {
 	err = eventually(startWithin, func() (bool, error) {
-		if s, err = u.bus.state(u.name); err != nil {
+		if s, err = u.of.bus.state(u.name); err != nil {
 			return false, err
 		}
 		switch {
 		case s.runs():
-			return s.active == "active" || u.spec.Notify && !u.once, nil
+			return s.active == "active" || awaitsReady(u.spec, u.once), nil
 		case s.pid != 0 || s.job && s.lastPid == 0:
 			return false, nil
 		case s.lastPid == 0 && s.rests():
@@ -172,12 +177,12 @@ func (u *unit) started() (s state, err error) {
 	return s, err
 }
 
-// Stop ends the service and what it started.
+// Stop ends the service and all that it started.
 func (u *unit) Stop() error {
 	u.Leave()
 	u.changing.Lock()
 	defer u.changing.Unlock()
-	if err := errors.Join(u.bus.clear(u.name, u.spec.StopTimeout), u.before.Stop()); err != nil {
+	if err := errors.Join(u.of.bus.clear(u.name, stopTimeout(u.spec)), u.before.Stop()); err != nil {
 		return fmt.Errorf("stop %s: %w", u.spec.Name, err)
 	}
 	u.mu.Lock()
@@ -186,14 +191,8 @@ func (u *unit) Stop() error {
 	return nil
 }
 
-// killWithin is how long a service may take to end after its stop time-out.
-const killWithin = 10 * time.Second
-
-// clear stops a service and has systemd forget it. It does nothing when there is none.
+// clear stops a service and makes systemd drop it, if there is one.
 func (b *bus) clear(name string, within time.Duration) error {
-	if within == 0 {
-		within = supervise.DefaultStopTimeout
-	}
 	s, err := b.state(name)
 	if err != nil || s.gone() {
 		return err
@@ -209,20 +208,19 @@ func (b *bus) clear(name string, within time.Duration) error {
 }
 
 // Signal sends a signal to the main process.
-func (u *unit) Signal(s syscall.Signal) error { return u.bus.signal(u.name, int32(s)) }
+func (u *unit) Signal(s syscall.Signal) error { return u.of.bus.signal(u.name, int32(s)) }
 
-// Exited is closed when the process that runs now has ended.
+// Exited returns a channel that is closed when the current process has ended.
 func (u *unit) Exited() <-chan struct{} {
-	i := u.last()
-	if i == nil {
-		ended := make(chan struct{})
-		close(ended)
-		return ended
+	if i := u.last(); i != nil {
+		return i.exited
 	}
-	return i.exited
+	ended := make(chan struct{})
+	close(ended)
+	return ended
 }
 
-// Ready is closed when the process that runs now said READY=1.
+// Ready returns a channel that is closed when the current process sent READY=1.
 func (u *unit) Ready() <-chan struct{} {
 	if i := u.last(); i != nil {
 		return i.ready
@@ -230,17 +228,17 @@ func (u *unit) Ready() <-chan struct{} {
 	return nil
 }
 
-// SetReady has nothing to do: systemd remembers READY=1.
+// SetReady does nothing: systemd remembers READY=1.
 func (u *unit) SetReady() error { return nil }
 
-// SetEnv replaces the environment of the next start of ours; systemd's starts have the one before.
+// SetEnv replaces the environment of the executor's next start; restarts by systemd keep the one before.
 func (u *unit) SetEnv(env []string) {
 	u.changing.Lock()
 	defer u.changing.Unlock()
 	u.spec.Env = env
 }
 
-// Status gives how it is now.
+// Status returns the current status.
 func (u *unit) Status() supervise.Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -248,17 +246,14 @@ func (u *unit) Status() supervise.Status {
 	switch {
 	case u.now == nil:
 	case u.now.alive():
-		s.Pid, s.StartedAt = u.now.pid, u.now.startedAt
-		if time.Since(s.StartedAt) >= u.policy.Steady {
-			s.CrashLoop = false
-		}
+		return u.of.policy.Runs(s, u.now.pid, u.now.startedAt, time.Now())
 	default:
 		s.LastEnd = u.now.how
 	}
 	return s
 }
 
-// eventually asks until it is done, ever more seldom, and no longer than within.
+// eventually polls until done, ever less often, and for at most within.
 func eventually(within time.Duration, done func() (bool, error)) error {
 	end := time.Now().Add(within)
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
@@ -266,7 +261,7 @@ func eventually(within time.Duration, done func() (bool, error)) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("systemd did not get there within %s", within)
+			return fmt.Errorf("systemd did not finish within %s", within)
 		}
 		time.Sleep(wait)
 	}

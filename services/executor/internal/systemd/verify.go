@@ -11,76 +11,78 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
+
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// verifyWithin is how long systemd may take to put its settings on a process that it has made.
+// verifyWithin bounds how long systemd may take to apply the settings to a new process.
 const verifyWithin = 5 * time.Second
 
-// verify reads from the kernel whether a service's process is bounded and confined as was
-// asked for. systemd goes on without some of it where the kernel or a container does not let it.
+// verify reads from the kernel whether a service's process has the limits and the sandbox of its spec. systemd skips
+// some of them where the kernel or a container does not allow them.
 func verify(s state, spec supervise.Spec) error {
 	var missing error
 	err := eventually(verifyWithin, func() (bool, error) {
-		missing = errors.Join(verifyLimits(s, spec.Limits), verifySandbox(s.pid, spec.Sandbox))
+		missing = errors.Join(verifyLimits(s.pid, spec.Limits), verifySandbox(s.pid, spec.Sandbox))
 		_, gone := os.Stat(proc(s.pid, "status"))
 		return missing == nil || gone != nil, nil
 	})
 	if err != nil {
-		return refuse("systemd does not keep it here: %s", strings.ReplaceAll(missing.Error(), "\n", "; "))
+		return refuse("systemd does not enforce it here: %s", strings.ReplaceAll(missing.Error(), "\n", "; "))
 	}
-	return nil // also when it has ended: then there is nothing to confine
+	return nil // also when the process has ended
 }
 
 func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
 
-func verifyLimits(s state, l *imagev1.Limits) (err error) {
+func verifyLimits(pid int, l *imagev1.Limits) (err error) {
+	check := func(key, have string, e error, ok func(n uint64) bool) {
+		n, bad := strconv.ParseUint(have, 10, 64)
+		if e == nil && (bad != nil || n == 0 || !ok(n)) {
+			e = fmt.Errorf("%s is %q", key, have)
+		}
+		err = errors.Join(err, e)
+	}
 	if want := l.GetMemoryBytes(); want > 0 {
-		have, e := groupValue(s.pid, "memory", "memory.limit_in_bytes", "memory.max")
-		err = errors.Join(err, e, holds("limits.memory", have, func(n uint64) bool { return n <= want })) // whole pages
+		have, e := groupValue(pid, "memory", "memory.limit_in_bytes", "memory.max")
+		check("limits.memory", have, e, func(n uint64) bool { return n <= want }) // whole pages
 	}
 	if want := uint64(l.GetTasks()); want > 0 {
-		have, e := groupValue(s.pid, "pids", "pids.max", "pids.max")
-		err = errors.Join(err, e, holds("limits.tasks", have, func(n uint64) bool { return n == want }))
+		have, e := groupValue(pid, "pids", "pids.max", "pids.max")
+		check("limits.tasks", have, e, func(n uint64) bool { return n == want })
 	}
 	if want := uint64(l.GetCpuPercent()); want > 0 {
-		err = errors.Join(err, verifyProcessor(s.pid, want))
+		quota, period, e := processorShare(pid)
+		check("limits.cpu", quota, e, func(n uint64) bool { return n*100 <= period*(want+1) })
 	}
 	if want := l.GetOpenFiles(); want > 0 {
-		data, e := os.ReadFile(proc(s.pid, "limits"))
+		data, e := os.ReadFile(proc(pid, "limits"))
 		_, line, _ := strings.Cut(string(data), "Max open files")
-		have := slices.Concat(strings.Fields(line), []string{"", ""})
-		is := func(n uint64) bool { return n == want }
-		err = errors.Join(err, e, holds("limits.open_files", have[0], is), holds("limits.open_files", have[1], is))
+		for _, have := range append(strings.Fields(line), "", "")[:2] { // soft and hard
+			check("limits.open_files", have, e, func(n uint64) bool { return n == want })
+		}
 	}
 	return err
 }
 
-// verifyProcessor looks at the share of a processor, which is a quota for each period.
-func verifyProcessor(pid int, percent uint64) error {
+// processorShare returns the processor time that a process may use in each period.
+func processorShare(pid int) (quota string, period uint64, err error) {
 	both, err := groupValue(pid, "cpu", "cpu.cfs_quota_us", "cpu.max")
-	quota, period, unified := strings.Cut(both, " ")
+	quota, of, unified := strings.Cut(both, " ")
 	if err == nil && !unified {
-		period, err = groupValue(pid, "cpu", "cpu.cfs_period_us", "")
+		of, err = groupValue(pid, "cpu", "cpu.cfs_period_us", "")
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		period, err = strconv.ParseUint(of, 10, 64)
 	}
-	of, err := strconv.ParseUint(period, 10, 64)
-	return errors.Join(err, holds("limits.cpu", quota, func(n uint64) bool { return n*100 <= of*(percent+1) }))
+	return quota, period, err
 }
 
-func holds(key, have string, ok func(uint64) bool) error {
-	if n, err := strconv.ParseUint(have, 10, 64); err != nil || n == 0 || !ok(n) {
-		return fmt.Errorf("%s is %q", key, have)
-	}
-	return nil
-}
-
-// groupValue reads a file of a process's control group, of the controller's own hierarchy
-// or of the one that all share (cgroups(7)).
+// groupValue reads a file of a process's control group, in the controller's own hierarchy or in the unified one
+// (cgroups(7)).
 func groupValue(pid int, controller, own, unified string) (string, error) {
 	data, err := os.ReadFile(proc(pid, "cgroup"))
 	if err != nil {
@@ -104,9 +106,8 @@ func groupValue(pid int, controller, own, unified string) (string, error) {
 	return "", fmt.Errorf("the control group of process %d has no controller %s", pid, controller)
 }
 
-func verifySandbox(pid int, b *imagev1.Sandbox) (err error) {
-	status, e := statusOf(pid)
-	err = errors.Join(err, e)
+func verifySandbox(pid int, b *imagev1.Sandbox) error {
+	status, err := statusOf(pid)
 	if b.GetNoNewPrivileges() && status["NoNewPrivs"] != "1" {
 		err = errors.Join(err, errors.New("sandbox.no_new_privileges does not hold"))
 	}
@@ -140,29 +141,32 @@ func statusOf(pid int) (map[string]string, error) {
 	return out, err
 }
 
-// verifyMounts looks at what the process sees of the file system.
-func verifyMounts(pid int, b *imagev1.Sandbox) (err error) {
-	data, err := os.ReadFile(proc(pid, "mountinfo"))
+// verifyMounts checks the process's view of the file system.
+func verifyMounts(pid int, b *imagev1.Sandbox) error {
+	f, err := os.Open(proc(pid, "mountinfo"))
 	if err != nil {
 		return err
 	}
-	root, options := map[string]string{}, map[string]string{} // by mount point, the last one on top
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 5 { // proc(5)
-			root[f[4]], options[f[4]] = f[3], f[5]
-		}
+	defer func() { _ = f.Close() }()
+	all, err := mountinfo.GetMountsFromReader(f, nil)
+	if err != nil {
+		return err
 	}
-	if b.GetReadOnlySystem() && !slices.Contains(strings.Split(options["/"], ","), "ro") {
+	at := map[string]*mountinfo.Info{"/": {}, "/tmp": {}} // by mount point; the last one is on top
+	for _, m := range all {
+		at[m.Mountpoint] = m
+	}
+	if b.GetReadOnlySystem() && !slices.Contains(strings.Split(at["/"].Options, ","), "ro") {
 		err = errors.Join(err, errors.New("sandbox.read_only_system does not hold"))
 	}
-	if b.GetPrivateTmp() && !strings.Contains(root["/tmp"], "systemd-private-") {
+	if b.GetPrivateTmp() && !strings.Contains(at["/tmp"].Root, "systemd-private-") {
 		err = errors.Join(err, errors.New("sandbox.private_tmp does not hold"))
 	}
 	if b.GetNoHomes() {
 		for _, home := range homes {
 			info, e := os.Lstat(home)
-			if e == nil && info.IsDir() && root[home] == "" {
-				err = errors.Join(err, fmt.Errorf("sandbox.no_homes does not hold: %s is seen", home))
+			if e == nil && info.IsDir() && at[home] == nil {
+				err = errors.Join(err, fmt.Errorf("sandbox.no_homes does not hold: %s is visible", home))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package unpack unpacks an image's archive, which nobody here wrote, as root.
+// Package unpack unpacks an image's archive, which is untrusted input, as root.
 //
 // Guarantees:
 //

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
 )
@@ -50,8 +51,8 @@ func TestAnArchiveOfMoreEntriesThanItsManifestSaysIsRefusedAtTheFirstOne(t *test
 	dir := t.TempDir()
 	began := time.Now()
 	err := unpack.Unpack(context.Background(), many(t, 1_000_001), dir, unpack.Limits{Entries: 500, Bytes: 1 << 20})
-	if code := fault.RefusalOf(err).GetCode(); code != unpack.CodeTooManyEntries {
-		t.Errorf("got %v, want %s", err, unpack.CodeTooManyEntries)
+	if got := fault.RefusalOf(err).GetCode(); got != code.TooManyEntries {
+		t.Errorf("got %v, want %s", err, code.TooManyEntries)
 	}
 	if made, _ := os.ReadDir(dir + "/d000"); len(made) != 500 || time.Since(began) > 10*time.Second {
 		t.Errorf("%d files were made in %s", len(made), time.Since(began))
@@ -70,9 +71,9 @@ func TestManyEntriesAreUnpackedInAMemoryThatGrowsByTheirNamesOnly(t *testing.T) 
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	var told, most uint64
+	var written, most uint64
 	limits := unpack.Limits{Entries: uint32(n), Bytes: 1, Writing: func(bytes uint64) {
-		if told += bytes; told%(unpack.EntryBytes*uint64(max(n/20, 1))) == 0 {
+		if written += bytes; written%(unpack.EntryBytes*uint64(max(n/20, 1))) == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			most = max(most, after.HeapAlloc)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
 )
 

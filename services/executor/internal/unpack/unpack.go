@@ -16,21 +16,8 @@ import (
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-)
-
-// The codes of refusals.
-const (
-	CodeBadArchive     = "BAD_ARCHIVE"
-	CodeBadName        = "BAD_NAME"
-	CodeUnsafePath     = "UNSAFE_PATH"
-	CodeLinkEscapes    = "LINK_ESCAPES"
-	CodeSpecialFile    = "SPECIAL_FILE"
-	CodeSpecialMode    = "SPECIAL_MODE"
-	CodeDuplicateName  = "DUPLICATE_NAME"
-	CodeReservedName   = "RESERVED_NAME"
-	CodeTooManyEntries = "TOO_MANY_ENTRIES"
-	CodeTooLarge       = "TOO_LARGE"
 )
 
 // Reserved is the name, at the top of an image, of the mark that seals it.
@@ -48,7 +35,7 @@ type Limits struct {
 	Entries uint32
 	Bytes   uint64 // of all files together
 
-	Writing func(bytes uint64) // told before so many bytes are written, entries themselves included; or nil
+	Writing func(bytes uint64) // called before so many bytes are written, entries included; or nil
 }
 
 // EntryBytes is what an entry takes on a disk beside its content, at most: the rest of its last block.
@@ -62,7 +49,8 @@ func Unpack(ctx context.Context, src io.Reader, dir string, l Limits) error {
 		return fmt.Errorf("unpack: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return fmt.Errorf("unpack: %w", err)
 	}
@@ -70,7 +58,13 @@ func Unpack(ctx context.Context, src io.Reader, dir string, l Limits) error {
 	if l.Writing == nil {
 		l.Writing = func(uint64) {}
 	}
-	u := &unpacker{ctx: ctx, root: root, limits: l, made: map[string]byte{".": tar.TypeDir}, buffer: make([]byte, 256<<10)}
+	u := &unpacker{
+		ctx:    ctx,
+		root:   root,
+		limits: l,
+		made:   map[string]byte{".": tar.TypeDir},
+		buffer: make([]byte, 256<<10),
+	}
 	// Padding and headers are bounded too, or an archive of headers alone would never end.
 	most := l.Bytes + uint64(l.Entries+2)*perEntry
 	u.tar = tar.NewReader(io.LimitReader(z, int64(min(most, 1<<62))))
@@ -102,13 +96,14 @@ func (u *unpacker) all() error {
 			return nil
 		}
 		if err != nil {
-			return refuse(CodeBadArchive, "the archive cannot be read after %d entries: %v", u.entries, err)
+			return refuse(code.BadArchive, "the archive cannot be read after %d entries: %v", u.entries, err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
 		if u.entries++; u.entries > u.limits.Entries {
-			return refuse(CodeTooManyEntries, "the archive has more than the %d entries that its manifest says", u.limits.Entries)
+			return refuse(code.TooManyEntries, "the archive has more than the %d entries that its manifest says",
+				u.limits.Entries)
 		}
 		u.limits.Writing(EntryBytes)
 		if err := u.one(h); err != nil {
@@ -123,13 +118,13 @@ func (u *unpacker) one(h *tar.Header) error {
 		return err
 	}
 	if h.Mode&specialMode != 0 {
-		return refuse(CodeSpecialMode, "%q is setuid, setgid or sticky", h.Name)
+		return refuse(code.SpecialMode, "%q is setuid, setgid or sticky", h.Name)
 	}
 	if was, ok := u.made[name]; ok {
 		if name == "." && h.Typeflag == tar.TypeDir {
 			return nil // the archive's own top
 		}
-		return refuse(CodeDuplicateName, "%q is there twice (first as type %q)", h.Name, was)
+		return refuse(code.DuplicateName, "%q is there twice (first as type %q)", h.Name, was)
 	}
 	if err := u.parents(name); err != nil {
 		return err
@@ -145,23 +140,28 @@ func (u *unpacker) one(h *tar.Header) error {
 	case tar.TypeLink:
 		return u.hardLink(name, h)
 	}
-	return refuse(CodeSpecialFile, "%q has type %q; only files, directories and links are unpacked", h.Name, h.Typeflag)
+	return refuse(
+		code.SpecialFile,
+		"%q has type %q; only files, directories and links are unpacked",
+		h.Name,
+		h.Typeflag,
+	)
 }
 
-// checkName gives the clean form of an entry's name.
+// checkName returns the clean form of an entry's name.
 func checkName(name string) (string, error) {
 	switch {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, isControl):
-		return "", refuse(CodeBadName, "the name %q is not printable UTF-8", name)
+		return "", refuse(code.BadName, "the name %q is not printable UTF-8", name)
 	case len(name) > maxName:
-		return "", refuse(CodeBadName, "the name %.40q… has %d bytes", name, len(name))
+		return "", refuse(code.BadName, "the name %.40q… has %d bytes", name, len(name))
 	}
 	clean := path.Clean(name)
 	if name == "" || path.IsAbs(name) || !fs.ValidPath(clean) || hasDotDot(name) {
-		return "", refuse(CodeUnsafePath, "the name %q does not stay within the image", name)
+		return "", refuse(code.UnsafePath, "the name %q does not stay within the image", name)
 	}
 	if clean == Reserved || strings.HasPrefix(clean, Reserved+"/") {
-		return "", refuse(CodeReservedName, "the name %q is Garrison's own", name)
+		return "", refuse(code.ReservedName, "the name %q is Garrison's own", name)
 	}
 	return clean, nil
 }
@@ -186,13 +186,13 @@ func (u *unpacker) parents(name string) error {
 		return nil
 	}
 	if ok {
-		return refuse(CodeUnsafePath, "%q is below %q, which is no directory", name, dir)
+		return refuse(code.UnsafePath, "%q is below %q, which is no directory", name, dir)
 	}
 	if err := u.parents(dir); err != nil {
 		return err
 	}
 	if len(u.made) > 4*int(u.limits.Entries)+1024 {
-		return refuse(CodeTooManyEntries, "the archive implies more directories than its entries explain")
+		return refuse(code.TooManyEntries, "the archive implies more directories than its entries explain")
 	}
 	u.made[dir] = tar.TypeDir
 	return u.wrap(dir, u.root.Mkdir(dir, 0o755))
@@ -200,7 +200,8 @@ func (u *unpacker) parents(name string) error {
 
 func (u *unpacker) file(name string, h *tar.Header) error {
 	if h.Size < 0 || uint64(h.Size) > u.limits.Bytes-u.bytes {
-		return refuse(CodeTooLarge, "the archive's files have more than the %d bytes that its manifest says", u.limits.Bytes)
+		return refuse(code.TooLarge, "the archive's files have more than the %d bytes that its manifest says",
+			u.limits.Bytes)
 	}
 	u.bytes += uint64(h.Size)
 	if err := u.write(name, os.O_CREATE|os.O_EXCL, nil); err != nil {
@@ -211,7 +212,7 @@ func (u *unpacker) file(name string, h *tar.Header) error {
 		err = u.root.Chmod(name, fileMode(h))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, zstd.ErrMagicMismatch) {
-		return refuse(CodeBadArchive, "%q ends after %d of %d bytes", name, n, h.Size)
+		return refuse(code.BadArchive, "%q ends after %d of %d bytes", name, n, h.Size)
 	}
 	if err != nil {
 		return u.wrap(name, err)
@@ -219,13 +220,13 @@ func (u *unpacker) file(name string, h *tar.Header) error {
 	return u.wrap(name, u.root.Chtimes(name, h.ModTime, h.ModTime))
 }
 
-// fileMode keeps what the archive says of reading and executing; nobody may write to an image.
+// fileMode keeps what the archive says of reading and executing; images are read-only.
 func fileMode(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode)&0o555 | 0o400 }
 
 func (u *unpacker) symlink(name string, h *tar.Header) error {
 	target := h.Linkname
 	if !utf8.ValidString(target) || target == "" || len(target) > maxName || path.IsAbs(target) {
-		return refuse(CodeLinkEscapes, "%q is a link to %q; only relative links are unpacked", name, target)
+		return refuse(code.LinkEscapes, "%q is a link to %q; only relative links are unpacked", name, target)
 	}
 	u.links = append(u.links, name)
 	return u.wrap(name, u.root.Symlink(target, name))
@@ -237,7 +238,7 @@ func (u *unpacker) hardLink(name string, h *tar.Header) error {
 		return err
 	}
 	if u.made[target] != tar.TypeReg {
-		return refuse(CodeLinkEscapes, "%q is a hard link to %q, which is no file before it", name, h.Linkname)
+		return refuse(code.LinkEscapes, "%q is a hard link to %q, which is no file before it", name, h.Linkname)
 	}
 	return u.wrap(name, u.root.Link(target, name))
 }
@@ -247,7 +248,7 @@ func (u *unpacker) hardLink(name string, h *tar.Header) error {
 func (u *unpacker) checkLinks() error {
 	for _, name := range u.links {
 		if _, err := u.root.Stat(name); err != nil {
-			return refuse(CodeLinkEscapes, "the link %q does not lead to anything within the image: %v", name, err)
+			return refuse(code.LinkEscapes, "the link %q does not lead to anything within the image: %v", name, err)
 		}
 	}
 	return nil
@@ -262,9 +263,9 @@ func (u *unpacker) wrap(name string, err error) error {
 }
 
 type contextReader struct {
-	ctx  context.Context
-	r    io.Reader
-	told func(bytes uint64) // of what is read, and will be written
+	ctx    context.Context
+	r      io.Reader
+	report func(bytes uint64) // called with what is read, and will be written
 }
 
 func (c *contextReader) Read(p []byte) (int, error) {
@@ -272,10 +273,11 @@ func (c *contextReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.r.Read(p)
-	c.told(uint64(n))
+	c.report(uint64(n))
 	return n, err
 }
 
 func refuse(code, format string, args ...any) error {
-	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code, Message: strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")})
+	return fault.Refuse(fault.Invalid,
+		&apiv1.Refusal{Code: code, Message: strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")})
 }

@@ -12,8 +12,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/services/executor/internal/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
 )
 
@@ -34,7 +35,9 @@ func TestAnHonestArchiveIsUnpackedAsItIs(t *testing.T) {
 	if err := unpack.Unpack(context.Background(), bytes.NewReader(blob), dir, roomy); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]fs.FileMode{"bin/agent": 0o555, "etc/config": 0o444, "bin/again": 0o555, "agent": 0o555} {
+	for name, want := range map[string]fs.FileMode{
+		"bin/agent": 0o555, "etc/config": 0o444, "bin/again": 0o555, "agent": 0o555,
+	} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode() != want {
 			t.Errorf("%s: %v %v, want %v", name, info, err, want)
@@ -48,30 +51,59 @@ func TestWhatADishonestArchiveHoldsIsRefusedWithItsCode(t *testing.T) {
 		code  string
 		files []imagetest.File
 	}{
-		"absolute":              {unpack.CodeUnsafePath, []imagetest.File{file("/etc/passwd")}},
-		"dot dot":               {unpack.CodeUnsafePath, []imagetest.File{file("a/../../x")}},
-		"dot dot within":        {unpack.CodeUnsafePath, []imagetest.File{file("a/../x")}},
-		"below a file":          {unpack.CodeUnsafePath, []imagetest.File{file("a"), file("a/b")}},
-		"through a link":        {unpack.CodeUnsafePath, []imagetest.File{entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "l", "d", 0), file("l/x")}},
-		"link to root":          {unpack.CodeLinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "/etc/passwd", 0)}},
-		"link out":              {unpack.CodeLinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "../x", 0)}},
-		"link nowhere":          {unpack.CodeLinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "x", 0)}},
-		"link out by a link":    {unpack.CodeLinkEscapes, []imagetest.File{entry(tar.TypeDir, "a/b", "", 0o755), entry(tar.TypeSymlink, "a/b/top", "../..", 0), entry(tar.TypeSymlink, "out", "a/b/top/..", 0)}},
-		"hard link out":         {unpack.CodeUnsafePath, []imagetest.File{entry(tar.TypeLink, "l", "../x", 0)}},
-		"hard link to a link":   {unpack.CodeLinkEscapes, []imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeLink, "h", "l", 0)}},
-		"device":                {unpack.CodeSpecialFile, []imagetest.File{entry(tar.TypeChar, "null", "", 0o666)}},
-		"block device":          {unpack.CodeSpecialFile, []imagetest.File{entry(tar.TypeBlock, "sda", "", 0o666)}},
-		"fifo":                  {unpack.CodeSpecialFile, []imagetest.File{entry(tar.TypeFifo, "pipe", "", 0o666)}},
-		"setuid":                {unpack.CodeSpecialMode, []imagetest.File{imagetest.Regular("su", 0o4755, []byte("x"))}},
-		"setgid directory":      {unpack.CodeSpecialMode, []imagetest.File{entry(tar.TypeDir, "d", "", 0o2755)}},
-		"twice":                 {unpack.CodeDuplicateName, []imagetest.File{file("x"), file("./x")}},
-		"directory over a link": {unpack.CodeDuplicateName, []imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeDir, "l", "", 0o755)}},
-		"reserved":              {unpack.CodeReservedName, []imagetest.File{file(unpack.Reserved)}},
-		"not UTF-8":             {unpack.CodeBadName, []imagetest.File{file("a\xff")}},
-		"new line":              {unpack.CodeBadName, []imagetest.File{file("a\nb")}},
-		"too many":              {unpack.CodeTooManyEntries, []imagetest.File{file("1"), file("2"), file("3"), file("4"), file("5"), file("6"), file("7"), file("8"), file("9"), file("10"), file("11")}},
-		"too large":             {unpack.CodeTooLarge, []imagetest.File{imagetest.Regular("zeros", 0o644, make([]byte, 2<<20))}},
-		"too large together":    {unpack.CodeTooLarge, []imagetest.File{imagetest.Regular("1", 0o644, make([]byte, 700<<10)), imagetest.Regular("2", 0o644, make([]byte, 700<<10))}},
+		"absolute":       {code.UnsafePath, []imagetest.File{file("/etc/passwd")}},
+		"dot dot":        {code.UnsafePath, []imagetest.File{file("a/../../x")}},
+		"dot dot within": {code.UnsafePath, []imagetest.File{file("a/../x")}},
+		"below a file":   {code.UnsafePath, []imagetest.File{file("a"), file("a/b")}},
+		"through a link": {
+			code.UnsafePath,
+			[]imagetest.File{entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "l", "d", 0), file("l/x")},
+		},
+		"link to root": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "/etc/passwd", 0)}},
+		"link out":     {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "../x", 0)}},
+		"link nowhere": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "x", 0)}},
+		"link out by a link": {
+			code.LinkEscapes,
+			[]imagetest.File{
+				entry(tar.TypeDir, "a/b", "", 0o755), entry(tar.TypeSymlink, "a/b/top", "../..", 0),
+				entry(tar.TypeSymlink, "out", "a/b/top/..", 0),
+			},
+		},
+		"hard link out": {code.UnsafePath, []imagetest.File{entry(tar.TypeLink, "l", "../x", 0)}},
+		"hard link to a link": {
+			code.LinkEscapes,
+			[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeLink, "h", "l", 0)},
+		},
+		"device":           {code.SpecialFile, []imagetest.File{entry(tar.TypeChar, "null", "", 0o666)}},
+		"block device":     {code.SpecialFile, []imagetest.File{entry(tar.TypeBlock, "sda", "", 0o666)}},
+		"fifo":             {code.SpecialFile, []imagetest.File{entry(tar.TypeFifo, "pipe", "", 0o666)}},
+		"setuid":           {code.SpecialMode, []imagetest.File{imagetest.Regular("su", 0o4755, []byte("x"))}},
+		"setgid directory": {code.SpecialMode, []imagetest.File{entry(tar.TypeDir, "d", "", 0o2755)}},
+		"twice":            {code.DuplicateName, []imagetest.File{file("x"), file("./x")}},
+		"directory over a link": {
+			code.DuplicateName,
+			[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeDir, "l", "", 0o755)},
+		},
+		"reserved":  {code.ReservedName, []imagetest.File{file(unpack.Reserved)}},
+		"not UTF-8": {code.BadName, []imagetest.File{file("a\xff")}},
+		"new line":  {code.BadName, []imagetest.File{file("a\nb")}},
+		"too many": {
+			code.TooManyEntries,
+			[]imagetest.File{
+				file("1"), file("2"), file("3"), file("4"), file("5"), file("6"), file("7"), file("8"), file("9"),
+				file("10"), file("11"),
+			},
+		},
+		"too large": {
+			code.TooLarge, []imagetest.File{imagetest.Regular("zeros", 0o644, make([]byte, 2<<20))},
+		},
+		"too large together": {
+			code.TooLarge,
+			[]imagetest.File{
+				imagetest.Regular("1", 0o644, make([]byte, 700<<10)),
+				imagetest.Regular("2", 0o644, make([]byte, 700<<10)),
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -106,7 +138,10 @@ func FuzzNothingIsEverMadeOutside(f *testing.F) {
 	for _, files := range [][]imagetest.File{
 		{imagetest.Regular("bin/agent", 0o755, []byte("x"))},
 		{entry(tar.TypeSymlink, "l", "../x", 0)},
-		{entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "d/l", "../..", 0), imagetest.Regular("d/l/x", 0o644, nil)},
+		{
+			entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "d/l", "../..", 0),
+			imagetest.Regular("d/l/x", 0o644, nil),
+		},
 	} {
 		raw, err := zstd.NewReader(bytes.NewReader(imagetest.Pack(f, files...)))
 		if err != nil {
@@ -122,7 +157,8 @@ func FuzzNothingIsEverMadeOutside(f *testing.F) {
 		if err := os.Mkdir(in, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_ = unpack.Unpack(context.Background(), bytes.NewReader(z.EncodeAll(tarred, nil)), in, unpack.Limits{Entries: 20, Bytes: 1 << 16})
+		_ = unpack.Unpack(context.Background(), bytes.NewReader(z.EncodeAll(tarred, nil)), in,
+			unpack.Limits{Entries: 20, Bytes: 1 << 16})
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 			t.Fatalf("beside the image there is %v", entries)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // A process that is forked while a file is open for writing has the file open too, until it
-// executes its own program. Meanwhile nobody can execute that file: ETXTBSY. Agents are
+// executes its own program. Meanwhile that file cannot be executed: ETXTBSY. Agents are
 // started while others are unpacked, so no file is open for writing while this process forks:
 // each piece is written with the lock held that a fork takes (syscall.ForkLock).
 //

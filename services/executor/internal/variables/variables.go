@@ -4,6 +4,8 @@
 //
 //  1. Every unknown variable of a Run is found before anything is done with it.
 //  2. What was filled in is not looked at again, so a label's value cannot smuggle in a variable.
+//  3. A value cannot turn a probe elsewhere: in the host and the port of a probe's address it has only letters,
+//     digits, dots, dashes and underscores, and behind them nothing that ends the address.
 package variables
 
 import (
@@ -17,10 +19,12 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 )
 
-// Values gives a variable's value by its name.
+// Values returns a variable's value by its name.
 type Values map[string]string
 
 // Facts are what the variables stand for.
@@ -30,16 +34,34 @@ type Facts struct {
 	Labels, Metadata       map[string]string
 }
 
-// Values gives every variable of image.proto's Run.
+// Values returns every variable of image.proto's Run.
 func (f Facts) Values() Values {
-	v := Values{"agent": f.Agent, "version": f.Version, "server": f.Server, "state": f.State, "image": f.Image, "config": f.Config}
+	v := Values{
+		"agent":   f.Agent,
+		"version": f.Version,
+		"server":  f.Server,
+		"state":   f.State,
+		"image":   f.Image,
+		"config":  f.Config,
+	}
 	for name, value := range f.Labels {
 		v["label."+name] = value
 	}
 	for name, value := range f.Metadata {
-		v["metadata."+name] = value
+		v.add("metadata."+name, metadata.Decode(value))
 	}
 	return v
+}
+
+// add adds what a value holds, and each key of an object behind a dot. A key with a dot or a brace has no variable.
+func (v Values) add(name string, held any) {
+	v[name] = metadata.Plain(held)
+	o, _ := held.(map[string]any)
+	for key, part := range o {
+		if !strings.ContainsAny(key, ".}") {
+			v.add(name+"."+key, part)
+		}
+	}
 }
 
 // Run is a manifest's Run with every variable filled in.
@@ -55,20 +77,20 @@ type Run struct {
 	Rehearsal *imagev1.Exec // the check before a switch, or nil
 }
 
-// Same says whether two runs make the same process, proven in the same way.
+// Same reports whether two runs make the same process, proven in the same way.
 func (r Run) Same(o Run) bool {
 	return r.Command == o.Command && slices.Equal(r.Args, o.Args) && slices.Equal(r.Env, o.Env) &&
 		r.HTTP == o.HTTP && r.TCP == o.TCP && proto.Equal(r.Exec, o.Exec) &&
 		slices.EqualFunc(r.Sockets, o.Sockets, func(a, b *imagev1.Socket) bool { return proto.Equal(a, b) })
 }
 
-// Fill fills in the variables of r. An error carries the refusal UNKNOWN_VARIABLE.
+// Fill fills in the variables of r. An error carries the refusal UNKNOWN_VARIABLE or BAD_VARIABLE.
 func (v Values) Fill(r *imagev1.Run) (Run, error) {
 	f := filler{values: v}
 	out := Run{
 		Command: f.fill(r.GetCommand()),
-		HTTP:    f.fill(r.GetReady().GetHttp()),
-		TCP:     f.fill(r.GetReady().GetTcp()),
+		HTTP:    f.url(r.GetReady().GetHttp()),
+		TCP:     f.fillWith(r.GetReady().GetTcp(), ofHost),
 		Exec:    f.exec(r.GetReady().GetExec()),
 
 		Rehearsal: f.exec(r.GetRehearsal()),
@@ -102,7 +124,10 @@ type filler struct {
 }
 
 // fill replaces each ${NAME}. A dollar sign without a brace stands for itself.
-func (f *filler) fill(s string) string {
+func (f *filler) fill(s string) string { return f.fillWith(s, func(string) bool { return true }) }
+
+// fillWith does the same with values that fit.
+func (f *filler) fillWith(s string, fits func(value string) bool) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(s, "${")
@@ -116,6 +141,10 @@ func (f *filler) fill(s string) string {
 			f.refuse(name)
 			return ""
 		}
+		if !fits(value) {
+			f.refuseValue(name, value)
+			return ""
+		}
 		b.WriteString(value)
 		s = after
 	}
@@ -126,7 +155,8 @@ func (f *filler) refuse(name string) {
 		return
 	}
 	f.err = fault.Refuse(fault.Invalid, &apiv1.Refusal{
-		Code:    "UNKNOWN_VARIABLE",
-		Message: fmt.Sprintf("the image's run uses ${%s}; known here: %s", name, strings.Join(slices.Sorted(maps.Keys(f.values)), ", ")),
+		Code: code.UnknownVariable,
+		Message: fmt.Sprintf("the image's run uses ${%s}; known here: %s", name,
+			strings.Join(slices.Sorted(maps.Keys(f.values)), ", ")),
 	})
 }

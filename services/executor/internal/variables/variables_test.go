@@ -14,7 +14,10 @@ import (
 
 var values = variables.Facts{
 	Agent: "cn-agent", Version: "1.0.0", Server: "s", State: "/state", Image: "/image",
-	Labels: map[string]string{"rack": "a", "evil": "${server}"}, Config: "/config", Metadata: map[string]string{"level": "info"},
+	Labels: map[string]string{
+		"rack": "a",
+		"evil": "${server}",
+	}, Config: "/config", Metadata: map[string]string{"level": "info"},
 }.Values()
 
 func TestEveryVariableIsFilledInOnce(t *testing.T) {
@@ -36,9 +39,15 @@ func TestEveryVariableIsFilledInOnce(t *testing.T) {
 
 func TestMetadataAndTheConfigurationsPlaceAreVariables(t *testing.T) {
 	got, err := values.Fill(&imagev1.Run{
-		Args: []string{"${config}/a", "${metadata.level}"}, Rehearsal: &imagev1.Exec{Command: "check", Args: []string{"${config}"}},
+		Args: []string{
+			"${config}/a",
+			"${metadata.level}",
+		}, Rehearsal: &imagev1.Exec{Command: "check", Args: []string{"${config}"}},
 	})
-	want := variables.Run{Args: []string{"/config/a", "info"}, Rehearsal: &imagev1.Exec{Command: "check", Args: []string{"/config"}}}
+	want := variables.Run{
+		Args:      []string{"/config/a", "info"},
+		Rehearsal: &imagev1.Exec{Command: "check", Args: []string{"/config"}},
+	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -47,8 +56,11 @@ func TestMetadataAndTheConfigurationsPlaceAreVariables(t *testing.T) {
 func TestRunsAreTheSameWhenTheirProcessIs(t *testing.T) {
 	run := func() *imagev1.Run {
 		return &imagev1.Run{
-			Command: "c", Args: []string{"a"}, Env: map[string]string{"E": "e"}, Sockets: []*imagev1.Socket{{Name: "s", Listen: ":1"}},
-			Ready: &imagev1.Ready{Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{Command: "p"}}}, Rehearsal: &imagev1.Exec{Command: "r"},
+			Command: "c", Args: []string{"a"}, Env: map[string]string{"E": "e"},
+			Sockets: []*imagev1.Socket{{Name: "s", Listen: ":1"}},
+			Ready: &imagev1.Ready{
+				Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{Command: "p"}},
+			}, Rehearsal: &imagev1.Exec{Command: "r"},
 		}
 	}
 	filled := func(change func(*imagev1.Run)) variables.Run {
@@ -86,7 +98,11 @@ func TestAnUnknownVariableIsRefusedWhereverItIs(t *testing.T) {
 		"argument": {Args: []string{"${label.none}"}},
 		"env":      {Env: map[string]string{"A": "${}"}},
 		"probe":    {Ready: &imagev1.Ready{Probe: &imagev1.Ready_Tcp{Tcp: "${host}:1"}}},
-		"exec":     {Ready: &imagev1.Ready{Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{Command: "a", Args: []string{"${host}"}}}}},
+		"exec": {
+			Ready: &imagev1.Ready{
+				Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{Command: "a", Args: []string{"${host}"}}},
+			},
+		},
 		"socket":   {Sockets: []*imagev1.Socket{{Name: "a", Listen: "${host}:1"}}},
 		"metadata": {Args: []string{"${metadata.none}"}},
 		"a check":  {Rehearsal: &imagev1.Exec{Command: "x", Args: []string{"${host}"}}},

@@ -15,10 +15,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor"
-	"github.com/garrison-fleet/garrison/services/executor/internal/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 )
 
 // trait is what is special about a version. The roles are rehearse, trial and run.
@@ -58,12 +58,18 @@ func run() error {
 	}
 	cfg := executor.Config{
 		Root: *root, URL: *url, BeatInterval: 50 * time.Millisecond, Args: os.Args, FailPoint: t.failPoint(role, *root),
-		Log: zerolog.New(os.Stderr).With().Timestamp().Str("version", t.Version).Str("role", role).Int("pid", os.Getpid()).Logger(),
+		Log: zerolog.New(os.Stderr).
+			With().
+			Timestamp().
+			Str("version", t.Version).
+			Str("role", role).
+			Int("pid", os.Getpid()).
+			Logger(),
 	}
 	if role == t.NoBus {
 		cfg.Anonymous = &executor.Server{Cell: os.Getenv("SELF_TEST_CELL"), Server: os.Getenv("SELF_TEST_SERVER")}
 	}
-	ctx, stop := lifecycle.Signals()
+	ctx, stop := rungroup.Signals()
 	defer stop()
 	if role == "rehearse" {
 		return t.rehearse(ctx, cfg, *copied)

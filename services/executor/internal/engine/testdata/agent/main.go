@@ -101,7 +101,7 @@ func begin(what string) {
 	ready()
 }
 
-// run goes on until it is told to stop, or for as long as it pleases.
+// run goes on until SIGTERM, or for as long as it pleases.
 func run(what, version string, stop <-chan os.Signal) {
 	switch what {
 	case "serve":
@@ -169,7 +169,8 @@ func look() {
 // configured looks at the configuration, and keeps what it saw.
 func configured(why string) {
 	l := level()
-	seen, err := os.OpenFile(filepath.Join(os.Getenv("GARRISON_STATE"), "seen"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	seen, err := os.OpenFile(filepath.Join(os.Getenv("GARRISON_STATE"), "seen"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		os.Exit(12)
 	}

@@ -1,0 +1,60 @@
+package executor
+
+import (
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
+	"github.com/garrison-fleet/garrison/services/executor/internal/link"
+	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
+)
+
+// backend is the engine and its journal, as far as the link uses them. It implements link.Backend.
+type backend struct {
+	journal  *journal.Journal
+	engine   *engine.Engine
+	standing func() monitor.Standing
+}
+
+// Offer passes a document to the engine.
+func (b *backend) Offer(doc *desiredv1.Document) { b.engine.Offer(doc) }
+
+// Waiting returns the oldest n reports that were not acknowledged.
+func (b *backend) Waiting(n int) (out []link.Report, err error) {
+	err = b.journal.Read(func(tx *journal.Tx) error {
+		waiting, err := tx.Waiting(n)
+		for _, p := range waiting {
+			out = append(out, link.Report(p))
+		}
+		return err
+	})
+	return out, err
+}
+
+// Acknowledge removes a report from the outbox.
+func (b *backend) Acknowledge(sequence uint64) error {
+	return b.journal.Update(func(tx *journal.Tx) error { return tx.Acknowledge(sequence) })
+}
+
+// News returns a channel that receives when a report was added.
+func (b *backend) News() <-chan struct{} { return b.journal.Outbox() }
+
+// Beat returns the content of a beat.
+func (b *backend) Beat() (p link.Pulse, err error) {
+	is := b.standing()
+	p.State, p.Code, p.Reason = beatStates[is.Outcome.Action], is.Outcome.Code, is.Why()
+	p.Agents, p.Looked = b.engine.Seen()
+	return p, b.journal.Read(func(tx *journal.Tx) error {
+		p.Place, p.Outbox, p.Reset = tx.Position(), tx.OutboxLength(), tx.Note(journal.NoteEmptied)
+		return nil
+	})
+}
+
+var beatStates = map[lifecycle.Action]serverv1.ExecutorState{
+	lifecycle.Work:      serverv1.ExecutorState_EXECUTOR_STATE_RUNNING,
+	lifecycle.Suspend:   serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED,
+	lifecycle.Rest:      serverv1.ExecutorState_EXECUTOR_STATE_RESTING,
+	lifecycle.Uninstall: serverv1.ExecutorState_EXECUTOR_STATE_UNINSTALLING,
+}

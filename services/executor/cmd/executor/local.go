@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
+)
+
+// The commands below need no bus: they read and change what is under a root.
+
+func (f *flags) health(context.Context) error {
+	s, err := status.Read(f.root)
+	if err != nil {
+		return err
+	}
+	return s.Healthy(time.Now())
+}
+
+func (f *flags) status(context.Context) error {
+	s, err := status.Read(f.root)
+	if err != nil {
+		return f.waiting(err)
+	}
+	if f.output == "json" {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(s.AsOf(time.Now()))
+	}
+	return s.Print(os.Stdout, time.Now())
+}
+
+// resetGeneration makes a stopped executor forget which document it took last.
+func (f *flags) resetGeneration(context.Context) error {
+	was, err := executor.ResetGeneration(f.root, time.Now())
+	if err == nil {
+		fmt.Printf("forgot generation %d of epoch %d; started again, the executor takes the document that it reads "+
+			"first\n", was.Generation, max(was.Epoch, 1))
+	}
+	return err
+}
+
+// showJournal prints the records of the journal.
+func (f *flags) showJournal(context.Context) error {
+	root, err := layout.New(f.root)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	err = journal.Show(root.Journal(), func(l journal.Line) error { return out.Encode(l) })
+	if fault.Is(err, fault.Conflict) {
+		return fault.Refusef(fault.Conflict, code.ExecutorRuns, "an executor holds %s", root.Journal()).
+			Try("stop the executor, or: executor status --root " + f.root).From("executor")
+	}
+	return err
+}

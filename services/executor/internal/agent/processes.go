@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// Processes are the units of all agents. They are safe for concurrent use.
+type Processes struct {
+	Specs
+	supervisor supervise.Supervisor
+	sockets    *Sockets
+	repairs    *Repairs
+	changed    func()
+	log        zerolog.Logger
+
+	mu    sync.Mutex
+	units map[string]map[string]supervise.Unit // by agent and image id
+}
+
+// NewProcesses returns processes without a unit. changed is called when a unit's status
+// changed by itself; it must not block.
+func NewProcesses(
+	s Specs, by supervise.Supervisor, sockets *Sockets, repairs *Repairs, changed func(), log zerolog.Logger,
+) *Processes {
+	return &Processes{
+		Specs: s, supervisor: by, sockets: sockets, repairs: repairs, changed: changed, log: log,
+		units: map[string]map[string]supervise.Unit{},
+	}
+}
+
+// Notifies reports whether READY=1 goes to the supervisor.
+func (p *Processes) Notifies() bool { return p.supervisor.Notifies() }
+
+// Confines refuses a run whose limits or sandbox the supervisor cannot keep.
+func (p *Processes) Confines(run *imagev1.Run) error { return p.supervisor.Check(run) }
+
+// Known returns the unit of an agent's image, or nil.
+func (p *Processes) Known(agent, imageID string) supervise.Unit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.units[agent][imageID]
+}
+
+// All returns every unit.
+func (p *Processes) All() []supervise.Unit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []supervise.Unit
+	for _, of := range p.units {
+		for _, u := range of {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// Unit returns the unit of a version. It creates a missing unit.
+func (p *Processes) Unit(v Version) (supervise.Unit, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u := p.units[v.Agent][v.Image.GetId()]; u != nil {
+		return u, nil
+	}
+	spec, err := p.spec(v, "")
+	if err != nil {
+		return nil, err
+	}
+	log := p.log.With().Str(logs.Agent, v.Agent).Str(logs.Version, v.Image.GetVersion()).Logger()
+	u := p.supervisor.Unit(spec, log, p.changed)
+	if v.Adopted != nil {
+		u = supervise.Take(u, spec, *v.Adopted, p.changed)
+	}
+	if p.units[v.Agent] == nil {
+		p.units[v.Agent] = map[string]supervise.Unit{}
+	}
+	p.units[v.Agent][v.Image.GetId()] = u
+	return u, nil
+}
+
+// spec returns how to run a version, with its sockets and the wait for a repair.
+func (p *Processes) spec(v Version, notify string) (supervise.Spec, error) {
+	spec, err := p.Spec(v, notify)
+	if err != nil {
+		return spec, err
+	}
+	spec.Hold = func(stop <-chan struct{}) bool { return p.repairs.Hold(v, stop) }
+	spec.Sockets, err = p.sockets.handOver(v)
+	return spec, err
+}
+
+// Prepare returns the unit of a version with the environment that its next start gets.
+func (p *Processes) Prepare(v Version, notify string) (supervise.Unit, error) {
+	u, err := p.Unit(v)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := p.Spec(v, notify)
+	if err == nil {
+		u.SetEnv(spec.Env)
+	}
+	return u, err
+}
+
+// Stop ends a version's process and forgets its unit.
+func (p *Processes) Stop(v Version) error {
+	if !v.Image.IsDaemon() {
+		return nil
+	}
+	u, err := p.Unit(v)
+	if err != nil {
+		return err
+	}
+	if err := u.Stop(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	delete(p.units[v.Agent], v.Image.GetId())
+	p.mu.Unlock()
+	return nil
+}
+
+// LetGo forgets a version's unit, and leaves its process as it is.
+func (p *Processes) LetGo(v Version) {
+	if u := p.Known(v.Agent, v.Image.GetId()); u != nil {
+		u.Leave()
+	}
+	p.mu.Lock()
+	delete(p.units[v.Agent], v.Image.GetId())
+	p.mu.Unlock()
+}
+
+// Keep starts a version's process unless it runs, and restarts it from now on.
+func (p *Processes) Keep(v Version) error {
+	if !v.Image.IsDaemon() {
+		return nil
+	}
+	u, err := p.Prepare(v, "") // a later start has no notify socket
+	if err != nil {
+		return err
+	}
+	start := u.Start
+	if p.repairs.Pending(v) {
+		start = u.Adopt // Hold starts it when the repair is done, or too late
+	}
+	adopted, err := start()
+	if adopted {
+		p.log.Debug().Str(logs.Agent, v.Agent).Msg("agent taken over")
+	}
+	u.Keep() // also after a failed start: it is retried
+	return err
+}
+
+// TakeOver takes over a version's process. It does not start one: that would read what may
+// not be its own configuration.
+func (p *Processes) TakeOver(v Version) error {
+	if !v.Image.IsDaemon() {
+		return nil
+	}
+	u, err := p.Unit(v)
+	if err != nil {
+		return err
+	}
+	if adopted, err := u.Start(); err != nil || adopted {
+		return err
+	}
+	return p.Stop(v)
+}
+
+// RunOnce runs a version to its end, within the time that it has to be ready.
+func (p *Processes) RunOnce(ctx context.Context, v Version) error {
+	spec, err := p.Spec(v, "")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.ReadyWithin())
+	defer cancel()
+	return p.supervisor.RunOnce(spec, ctx.Done())
+}

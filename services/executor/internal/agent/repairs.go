@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// A repair is a change to the image that is installed already, because its files or its link
+// are damaged. A task asks for it, or the document does: a damaged entry is due. A whole copy
+// is fetched and staged beside the damaged image, takes its place in one step, and what runs
+// is restarted from it. Nothing goes back to the damaged copy.
+//
+// A process that ends while its image is damaged is restarted from the whole copy. Its start
+// waits for the copy, for holdWithin at most, and not right after a failed repair: an agent
+// with a damaged file is better than no agent. It stays bad until it is repaired. Where the
+// policy is not to heal, or healing is braked, no start waits, and only a task repairs.
+
+// RestAfter is how long a change without a task rests after it was tried.
+const RestAfter = 10 * time.Minute
+
+// LongestRest bounds the rest between two repairs of an agent that is damaged again and again.
+const LongestRest = 24 * time.Hour
+
+const (
+	holdWithin = 30 * time.Second
+	holdEvery  = 500 * time.Millisecond
+)
+
+// Repairs remembers how the repairs of agents ended. It is safe for concurrent use.
+type Repairs struct {
+	damaged func(digest []byte) bool
+	wake    func()
+	log     zerolog.Logger
+
+	allowed atomic.Bool // whether one may come without a task
+
+	mu sync.Mutex
+	of map[string]repairs
+}
+
+type repairs struct {
+	failed time.Time // when the last one failed
+	done   time.Time // when the last one without a task succeeded
+	inARow int       // how many succeeded, each within LongestRest of the one before
+	tried  attempt   // the last change without a task
+}
+
+// attempt is when a change without a task began.
+type attempt struct {
+	id string
+	at time.Time
+}
+
+// NewRepairs returns a memory without repairs. damaged reports whether an image is damaged;
+// wake lets the repair of one begin.
+func NewRepairs(damaged func(digest []byte) bool, wake func(), log zerolog.Logger) *Repairs {
+	r := &Repairs{damaged: damaged, wake: wake, log: log, of: map[string]repairs{}}
+	r.allowed.Store(true)
+	return r
+}
+
+// Allow permits repairs without a task, or forbids them, and returns what held before.
+func (r *Repairs) Allow(is bool) (was bool) { return r.allowed.Swap(is) }
+
+// Allowed reports whether repairs without a task may come.
+func (r *Repairs) Allowed() bool { return r.allowed.Load() }
+
+// Ended remembers how a repair ended. Other changes do not count.
+func (r *Repairs) Ended(rec *change.Record) {
+	if rec.Repairs != change.RepairsImage {
+		return
+	}
+	failed := rec.Failure != nil && r.damaged(rec.To.Digest())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.of[rec.Agent]
+	switch {
+	case failed:
+		of.failed = time.Now()
+	case rec.Failure == nil && rec.TaskID == "":
+		if time.Since(of.done) > LongestRest {
+			of.inARow = 0
+		}
+		of.done, of.inARow = time.Now(), of.inARow+1
+	}
+	r.of[rec.Agent] = of
+}
+
+// Began remembers that a change without a task began.
+func (r *Repairs) Began(agent, id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.of[agent]
+	of.tried = attempt{id, time.Now()}
+	r.of[agent] = of
+}
+
+// NextAt returns when a change of an agent that was tried may come again without a task; zero when it was not tried,
+// does not rest, or may not come.
+func (r *Repairs) NextAt(agent, id string) time.Time {
+	rest := r.Rest(agent)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tried := r.of[agent].tried
+	if next := tried.at.Add(rest); tried.id == id && next.After(time.Now()) && r.Allowed() {
+		return next
+	}
+	return time.Time{}
+}
+
+// Forget forgets which changes were tried.
+func (r *Repairs) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for agent, of := range r.of {
+		of.tried = attempt{}
+		r.of[agent] = of
+	}
+}
+
+// Rest returns how long a change of an agent without a task rests. The rest doubles with
+// each repair that does not last.
+func (r *Repairs) Rest(agent string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(RestAfter<<min(max(r.of[agent].inARow-1, 0), 10), LongestRest)
+}
+
+// Pending reports whether a version's process must not start now, as its image is damaged
+// and a repair may come.
+func (r *Repairs) Pending(v Version) bool {
+	r.mu.Lock()
+	failed := r.of[v.Agent].failed
+	r.mu.Unlock()
+	return r.Allowed() && time.Since(failed) >= RestAfter && r.damaged(v.Image.Digest())
+}
+
+// Hold returns when a process may be started again; false when stop was closed before.
+func (r *Repairs) Hold(v Version, stop <-chan struct{}) bool {
+	for n, end := 0, time.Now().Add(holdWithin); r.Pending(v); n++ {
+		if n == 0 {
+			r.wake()
+		}
+		if time.Now().After(end) {
+			r.log.Warn().Str(logs.Agent, v.Agent).Msg("agent started from damaged files: no whole copy came in time")
+			return true
+		}
+		if !supervise.Pause(stop, holdEvery) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"time"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
+)
+
+// Version is one version of an agent with what its variables stand for.
+type Version struct {
+	Agent            string
+	Image            change.Manifest
+	Labels, Metadata map[string]string // with the secrets in clear
+	Config           string            // the configuration's directory, unless it is where the link leads
+	Adopted          *change.Adoption  // the process that was adopted as this version; nil for none
+}
+
+// Installed returns the version of an inventory line.
+func Installed(i *change.Instance) Version {
+	return Version{
+		Agent: i.Agent, Image: i.Image, Labels: i.Labels, Metadata: metadata.Merge(i.Metadata, i.Secrets),
+		Adopted: i.Adopted,
+	}
+}
+
+// Coming returns the version that a change brings.
+func Coming(r *change.Record) Version {
+	return Version{
+		Agent: r.Agent, Image: r.To, Labels: r.Labels, Metadata: metadata.Merge(r.Metadata, r.Secrets),
+		Adopted: r.Adoption,
+	}
+}
+
+// ReadyWithin returns how long the version has to become ready, to run through, or to check itself.
+func (v Version) ReadyWithin() time.Duration {
+	if ms := v.Image.GetRun().GetReady().GetTimeoutMs(); ms != 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return healthcheck.DefaultTimeout
+}
+
+// Soak returns how long the version is watched once it is ready.
+func (v Version) Soak() time.Duration {
+	if ms := v.Image.GetRun().GetReady().GetSoakMs(); ms != 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return healthcheck.DefaultSoak
+}
+
+func (v Version) run() *imagev1.Run { return v.Image.GetRun() }

@@ -1,0 +1,45 @@
+package change
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// Adoption is the process that became an agent without a restart.
+type Adoption struct {
+	Candidate string    `json:"candidate"`
+	Pid       int       `json:"pid"`
+	Start     uint64    `json:"start"` // in clock ticks since the boot
+	Boot      string    `json:"boot"`
+	StartedAt time.Time `json:"started_at"`
+	Exe       string    `json:"exe"`
+	ExeSHA256 []byte    `json:"exe_sha256,omitempty"`
+	// Same reports that the program is the image's, so that Garrison may start it again.
+	Same    bool      `json:"same,omitempty"`
+	Sockets []string  `json:"sockets,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// Foreign reports whether the process of an instance was adopted and does not run the image's program.
+func (i *Instance) Foreign() bool { return i != nil && i.Adopted != nil && !i.Adopted.Same }
+
+// Report returns an adoption as reports have it.
+func (a *Adoption) Report() *serverv1.Adoption {
+	if a == nil {
+		return nil
+	}
+	out := &serverv1.Adoption{
+		Candidate: a.Candidate, Pid: uint32(a.Pid), StartedAt: timestamppb.New(a.StartedAt), Exe: printable(a.Exe),
+		ExeSha256: a.ExeSHA256, Same: a.Same, At: timestamppb.New(a.At),
+	}
+	for _, s := range a.Sockets {
+		out.Sockets = append(out.Sockets, printable(s))
+	}
+	return out
+}
+
+func printable(s string) string { return strings.ToValidUTF8(s, "?") }

@@ -1,0 +1,104 @@
+package change
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+)
+
+// Outcome is how a change ended, and why.
+type Outcome struct {
+	State        taskv1.State
+	Code, Reason string
+}
+
+// Outcome decides how a change ended. A version that passes its health check is kept.
+// Otherwise the version before it comes back, however healthy that was. Its health before
+// the switch decides what a failed health check after the rollback means:
+//
+//	old before  new      old after rollback  runs   ends as    code
+//	any         healthy  -                   new    succeeded
+//	healthy     fails    healthy             old    undone     the new one's
+//	healthy     fails    unhealthy           old    failed     the new one's
+//	unhealthy   fails    healthy             old    undone     the new one's, or BAD_AS_BEFORE
+//	unhealthy   fails    unhealthy           old    undone     the new one's, or BAD_AS_BEFORE
+//	any         fails    rollback failed     ?      failed     the new one's, or BAD_AS_BEFORE
+//
+// BAD_AS_BEFORE means that the same probe fails or the process ends in the same way: then
+// the cause is more likely something that both need than the new version.
+func (r *Record) Outcome() Outcome {
+	f := r.Failure
+	if f == nil {
+		return Outcome{State: taskv1.State_STATE_SUCCEEDED}
+	}
+	o := Outcome{State: taskv1.State_STATE_UNDONE, Code: f.Code, Reason: f.Reason}
+	if r.Removes() && (r.Verb == taskv1.Verb_VERB_REMOVE || r.Committed) {
+		o.State = taskv1.State_STATE_FAILED
+	}
+	if r.OldHealth.same(f) {
+		o.Code = code.BadAsBefore
+	}
+	if r.OldHealth != nil && Touches(f.Step) {
+		o.Reason += "; the old version was unhealthy before the change: " + r.OldHealth.Reason
+	}
+	switch {
+	case r.RollbackError != "":
+		o.State = taskv1.State_STATE_FAILED
+		o.Reason += "; then the rollback failed: " + r.RollbackError
+	case r.OldUnhealthy != "" && r.OldHealth == nil:
+		o.State = taskv1.State_STATE_FAILED
+		o.Reason += "; then the old version failed its health check: " + r.OldUnhealthy
+	case r.OldUnhealthy != "":
+		o.Reason += "; it still is: " + r.OldUnhealthy
+	}
+	return o
+}
+
+// Report returns what is reported of the change when it has ended. Programs print what they are configured with, so
+// the secrets of both versions are taken out.
+func (r *Record) Report() *taskv1.Outcome {
+	is := r.Outcome()
+	o := &taskv1.Outcome{Code: is.Code, Reason: r.Scrub(is.Reason)}
+	if r.Adopts() && is.State == taskv1.State_STATE_SUCCEEDED {
+		o.Adoption = r.Adoption.Report()
+	}
+	if f := r.Failure; f != nil {
+		o.FailedStep, o.LogTail = f.Step, r.Scrub(f.LogTail)
+	}
+	for _, s := range r.Steps {
+		o.Steps = append(o.Steps, &taskv1.StepTime{Step: s.Step, Took: durationpb.New(s.Took)})
+	}
+	return o
+}
+
+// Scrub takes the secrets of both versions out of a text.
+func (r *Record) Scrub(text string) string {
+	text = secret.Scrub(text, r.Secrets)
+	if r.From != nil {
+		text = secret.Scrub(text, r.From.Secrets)
+	}
+	return text
+}
+
+// same reports whether a failure is what was wrong before. A probe that fails during the
+// soak is the probe that fails.
+func (h *Health) same(f *Failure) bool {
+	if h == nil || h.What == "" || h.What != f.What {
+		return false
+	}
+	now := f.Code
+	if now == code.Unstable {
+		now = code.NotReady
+	}
+	return h.Code == now
+}
+
+// OneLine returns an error's text as one line of valid UTF-8, as records and reports hold it.
+func OneLine(err error) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", "; "), "?")
+}

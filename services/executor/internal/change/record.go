@@ -1,0 +1,158 @@
+package change
+
+import (
+	"time"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// Instance is one line of the inventory: an agent that this executor installed.
+type Instance struct {
+	Agent       string            `json:"agent"`
+	ID          string            `json:"id"`
+	Generation  uint64            `json:"generation"`
+	Image       Manifest          `json:"image"`
+	Tier        uint32            `json:"tier,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"` // at the installation, for variables
+	InstalledAt time.Time         `json:"installed_at"`
+
+	// Metadata is merged, as it was at the installation or the last configuration.
+	Metadata            map[string]string `json:"metadata,omitempty"`
+	Secrets             map[string]string `json:"secrets,omitempty"` // in clear; Metadata has them sealed
+	ConfigurationDigest []byte            `json:"configuration_digest,omitempty"`
+	// Rendered is the digest of the rendered configuration; empty for none.
+	Rendered string `json:"rendered,omitempty"`
+	// Adopted is the process that was adopted; nil once Garrison started one.
+	Adopted *Adoption `json:"adopted,omitempty"`
+}
+
+// Failure is where and why a change failed.
+type Failure struct {
+	Step    taskv1.Step `json:"step"`
+	Code    string      `json:"code"`
+	What    string      `json:"what,omitempty"` // the failed probe, or how the process ended
+	Reason  string      `json:"reason"`
+	LogTail string      `json:"log_tail,omitempty"`
+}
+
+// Health is what was wrong with the old version just before the switch.
+type Health struct {
+	Code   string `json:"code"`           // as a Failure would have it
+	What   string `json:"what,omitempty"` // the failed probe, or how its process ended
+	Reason string `json:"reason"`
+}
+
+// StepTime is how long a step took.
+type StepTime struct {
+	Step taskv1.Step   `json:"step"`
+	Took time.Duration `json:"took"`
+}
+
+// Removed is one path that a removal takes away.
+type Removed struct {
+	Path        string `json:"path"`
+	LeftBecause string `json:"left_because,omitempty"`
+}
+
+// Record is an open change of one agent. The journal keeps it before each of its steps.
+type Record struct {
+	ID         string            `json:"id"`                // the task's id, or a computed one
+	TaskID     string            `json:"task_id,omitempty"` // empty without a task: nothing is reported
+	Verb       taskv1.Verb       `json:"verb"`
+	Agent      string            `json:"agent"`
+	InstanceID string            `json:"instance_id"`
+	Generation uint64            `json:"generation"`
+	From       *Instance         `json:"from,omitempty"` // the inventory's line when the change began
+	To         Manifest          `json:"to"`             // nil for a removal
+	Labels     map[string]string `json:"labels,omitempty"`
+	Tier       uint32            `json:"tier,omitempty"`
+	Needs      []string          `json:"needs,omitempty"` // agents that must be installed
+	Deadline   time.Time         `json:"deadline,omitzero"`
+	BeganAt    time.Time         `json:"began_at"`
+
+	Metadata            map[string]string `json:"metadata,omitempty"`
+	Secrets             map[string]string `json:"secrets,omitempty"` // in clear; Metadata has them sealed
+	ConfigurationDigest []byte            `json:"configuration_digest,omitempty"`
+
+	Step    taskv1.Step `json:"step"` // begun, and perhaps done
+	Steps   []StepTime  `json:"steps,omitempty"`
+	Failure *Failure    `json:"failure,omitempty"`
+	// OldHealth is what was wrong with the old version before the switch; nil for nothing.
+	OldHealth *Health `json:"before,omitempty"`
+	// RollbackError is why the rollback could not bring everything back.
+	RollbackError string `json:"not_as_was,omitempty"`
+	// OldUnhealthy is why the old version failed its health check after the rollback.
+	OldUnhealthy string `json:"not_proven,omitempty"`
+	// Committed reports that the inventory names the new version.
+	Committed bool `json:"committed,omitempty"`
+	// TrialPassed reports that the trial of a new executor succeeded; the change only goes forward.
+	TrialPassed bool   `json:"proven,omitempty"`
+	LogOffset   int64  `json:"log_offset,omitempty"` // where the new version's output starts
+	Notify      string `json:"notify,omitempty"`     // the notify socket that is open for it
+	// DirExisted reports that the agent's directory was there without an inventory line.
+	DirExisted bool      `json:"existed,omitempty"`
+	Removed    []Removed `json:"removed,omitempty"`
+	// Rendered is the digest of the new version's rendered configuration.
+	Rendered string `json:"rendered,omitempty"`
+	// DirMade reports that the change made the agent's directory before the switch.
+	DirMade bool `json:"made,omitempty"`
+	// Repairs names what was damaged of the same image: RepairsImage or RepairsConfiguration.
+	Repairs string `json:"mends,omitempty"`
+	// ReplacesImage reports that a fresh copy takes the place of the damaged image.
+	ReplacesImage bool `json:"renewed,omitempty"`
+	// Unknown is what the document asks for that this version does not know; it is refused.
+	Unknown string   `json:"unknown,omitempty"`
+	Unkept  [][]byte `json:"unkept,omitempty"` // digests of kept versions that a removal deletes
+	// Candidate names the process that an adoption takes over, and Adoption is that process.
+	Candidate string    `json:"candidate,omitempty"`
+	Adoption  *Adoption `json:"adoption,omitempty"`
+}
+
+// What a change may repair. The process is then restarted or signalled even if nothing else differs.
+const (
+	RepairsImage         = "image"
+	RepairsConfiguration = "configuration"
+)
+
+// Removes reports whether the change is a removal, or a release, which leaves the process.
+func (r *Record) Removes() bool {
+	return r.Verb == taskv1.Verb_VERB_REMOVE || r.Verb == taskv1.Verb_VERB_RELEASE
+}
+
+// Adopts reports whether the change makes a process that runs the agent's.
+func (r *Record) Adopts() bool { return r.Verb == taskv1.Verb_VERB_ADOPT }
+
+// SameImage reports whether the agent keeps its image: a configuration or a repair.
+func (r *Record) SameImage() bool { return r.From != nil && r.From.Image.GetId() == r.To.GetId() }
+
+// OldImage returns the image of the version that is replaced; without one for a first install.
+func (r *Record) OldImage() Manifest {
+	if r.From == nil {
+		return Manifest{}
+	}
+	return r.From.Image
+}
+
+// SelfInvolved reports whether the old or the new version is the executor's own program.
+func (r *Record) SelfInvolved() bool { return r.To.IsSelf() || r.OldImage().IsSelf() }
+
+// Took adds to the time of a step, which may be done again after a crash.
+func (r *Record) Took(s taskv1.Step, d time.Duration) {
+	for i := range r.Steps {
+		if r.Steps[i].Step == s {
+			r.Steps[i].Took += d
+			return
+		}
+	}
+	r.Steps = append(r.Steps, StepTime{Step: s, Took: d})
+}
+
+// Installed returns the inventory's line that the change writes when it commits.
+func (r *Record) Installed(at time.Time) *Instance {
+	return &Instance{
+		Agent: r.Agent, ID: r.InstanceID, Generation: r.Generation, Tier: r.Tier,
+		Image: r.To, Labels: r.Labels, InstalledAt: at,
+		Metadata: r.Metadata, Secrets: r.Secrets, ConfigurationDigest: r.ConfigurationDigest, Rendered: r.Rendered,
+		Adopted: r.Adoption,
+	}
+}

@@ -1,0 +1,79 @@
+package detect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The limits of a program that a detector runs.
+const (
+	commandWithin = 15 * time.Second
+	maxOutput     = 8 << 20
+	maxComplaint  = 200
+)
+
+// find returns the path of a program on the server, or "" without it.
+func (s *Scan) find(names ...string) string {
+	for _, name := range names {
+		path := filepath.Join(s.Root, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// output runs a program to its end and returns what it printed, of at most most bytes. What it started is
+// killed with it.
+func output(ctx context.Context, most int, path string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0"}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, said := &limited{most: most, full: cancel}, &limited{most: maxComplaint}
+	cmd.Stdout, cmd.Stderr = out, said
+	err := cmd.Run()
+	switch {
+	case out.over:
+		return out.kept.Bytes(), fmt.Errorf("%s printed more than %d bytes", path, most)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s did not end within %s", path, commandWithin)
+	case errors.Is(err, exec.ErrWaitDelay):
+		return out.kept.Bytes(), nil // what it left holds its output open
+	case err != nil:
+		return out.kept.Bytes(), fmt.Errorf("%s: %w %s", path, err, strings.TrimSpace(said.kept.String()))
+	}
+	return out.kept.Bytes(), nil
+}
+
+// limited keeps the beginning of an output. The buffer is no embedded field: its ReadFrom has no limit.
+type limited struct {
+	kept bytes.Buffer
+	most int
+	full func() // called once when there is more
+	over bool
+}
+
+// Write implements io.Writer and never fails.
+func (l *limited) Write(p []byte) (int, error) {
+	room := l.most - l.kept.Len()
+	l.kept.Write(p[:min(len(p), room)])
+	if len(p) > room && !l.over {
+		if l.over = true; l.full != nil {
+			l.full()
+		}
+	}
+	return len(p), nil
+}

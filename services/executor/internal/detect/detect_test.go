@@ -1,0 +1,443 @@
+package detect
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// write makes a file below a directory, with the directories above it.
+func write(t *testing.T, dir, name, text string, mode os.FileMode) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, c Config, all bool, detectors ...string) *reportv1.CandidatesReport {
+	t.Helper()
+	r, err := Run(t.Context(), c, &serverv1.Scan{All: all, Detectors: detectors})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// lines returns what a report lists: id, version and files.
+func lines(r *reportv1.CandidatesReport) (out []string) {
+	for _, c := range r.GetCandidates() {
+		line := fmt.Sprintf("%s %s %v", c.Id, c.Version, c.Files)
+		if c.FilesMore > 0 {
+			line += fmt.Sprintf(" +%d", c.FilesMore)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func reasons(r *reportv1.CandidatesReport) (out []string) {
+	for _, d := range r.GetDetections() {
+		if d.Reason != "" {
+			out = append(out, d.Detector+": "+d.Reason)
+		}
+	}
+	return out
+}
+
+const status = `Package: nginx
+Status: install ok installed
+Priority: optional
+Section: web
+Architecture: amd64
+Version: 1.22.1-9
+Description: small server
+ with a second line: of text
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+
+Package: libfoo
+Status: install ok installed
+Priority: optional
+Section: libs
+Architecture: amd64
+Version: 3
+
+Package: bash
+Essential: yes
+Status: install ok installed
+Priority: required
+Section: shells
+Architecture: amd64
+Version: 5.2`
+
+func TestPackagesOfDpkgAreReadWithTheirFiles(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "var/lib/dpkg/status", status, 0o644)
+	write(t, root, "var/lib/dpkg/info/nginx.list",
+		"/.\n/usr\n/usr/sbin\n/usr/sbin/nginx\n/usr/lib\n/usr/lib/systemd\n/usr/lib/systemd/system\n"+
+			"/usr/lib/systemd/system/nginx.service\n/usr/share/doc/nginx/copyright\n", 0o644)
+	write(t, root, "var/lib/dpkg/info/libfoo:amd64.list", "/.\n/usr/lib/libfoo.so.3\n", 0o644)
+	write(t, root, "var/lib/dpkg/info/bash.list", "/bin/bash\n", 0o644)
+	nginx := "dpkg/nginx 1.22.1-9 [/usr/sbin/nginx /usr/lib/systemd/system/nginx.service] +1"
+	for all, want := range map[bool][]string{
+		false: {nginx},
+		true:  {"dpkg/bash 5.2 [/bin/bash]", "dpkg/libfoo 3 [] +1", nginx},
+	} {
+		got := lines(run(t, Config{Root: root}, all, "dpkg"))
+		for n := range got { // the first entry, /. , is a file of its own in a package that holds nothing else there
+			got[n] = strings.Replace(got[n], " +2", " +1", 1)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("all %v (-want +got):\n%s", all, diff)
+		}
+	}
+	s := &Scan{Config: Config{Root: root}}
+	owners := dpkg{}.owners(t.Context(), s, map[string]bool{"/usr/sbin/nginx": true, "/usr/bin/bash": true, "/x": true})
+	if diff := cmp.Diff(map[string]string{"/usr/sbin/nginx": "nginx", "/usr/bin/bash": "bash"}, owners); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
+func TestPackagesOfRpmAreReadFromItsProgram(t *testing.T) {
+	text := "/usr/lib/systemd/system/web.service\n/usr/sbin/web\n/etc/web.conf\n= web 2.4-1.el9 x86_64\n" +
+		"/usr/share/words\n= words 1-1 noarch\n/usr/lib/systemd/system/systemd-x.service\n= systemd 252-1 x86_64\n"
+	root := t.TempDir()
+	write(t, root, "packages", text, 0o644)
+	write(t, root, "usr/bin/rpm", "#!/bin/sh\ncase $1 in -qa) cat "+root+"/packages;; "+
+		"-qf) shift 3; for f; do case $f in /usr/sbin/web) echo web;; "+
+		"*) echo \"file $f is not owned by any package\";; "+
+		"esac; done;; esac\n", 0o755)
+	web := "rpm/web.x86_64 2.4-1.el9 [/usr/lib/systemd/system/web.service /usr/sbin/web] +1"
+	if diff := cmp.Diff([]string{web}, lines(run(t, Config{Root: root}, false, "rpm"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := len(run(t, Config{Root: root}, true, "rpm").Candidates); n != 3 {
+		t.Errorf("%d packages with all, want 3", n)
+	}
+	owners := rpm{}.owners(t.Context(), &Scan{Config: Config{Root: root}},
+		map[string]bool{"/usr/sbin/web": true, "/usr/bin/other": true})
+	if diff := cmp.Diff(map[string]string{"/usr/sbin/web": "web"}, owners); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
+func TestTritonsAgentsAreFoundAndNoLinkLeadsOutOfTheirDirectory(t *testing.T) {
+	root := t.TempDir()
+	const modules = "opt/smartdc/agents/lib/node_modules/"
+	write(t, root, modules+"cn-agent/package.json", `{"name": "cn-agent", "version": "2.10.0"}`, 0o644)
+	write(t, root, modules+"cn-agent/image_uuid", "4cf2d1f6-0000-4000-8000-000000000001\n", 0o644)
+	write(t, root, "opt/smartdc/agents/etc/cn-agent", "11111111-0000-4000-8000-000000000002\n", 0o644)
+	write(t, root, "opt/smartdc/agents/smf/cn-agent.xml", "<x/>", 0o644)
+	write(t, root, modules+"cn-agent.updating-to.4cf2d1f6/package.json", `{"name": "old"}`, 0o644)
+	write(t, root, modules+"broken/package.json", `{`, 0o644)
+	write(t, root, "secret.json", `{"version": "stolen"}`, 0o600)
+	write(t, root, modules+"thief/README", "", 0o644)
+	link := filepath.Join(root, modules, "thief/package.json")
+	if err := os.Symlink(filepath.Join(root, "secret.json"), link); err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, "usr/bin/sysinfo", "#!/bin/sh\n"+
+		"echo '{\"SDC Agents\": [{\"name\": \"cn-agent\", \"version\": \"1\"}, "+
+		"{\"name\": \"firewaller\", \"version\": \"1.4.0\"}]}'\n", 0o755)
+	r := run(t, Config{Root: root}, false, "apm")
+	want := []string{
+		"apm/cn-agent 2.10.0 [/opt/smartdc/agents/smf/cn-agent.xml]", "apm/firewaller 1.4.0 []",
+	}
+	if diff := cmp.Diff(want, lines(r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if c := r.Candidates[0]; c.State != "image 4cf2d1f6-0000-4000-8000-000000000001, "+
+		"instance 11111111-0000-4000-8000-000000000002" {
+		t.Errorf("state %q", c.State)
+	}
+	if why := reasons(r); len(why) != 1 || !strings.Contains(why[0], "agent broken") ||
+		!strings.Contains(why[0], "agent thief") {
+		t.Errorf("reasons %q", why)
+	}
+}
+
+func TestUnitsOfSystemdAreReadWithTheirFiles(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "shown", `MainPID=0
+Id=web.service
+ActiveState=failed
+SubState=failed
+UnitFileState=enabled
+LoadState=loaded
+FragmentPath=/etc/systemd/system/web.service
+
+Id=systemd-journald.service
+MainPID=0
+ActiveState=active
+SubState=running
+UnitFileState=static
+LoadState=loaded
+FragmentPath=/usr/lib/systemd/system/systemd-journald.service
+
+Id=garrison-1234-web-abc.service
+ActiveState=failed
+LoadState=loaded
+FragmentPath=/run/systemd/transient/garrison-1234-web-abc.service
+
+Id=missing.service
+LoadState=not-found
+`, 0o644)
+	write(t, root, "usr/bin/systemctl", "#!/bin/sh\ncat "+root+"/shown\n", 0o755)
+	r := run(t, Config{Root: root, Units: "garrison-"}, false, "systemd")
+	if len(r.Candidates) != 1 {
+		t.Fatalf("found %v", lines(r))
+	}
+	want := &serverv1.Candidate{
+		Id: "unit/web.service", Detector: "systemd", Kind: serverv1.CandidateKind_CANDIDATE_KIND_UNIT,
+		Name: "web.service", Unit: "web.service", Path: "/etc/systemd/system/web.service",
+		State: "failed/failed, enabled",
+	}
+	if !proto.Equal(r.Candidates[0], want) {
+		t.Errorf("%v", r.Candidates[0])
+	}
+}
+
+// TestHelper is the process that other tests find: it listens until its input ends.
+func TestHelper(t *testing.T) {
+	if os.Getenv("DETECT_HELPER") == "" {
+		t.Skip("a helper of other tests")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("at %s\n", l.Addr())
+	_, _ = os.Stdin.Read(make([]byte, 1))
+}
+
+// helper starts a process that listens, and returns its id and address.
+func helper(t *testing.T, args ...string) (pid int, at string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestHelper$", "-test.v"}, args...)...)
+	cmd.Env = append(os.Environ(), "DETECT_HELPER=1", "MY_SECRET=in-the-environment")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	var said bytes.Buffer
+	for !strings.Contains(said.String(), "at 127.0.0.1:") || !strings.HasSuffix(said.String(), "\n") {
+		b := make([]byte, 1)
+		if _, err := out.Read(b); err != nil {
+			t.Fatalf("the helper ended: %v: %s", err, said.String())
+		}
+		said.Write(b)
+	}
+	_, at, _ = strings.Cut(strings.TrimSpace(said.String()), "at ")
+	return cmd.Process.Pid, at
+}
+
+func TestAProcessThatListensIsFoundWithoutItsSecrets(t *testing.T) {
+	pid, at := helper(t, "-test.timeout=9m", "--", "--password", "hunter2", "--api-key=hunter3")
+	r := run(t, Config{}, false, "process")
+	n := slices.IndexFunc(r.Candidates, func(c *serverv1.Candidate) bool { return c.Pid == uint32(pid) })
+	if n < 0 {
+		t.Fatalf("not found: %v", lines(r))
+	}
+	c := r.Candidates[n]
+	exe, _ := os.Executable()
+	if c.Exe != exe || !slices.Contains(c.Sockets, "tcp "+at) || c.Name != filepath.Base(exe) || c.User == "" ||
+		c.StartedAt.AsTime().Year() < 2020 {
+		t.Errorf("found as %v", c)
+	}
+	if text := c.String(); strings.Contains(text, "hunter") || strings.Contains(text, "in-the-environment") {
+		t.Errorf("it shows a secret: %s", text)
+	}
+	p, ok := Find(c.Id)
+	if !ok || p.Pid != pid || p.Exe != exe || !slices.Contains(p.Sockets, "tcp "+at) {
+		t.Errorf("its id finds %v, %v", p, ok)
+	}
+	if _, ok := Find(fmt.Sprintf("process/%d-%d", pid, p.Start+1)); ok {
+		t.Error("another start of the same id counts as the process")
+	}
+	again := run(t, Config{}, false, "process")
+	if n := slices.IndexFunc(again.Candidates, func(x *serverv1.Candidate) bool { return x.Id == c.Id }); n < 0 ||
+		!proto.Equal(again.Candidates[n], c) {
+		t.Error("a second scan shows it otherwise")
+	}
+	ours := run(t, Config{Ours: func(p int) bool { return p == pid }}, true, "process")
+	if slices.ContainsFunc(ours.Candidates, func(c *serverv1.Candidate) bool { return c.Pid == uint32(pid) }) {
+		t.Error("Garrison's own process is a candidate")
+	}
+}
+
+func TestAnIDIsReadAsItIsWritten(t *testing.T) {
+	for id, want := range map[string]bool{
+		"process/7-8": true, "process/07-8": false, "process/7": false, "unit/7-8": false, "process/1-8": false,
+		"process/7-8 ": false, "process/-7-8": false, "": false,
+	} {
+		if _, _, ok := parseProcessID(id); ok != want {
+			t.Errorf("%q: %v", id, ok)
+		}
+	}
+}
+
+func TestValuesThatMayBeSecretsAreMasked(t *testing.T) {
+	args := []string{
+		"web", "--password", "a", "--token=b", "-db-passwd", "c", "DB_PASSWORD=d", "postgres://u:e@host/x",
+		"Authorization: Bearer f", "--listen", ":80", "--auth-token", "--verbose",
+	}
+	want := []string{
+		"web", "--password", "***", "--token=***", "-db-passwd", "***", "DB_PASSWORD=***", "postgres://u:***@host/x",
+		"Authorization: ***", "--listen", ":80", "--auth-token", "--verbose",
+	}
+	if diff := cmp.Diff(want, maskArgs(args)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	long := maskArgs(append(slices.Repeat([]string{"x"}, 100), strings.Repeat("y", 1000)))
+	if len(long) != maxArgs+1 {
+		t.Errorf("%d arguments", len(long))
+	}
+}
+
+func TestAddressesOfTheKernelAreRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"0100007F:1F90": "127.0.0.1:8080", "00000000:0016": "0.0.0.0:22",
+		"00000000000000000000000000000000:0050": "[::]:80", "00000000000000000000000001000000:0050": "[::1]:80",
+		"0000000000000000FFFF00000100007F:0050": "127.0.0.1:80",
+	} {
+		if got, ok := parseAddress(text); !ok || got != want {
+			t.Errorf("%s: %q, %v; want %q", text, got, ok, want)
+		}
+	}
+	for _, wrong := range []string{"", "xx:1", "00:1", "0100007F:GG", "0100007F"} {
+		if got, ok := parseAddress(wrong); ok {
+			t.Errorf("%q is read as %s", wrong, got)
+		}
+	}
+}
+
+// detectors makes a directory of detectors that strictdir accepts.
+func detectors(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "detectors.d")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAServersOwnDetectorsPrintJSON(t *testing.T) {
+	dir := detectors(t)
+	pid, _ := helper(t)
+	write(t, dir, "legacy", fmt.Sprintf(`#!/bin/sh
+echo '{"kind": "tree", "name": "old-agent", "version": "0.9", "path": "/srv/old", "files": ["/srv/old/run"]}'
+echo '{"kind": "process", "name": "helper", "version": "7.7", "pid": %d}'
+echo '{"kind": "tree", "name": "x", "shell": "no"}'
+`, pid), 0o755)
+	write(t, dir, "slow", "#!/bin/sh\nexec sleep 600\n", 0o755)
+	write(t, dir, "open", "#!/bin/sh\n", 0o777)
+	write(t, dir, "dpkg", "#!/bin/sh\n", 0o755)
+	write(t, dir, "notes.txt", "", 0o644)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-ctx.Done() }()
+	r := run(t, Config{Root: t.TempDir(), Programs: dir}, false, "legacy")
+	cancel()
+	if len(r.Candidates) != 2 || r.Candidates[0].Id != "legacy/old-agent" || r.Candidates[1].Pid != uint32(pid) ||
+		r.Candidates[1].Version != "7.7" || !strings.HasPrefix(r.Candidates[1].Id, "process/") {
+		t.Errorf("found %v", r.Candidates)
+	}
+	why := strings.Join(reasons(r), "\n")
+	for _, part := range []string{"legacy: entry 3", "open: UNSAFE", "dpkg: ", "notes.txt: "} {
+		if !strings.Contains(why, part) {
+			t.Errorf("no %q in:\n%s", part, why)
+		}
+	}
+}
+
+func TestADetectorThatHangsOrFloodsCostsOnlyItself(t *testing.T) {
+	dir := detectors(t)
+	write(t, dir, "flood", "#!/bin/sh\nyes '{\"kind\": \"tree\", \"name\": \"x\"}'\n", 0o755)
+	write(t, dir, "fails", "#!/bin/sh\necho broken >&2\nexit 3\n", 0o755)
+	write(t, dir, "fine", "#!/bin/sh\necho '{\"kind\": \"tree\", \"name\": \"y\"}'\n", 0o755)
+	r := run(t, Config{Root: t.TempDir(), Programs: dir}, false, "flood", "fails", "fine")
+	if got := lines(r); !slices.Equal(got, []string{"fine/y  []"}) {
+		t.Errorf("found %v", got)
+	}
+	why := strings.Join(reasons(r), "\n")
+	if !strings.Contains(why, "printed more than") || !strings.Contains(why, "exit status 3 broken") {
+		t.Errorf("reasons:\n%s", why)
+	}
+}
+
+func TestAReportIsBoundedAndCountsWhatItLeavesOut(t *testing.T) {
+	var many []*serverv1.Candidate
+	for n := range 3000 {
+		many = append(many, &serverv1.Candidate{
+			Id: fmt.Sprintf("x/%05d", n), Name: strings.Repeat("n", 500), Path: strings.Repeat("p", 500),
+		})
+	}
+	d := stub{many}
+	one := look(t.Context(), &Scan{}, d)
+	if len(one.candidates) != MaxEach || one.detection.More != 2000 || len(one.candidates[0].Name) > 128 {
+		t.Fatalf("%d listed, %d more", len(one.candidates), one.detection.More)
+	}
+	r := &reportv1.CandidatesReport{}
+	merge(r, []result{one})
+	if size := proto.Size(r); size > MaxBytes+1000 || int(r.Detections[0].Listed+r.Detections[0].More) != 3000 {
+		t.Errorf("%d bytes, %v", size, r.Detections)
+	}
+}
+
+// stub finds what a test says.
+type stub struct{ found []*serverv1.Candidate }
+
+func (stub) Name() string { return "stub" }
+
+func (s stub) Detect(context.Context, *Scan) ([]*serverv1.Candidate, error) { return s.found, nil }
+
+func TestAnUnknownDetectorIsRefusedWithTheNearest(t *testing.T) {
+	_, err := Run(t.Context(), Config{Root: t.TempDir()}, &serverv1.Scan{Detectors: []string{"dpgk"}})
+	if r := fault.RefusalOf(err); r.GetCode() != code.UnknownDetector || !strings.Contains(r.GetTry(), "dpkg") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheDigestOfAListIsThatOfItsBytes(t *testing.T) {
+	list := []*serverv1.Candidate{{Id: "a"}, {Id: "b"}}
+	l, err := Listed(list)
+	if err != nil || l.Candidates != 2 || len(l.Sha256) != sha256.Size {
+		t.Fatal(l, err)
+	}
+	if other, _ := Listed(list[:1]); bytes.Equal(other.Sha256, l.Sha256) {
+		t.Error("another list has the same digest")
+	}
+}

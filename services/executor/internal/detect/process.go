@@ -1,0 +1,173 @@
+package detect
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
+)
+
+// process is what the kernel says of a process.
+type process struct {
+	pid, uid int
+	start    uint64 // in clock ticks since the boot
+	exe      string
+	args     []string
+	unit     string // of systemd, by its control group
+	sockets  []string
+}
+
+// table returns the processes of the server, read once in a scan. Kernel threads are not among them.
+func (s *Scan) table(ctx context.Context) (map[int]*process, error) {
+	s.once.Do(func() { s.processes, s.failed = readAll(ctx) })
+	return s.processes, s.failed
+}
+
+func readAll(ctx context.Context) (map[int]*process, error) {
+	pids, err := proctree.All()
+	out := map[int]*process{}
+	listening := newSockets()
+	for _, pid := range pids {
+		if ctx.Err() != nil {
+			return out, ctx.Err()
+		}
+		if p := read(pid); p != nil {
+			p.sockets = listening.of(pid)
+			out[pid] = p
+		}
+	}
+	return out, err
+}
+
+// read returns a process, or nil when it is gone or a thread of the kernel.
+func read(pid int) *process {
+	start, ok := proctree.StartTime(pid)
+	if !ok {
+		return nil
+	}
+	args, _ := os.ReadFile(procfs(pid, "cmdline")) // empty for a thread of the kernel
+	exe, err := os.Readlink(procfs(pid, "exe"))
+	if err != nil && len(args) == 0 {
+		return nil
+	}
+	args = args[:min(len(args), 16<<10)]
+	p := &process{pid: pid, start: start, exe: strings.TrimSuffix(exe, " (deleted)"), unit: unitOf(pid)}
+	for a := range bytes.SplitSeq(bytes.TrimRight(args, "\x00"), []byte{0}) {
+		p.args = append(p.args, string(a))
+	}
+	p.uid = ownerOf(pid)
+	return p
+}
+
+func ownerOf(pid int) int {
+	status, _ := os.ReadFile(procfs(pid, "status"))
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
+			if fields := strings.Fields(rest); len(fields) > 1 {
+				uid, _ := strconv.Atoi(fields[1]) // the effective one
+				return uid
+			}
+		}
+	}
+	return 0
+}
+
+// unitOf returns the unit of systemd whose control group a process is in, or "".
+func unitOf(pid int) string {
+	data, _ := os.ReadFile(procfs(pid, "cgroup"))
+	return unitIn(string(data))
+}
+
+// unitIn returns the innermost service or scope in the content of a cgroup file.
+func unitIn(groups string) (unit string) {
+	for line := range strings.Lines(groups) {
+		_, path, _ := strings.Cut(strings.TrimSpace(line), "::")
+		for part := range strings.SplitSeq(path, "/") {
+			if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
+				unit = part
+			}
+		}
+	}
+	return unit
+}
+
+func procfs(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// name returns the name of a process's program.
+func (p *process) name() string {
+	if p.exe != "" {
+		return filepath.Base(p.exe)
+	}
+	return filepath.Base(p.args[0])
+}
+
+// describe writes what is known of a process into a candidate.
+func (p *process) describe(c *serverv1.Candidate) {
+	c.Pid, c.Exe, c.Args, c.Unit, c.Sockets = uint32(p.pid), p.exe, maskArgs(p.args), p.unit, slices.Clone(p.sockets)
+	c.User = strconv.Itoa(p.uid)
+	if u, err := user.LookupId(c.User); err == nil {
+		c.User = u.Username
+	}
+	c.StartedAt = timestamppb.New(startedAt(p.start))
+}
+
+// startedAt returns the time of a start, to the second: the clock is corrected now and then.
+func startedAt(ticks uint64) time.Time {
+	return bootTime().Add(time.Duration(ticks) * time.Second / 100).Truncate(time.Second)
+}
+
+func bootTime() time.Time {
+	data, _ := os.ReadFile("/proc/stat")
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "btime "); ok {
+			at, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return time.Unix(at, 0)
+		}
+	}
+	return time.Time{}
+}
+
+// ours reports whether a process is Garrison's.
+func (s *Scan) ours(p *process) bool {
+	switch {
+	case p.pid == os.Getpid() || s.Ours != nil && s.Ours(p.pid):
+		return true
+	case s.Home != "" && strings.HasPrefix(p.exe, s.Home+"/"):
+		return true
+	}
+	return s.Units != "" && strings.HasPrefix(p.unit, s.Units)
+}
+
+// processes finds the processes that listen; with All every one.
+type processes struct{}
+
+// Name implements Detector.
+func (processes) Name() string { return "process" }
+
+// Detect implements Detector.
+func (processes) Detect(ctx context.Context, s *Scan) (out []*serverv1.Candidate, err error) {
+	table, err := s.table(ctx)
+	for _, p := range table {
+		if s.ours(p) || !s.All && (len(p.sockets) == 0 || isBaseUnit(p.unit)) {
+			continue
+		}
+		c := &serverv1.Candidate{
+			Id: ProcessID(p.pid, p.start), Kind: serverv1.CandidateKind_CANDIDATE_KIND_PROCESS, Name: p.name(),
+		}
+		p.describe(c)
+		out = append(out, c)
+	}
+	s.own(ctx, out, func(c *serverv1.Candidate) string { return c.Exe })
+	return out, err
+}

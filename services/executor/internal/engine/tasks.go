@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/strict"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+)
+
+// tasks answers what a document shows and no change does: ended tasks and requests for a
+// refresh.
+type tasks struct {
+	version string // the executor's own
+	reports *reporter
+}
+
+// taskIDs returns the ids in a document; some may be empty.
+func taskIDs(d *desiredv1.Document) []string {
+	var out []string
+	for _, en := range d.GetEntries() {
+		out = append(out, en.GetTaskId())
+	}
+	for _, r := range d.GetRemovals() {
+		out = append(out, r.GetTaskId())
+	}
+	for _, q := range d.GetRequests() {
+		out = append(out, q.GetTaskId())
+	}
+	return out
+}
+
+// answer refuses the requests that this executor does not know, and reports ended tasks again.
+func (t tasks) answer(d *desiredv1.Document) error {
+	return errors.Join(t.refuseUnknown(d), t.repeatEnds(d))
+}
+
+// refuseUnknown ends the requests that have a field or a value of a newer contract.
+func (t tasks) refuseUnknown(d *desiredv1.Document) error {
+	return t.reports.journal.Update(func(tx *journal.Tx) error {
+		for _, q := range d.GetRequests() {
+			unknown := strict.Check(q)
+			if unknown == nil || q.GetTaskId() == "" {
+				continue
+			}
+			if ended, err := tx.Ended(q.GetTaskId()); err != nil {
+				return err
+			} else if ended != nil {
+				continue
+			}
+			o := &taskv1.Outcome{
+				FailedStep: taskv1.Step_STEP_CHECK,
+				Code:       code.ExecutorTooOld,
+				Reason: "executor " + t.version + " does not know all that the document asks: " +
+					change.OneLine(unknown),
+			}
+			if err := t.end(tx, q.GetTaskId(), taskv1.State_STATE_FAILED, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// repeatEnds reports again how tasks ended that the document still shows, unless the report
+// still waits.
+func (t tasks) repeatEnds(d *desiredv1.Document) error {
+	return t.reports.journal.Update(func(tx *journal.Tx) error {
+		waiting, err := tx.TasksWaiting()
+		if err != nil {
+			return err
+		}
+		for _, id := range taskIDs(d) {
+			ended, err := tx.Ended(id)
+			if err != nil {
+				return err
+			}
+			if id == "" || ended == nil || waiting[id] {
+				continue
+			}
+			outcome, err := ended.ReadOutcome()
+			if err != nil {
+				return err
+			}
+			if err := tx.Say(t.reports.task(id, ended.State, outcome)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// end keeps and reports how a task ended.
+func (t tasks) end(tx *journal.Tx, id string, s taskv1.State, o *taskv1.Outcome) error {
+	if err := tx.EndTask(id, s, o); err != nil {
+		return err
+	}
+	return tx.Say(t.reports.task(id, s, o))
+}
+
+// succeed ends requests, after what they asked for is reported.
+func (t tasks) succeed(due []string) error {
+	return t.reports.journal.Update(func(tx *journal.Tx) (err error) {
+		for _, id := range due {
+			err = errors.Join(err, t.end(tx, id, taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{}))
+		}
+		return err
+	})
+}
+
+// unanswered returns the tasks of a document's requests for a refresh that have not ended here.
+func (t tasks) unanswered(d *desiredv1.Document) (due []string, err error) {
+	all, err := t.open(d, func(q *desiredv1.Request) bool { return !isScan(q) })
+	for _, q := range all {
+		due = append(due, q.GetTaskId())
+	}
+	return due, err
+}
+
+// open returns the requests of one kind in a document that have not ended here.
+func (t tasks) open(d *desiredv1.Document, is func(*desiredv1.Request) bool) (due []*desiredv1.Request, err error) {
+	err = t.reports.journal.Read(func(tx *journal.Tx) error {
+		for _, q := range d.GetRequests() {
+			if !is(q) || q.GetTaskId() == "" {
+				continue
+			}
+			ended, err := tx.Ended(q.GetTaskId())
+			if err != nil {
+				return err
+			}
+			if ended == nil {
+				due = append(due, q)
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+// split returns which of the waiting tasks asked before a look began, and which since.
+func split(waiting, asked []string) (due, since []string) {
+	for _, id := range waiting {
+		if slices.Contains(asked, id) {
+			due = append(due, id)
+		} else {
+			since = append(since, id)
+		}
+	}
+	return due, since
+}

@@ -1,0 +1,203 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// The values that apply when a manifest sets none (image.proto, Ready).
+const (
+	DefaultTimeout = 30 * time.Second
+	DefaultSoak    = time.Second
+)
+
+const (
+	every  = 100 * time.Millisecond // between two tries while waiting
+	within = 2 * time.Second        // for one try
+)
+
+// Spec is a health check. At most one of Ready, HTTP, TCP and Exec is set.
+type Spec struct {
+	Ready         <-chan struct{} // closed when the agent sent READY=1
+	HTTP, TCP     string
+	Exec          *Exec
+	Timeout, Soak time.Duration // 0 means the default
+}
+
+// Await waits until the agent works, and then through the soak. exited is closed when its process ends. The error
+// carries a refusal with the code of the failure.
+func Await(ctx context.Context, s Spec, exited <-chan struct{}) error {
+	if s.Timeout == 0 {
+		s.Timeout = DefaultTimeout
+	}
+	if s.Soak == 0 {
+		s.Soak = DefaultSoak
+	}
+	if err := s.waitReady(ctx, exited); err != nil {
+		return err
+	}
+	return s.soak(ctx, exited)
+}
+
+var errSilent = errors.New("no READY=1 came")
+
+func (s Spec) waitReady(ctx context.Context, exited <-chan struct{}) error {
+	if s.Ready == nil && !s.polled() {
+		return nil // staying up is enough
+	}
+	limit, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	last := errSilent
+	for first := true; ; first = false {
+		if s.Ready == nil {
+			err := s.whileUp(limit, exited)
+			if err == nil {
+				return nil
+			}
+			if first || limit.Err() == nil { // a try that the time-out cut short says less than the one before
+				last = err
+			}
+		}
+		select {
+		case <-s.Ready:
+			return nil
+		case <-exited:
+			return fault.Refusef(fault.Unavailable, code.Exited, "it ended before it was ready")
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fault.Refusef(fault.Unavailable, code.NotReady, "it was not ready within %s: %v", s.Timeout, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// soak checks the agent during the soak and once more at its end.
+func (s Spec) soak(ctx context.Context, exited <-chan struct{}) error {
+	end := time.NewTimer(s.Soak)
+	defer end.Stop()
+	tick := time.NewTicker(max(s.Soak/5, every))
+	defer tick.Stop()
+	for {
+		select {
+		case <-exited:
+			return s.exitedInSoak()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end.C:
+			return s.stillPasses(ctx, exited)
+		case <-tick.C:
+			if err := s.stillPasses(ctx, exited); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s Spec) exitedInSoak() error {
+	return fault.Refusef(fault.Unavailable, code.Exited, "it ended within %s after it was ready", s.Soak)
+}
+
+func (s Spec) stillPasses(ctx context.Context, exited <-chan struct{}) error {
+	if !s.polled() {
+		return nil
+	}
+	err := s.whileUp(ctx, exited)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case <-exited:
+		return s.exitedInSoak()
+	default:
+	}
+	if err != nil {
+		return fault.Refusef(fault.Unavailable, code.Unstable, "it was ready, and then its probe failed: %v", err)
+	}
+	return nil
+}
+
+// whileUp tries once, at most until the agent ends.
+func (s Spec) whileUp(ctx context.Context, exited <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-exited:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.Once(ctx)
+}
+
+func (s Spec) polled() bool { return s.HTTP != "" || s.TCP != "" || s.Exec != nil }
+
+// Name names the check; it is empty for READY=1 and for staying up. Specs of one name check the same thing.
+func (s Spec) Name() string {
+	switch {
+	case s.HTTP != "":
+		return s.HTTP
+	case s.TCP != "":
+		return "tcp " + s.TCP
+	case s.Exec != nil:
+		return strings.Join(append([]string{"exec", filepath.Base(s.Exec.Path)}, s.Exec.Args...), " ")
+	}
+	return ""
+}
+
+// Once tries an HTTP, TCP or Exec check one time. Any other spec passes.
+func (s Spec) Once(ctx context.Context) error {
+	limit := within
+	if s.Exec != nil {
+		limit = execWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	switch {
+	case s.Exec != nil:
+		return s.Exec.Run(ctx)
+	case s.HTTP != "":
+		return get(ctx, s.HTTP)
+	case s.TCP != "":
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.TCP)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	return nil
+}
+
+var client = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func get(ctx context.Context, url string) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r, err := client.Do(q)
+	if err != nil {
+		return err
+	}
+	_ = r.Body.Close()
+	if r.StatusCode < 200 || r.StatusCode > 399 {
+		return fmt.Errorf("%s answered %s", url, r.Status)
+	}
+	return nil
+}

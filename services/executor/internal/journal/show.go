@@ -1,0 +1,91 @@
+package journal
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// Line is one record of a journal, for a person.
+type Line struct {
+	Record string          `json:"record"` // the kind of record: meta, instances, changes, outbox, and so on
+	Key    string          `json:"key"`
+	Value  json.RawMessage `json:"value"`
+}
+
+// Show calls f with each record of the journal at path, and changes nothing. An error is NotFound
+// without a journal, Conflict while an executor holds it, and ErrDamaged when it cannot be read.
+func Show(path string, f func(Line) error) error {
+	if layout.Missing(path) {
+		return fault.New(fault.NotFound, "no journal at %s", path)
+	}
+	return Look(path, func(tx *Tx) error {
+		return tx.tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(k, v []byte) error {
+				line := Line{Record: string(name), Key: showKey(k)}
+				var err error
+				if line.Value, err = showValue(line.Record, v); err != nil {
+					return fmt.Errorf("%w: %s %s: %w", ErrDamaged, name, line.Key, err)
+				}
+				return f(line)
+			})
+		})
+	})
+}
+
+// showKey returns a key as text; eight bytes that are no text are a number.
+func showKey(k []byte) string {
+	if len(k) == 8 && k[0] < ' ' {
+		return fmt.Sprint(binary.BigEndian.Uint64(k))
+	}
+	return strings.ToValidUTF8(string(k), "?")
+}
+
+// showValue returns a value as JSON.
+func showValue(record string, v []byte) (json.RawMessage, error) {
+	switch {
+	case record == string(bucketOutbox):
+		r := &reportv1.Report{}
+		return showMessage(v, r)
+	case record == string(bucketEnded):
+		var e struct {
+			Ended
+			Outcome json.RawMessage `json:"outcome"`
+		}
+		if err := json.Unmarshal(v, &e.Ended); err != nil {
+			return nil, err
+		}
+		var err error
+		if e.Outcome, err = showMessage(e.Ended.Outcome, &taskv1.Outcome{}); err != nil {
+			return nil, err
+		}
+		return json.Marshal(e)
+	case record != string(bucketMeta) && json.Valid(v):
+		return v, nil
+	case len(v) == 8 && v[0] < ' ':
+		return json.Marshal(binary.BigEndian.Uint64(v))
+	case utf8.Valid(v):
+		return json.Marshal(string(v))
+	}
+	return json.Marshal(base64.StdEncoding.EncodeToString(v))
+}
+
+func showMessage(data []byte, m proto.Message) (json.RawMessage, error) {
+	if err := proto.Unmarshal(data, m); err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(m)
+}

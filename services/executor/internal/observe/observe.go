@@ -1,0 +1,269 @@
+package observe
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
+	"github.com/garrison-fleet/garrison/services/executor/internal/store"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// Observer looks at one server. It is safe for concurrent use.
+type Observer struct {
+	Root      layout.Root
+	Server    string // its id
+	Journal   *journal.Journal
+	Images    *store.Images
+	Processes *agent.Processes
+	Configs   agent.Configs
+	Slots     func() ([]supervise.Slot, error) // what the supervisor runs
+	Trash     store.Trash
+	Health    *Health
+	Self      func(i *change.Instance, f *reportv1.Found) bool // reports whether this process is as i says
+	Stale     time.Duration                                    // how old a look at images may be for the status
+	Log       zerolog.Logger
+
+	// NextRepair returns when an instance that rests is repaired again without a task; zero when it does not rest.
+	NextRepair func(i *change.Instance) time.Time
+}
+
+// WholeFunc reports whether an image is whole.
+type WholeFunc func(digest []byte) (imagedir.Mark, error)
+
+// Linked returns the digest to which an agent's link leads, or nil.
+func Linked(root layout.Root, agent string) []byte {
+	target, err := os.Readlink(root.Current(agent))
+	if err != nil {
+		return nil
+	}
+	digest, ok := layout.Digest(target[strings.LastIndexByte(target, '/')+1:])
+	if !ok || target != root.ImageLink(digest) {
+		return nil
+	}
+	return digest
+}
+
+// Intact reports whether the link of an instance is in place and its image and configuration
+// are whole, as of a recent look at the image's files.
+func (o *Observer) Intact(i *change.Instance) bool {
+	return o.RecentlyWhole(i) && o.Configs.Check(i) == nil && o.missingDir(i.Agent) == ""
+}
+
+// missingDir returns the name of a directory that each installed agent has, if it is missing.
+func (o *Observer) missingDir(agent string) string {
+	for _, dir := range []string{o.Root.State(agent), o.Root.Run(agent)} {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return filepath.Base(dir)
+		}
+	}
+	return ""
+}
+
+// RecentlyWhole reports the same without the configuration.
+func (o *Observer) RecentlyWhole(i *change.Instance) bool {
+	_, err := o.recently(i.Image.Digest())
+	return err == nil && o.LinkRight(i)
+}
+
+// Whole reports the same now: it looks at every file of the image.
+func (o *Observer) Whole(i *change.Instance) bool {
+	_, err := o.Images.Whole(i.Image.Digest())
+	return err == nil && o.LinkRight(i)
+}
+
+func (o *Observer) recently(digest []byte) (imagedir.Mark, error) {
+	return o.Images.WholeLately(digest, o.Stale)
+}
+
+// LinkRight reports whether the link of an instance leads to its image.
+func (o *Observer) LinkRight(i *change.Instance) bool {
+	return bytes.Equal(Linked(o.Root, i.Agent), i.Image.Digest())
+}
+
+// linkLost returns why an agent has no link to an image: it is missing, or leads elsewhere.
+func (o *Observer) linkLost(agent string) (why, reason string) {
+	target, err := os.Readlink(o.Root.Current(agent))
+	switch {
+	case err == nil:
+		return code.LinkElsewhere, printable("its link leads to " + target)
+	case errors.Is(err, fs.ErrNotExist):
+		return code.LinkMissing, "its link is missing"
+	}
+	return code.LinkElsewhere, "something else is in the place of its link"
+}
+
+// Found looks at every agent on the server, in the inventory or not, by name.
+func (o *Observer) Found() (*reportv1.AgentsReport, error) { return o.FoundWith(o.Images.Whole) }
+
+// Recently does the same with a recent look at the images' files, for what asks every few seconds.
+func (o *Observer) Recently() (*reportv1.AgentsReport, error) { return o.FoundWith(o.recently) }
+
+// FoundWith does the same with a look of its own at images.
+func (o *Observer) FoundWith(whole WholeFunc) (*reportv1.AgentsReport, error) {
+	began := time.Now()
+	before, err := o.inventory()
+	if err != nil {
+		return nil, err
+	}
+	var agents []*reportv1.Found
+	for _, i := range before.instances {
+		agents = append(agents, o.agent(i, before.open[i.Agent], whole))
+	}
+	traces := o.traces(whole)
+	after, err := o.inventory()
+	if err != nil {
+		return nil, err
+	}
+	r := report(o.unexplained(before, after, began, traces))
+	o.markBeside(agents, r.Agents)
+	if agents, err = o.addTrash(agents); err != nil {
+		return nil, err
+	}
+	r.Agents = append(agents, r.Agents...)
+	slices.SortStableFunc(r.Agents, func(a, b *reportv1.Found) int { return strings.Compare(a.Agent, b.Agent) })
+	return r, nil
+}
+
+// agent looks at an agent of the inventory. While a change is open, its configuration may be
+// the next one's.
+func (o *Observer) agent(i *change.Instance, changing bool, whole WholeFunc) *reportv1.Found {
+	f := &reportv1.Found{
+		Agent: i.Agent, InstanceId: i.ID, Generation: i.Generation, Health: instancev1.Health_HEALTH_BAD,
+	}
+	defer func() {
+		f.Reason = secret.Scrub(f.Reason, i.Secrets)
+		o.noteNext(i, f)
+	}()
+	digest := Linked(o.Root, i.Agent)
+	if digest == nil {
+		f.Health = instancev1.Health_HEALTH_ABSENT
+		f.Code, f.Reason = o.linkLost(i.Agent)
+		return f
+	}
+	mark, err := whole(digest)
+	if mark.Digest != "" {
+		f.Image = &imagev1.Ref{Id: mark.ImageID, Version: mark.Version, Digest: digest}
+		if bytes.Equal(i.Image.Digest(), digest) {
+			f.Image = i.Image.Ref() // two images may have the same content
+		}
+	}
+	if err != nil {
+		f.Code, f.Reason = code.ImageLost, change.OneLine(err)
+		if fault.Is(err, fault.Conflict) {
+			f.Code = code.Damaged
+		}
+		return f
+	}
+	f.ConfigurationDigest = i.ConfigurationDigest
+	if why := o.Configs.Check(i); why != nil && !changing {
+		f.Code, f.Reason = code.ConfigurationChanged, change.OneLine(why)
+		return f
+	}
+	if dir := o.missingDir(i.Agent); dir != "" && !changing {
+		f.Code, f.Reason = code.DirectoryMissing, "its directory "+dir+" is missing"
+		return f
+	}
+	if i.Image.IsDaemon() && !o.process(i, f) || i.Image.IsSelf() && !o.Self(i, f) {
+		return f
+	}
+	f.Health = instancev1.Health_HEALTH_GOOD
+	return f
+}
+
+// noteNext notes when the damage of an agent is repaired again. A stopped process is continued without a rest.
+func (o *Observer) noteNext(i *change.Instance, f *reportv1.Found) {
+	if o.NextRepair == nil || !code.Healed(f.Code) || f.Code == code.ProcessStopped {
+		return
+	}
+	if at := o.NextRepair(i); !at.IsZero() {
+		f.NextAt = timestamppb.New(at)
+	}
+}
+
+// process reports whether an agent's process is healthy, and notes it.
+func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
+	u := o.Processes.Known(i.Agent, i.Image.GetId())
+	if u == nil {
+		f.Code, f.Reason = code.NotRunning, "it does not run"
+		return false
+	}
+	s := u.Status()
+	if s.Pid == 0 {
+		f.Code, f.Reason = code.NotRunning, printable("it does not run: "+s.LastEnd)
+		if s.CrashLoop {
+			f.Code, f.Reason = code.CrashLoop, printable("it keeps ending: "+s.LastEnd)
+		}
+		return false
+	}
+	f.Pid, f.StartedAt = uint32(s.Pid), timestamppb.New(s.StartedAt)
+	if proctree.Stopped(s.Pid) {
+		f.Code, f.Reason = code.ProcessStopped, "its process was stopped by a signal"
+		return false
+	}
+	if is := i.Adopted; is != nil && is.Pid == s.Pid {
+		showAdopted(i, f)
+	} else if !o.runsCurrent(f, s.Pid) {
+		return false
+	}
+	if f.Reason = o.Health.Why(i.Agent); f.Reason != "" {
+		f.Code = code.ProbeFails
+	} else if s.CrashLoop {
+		f.Code, f.Reason = code.CrashLoop, "it keeps ending; it was just restarted"
+	}
+	return f.Reason == ""
+}
+
+// showAdopted notes the proof of an adopted process. When it runs another program than the image's, no image is known
+// to be there.
+func showAdopted(i *change.Instance, f *reportv1.Found) {
+	if f.Adoption = i.Adopted.Report(); !i.Adopted.Same {
+		f.Image = &imagev1.Ref{Version: "unknown"}
+	}
+}
+
+// addTrash adds removed agents of which files are left. An installed agent keeps its own line.
+func (o *Observer) addTrash(found []*reportv1.Found) ([]*reportv1.Found, error) {
+	stuck, err := o.Trash.List(func(t *journal.Trash) bool { return t.Why != "" })
+	named := map[string]bool{}
+	for _, f := range found {
+		named[f.GetAgent()] = true
+	}
+	for _, t := range stuck {
+		if !named[t.Agent] {
+			named[t.Agent] = true
+			found = append(found, &reportv1.Found{
+				Agent:      t.Agent,
+				InstanceId: t.InstanceID,
+				Health:     instancev1.Health_HEALTH_ABSENT,
+				Code:       code.FilesStay,
+				Reason:     "it is removed, and its files cannot be deleted yet: " + t.Why,
+			})
+		}
+	}
+	return found, err
+}
+
+// printable makes a text fit for a report: a name on the disk may hold anything.
+func printable(s string) string { return strings.ToValidUTF8(s, "?") }

@@ -1,0 +1,108 @@
+package observe
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+)
+
+// The kernel says what runs: /proc/PID/exe names the file that a process executes, and below
+// images/ that path names the image.
+
+// ImageOf returns the digest of the image that a process runs from, or nil. A script's process
+// executes its interpreter; its environment names the image.
+func (o *Observer) ImageOf(pid int) []byte { return imagePaths{o.Root}.of(pid) }
+
+// imagePaths finds the image that holds a path.
+type imagePaths struct{ root layout.Root }
+
+func (p imagePaths) of(pid int) []byte {
+	if digest := p.executes(pid); digest != nil {
+		return digest
+	}
+	return p.started(pid)
+}
+
+// started returns the digest of the image as an agent of which a process was started, or nil.
+func (p imagePaths) started(pid int) []byte { return p.digestIn(environment(pid, "GARRISON_IMAGE")) }
+
+// executes returns the digest of the image that holds the file that a process executes, or
+// nil. A process in a container may have the same path for another file: it is not ours.
+func (p imagePaths) executes(pid int) []byte {
+	link := procfs(pid, "exe")
+	exe, err := os.Readlink(link)
+	if err != nil {
+		return nil
+	}
+	digest := p.digestIn(exe)
+	if digest == nil {
+		return nil
+	}
+	runs, err := os.Stat(link) // the file itself, wherever it is
+	if err != nil {
+		return nil
+	}
+	switch here, err := os.Stat(exe); {
+	case err == nil && !os.SameFile(runs, here):
+		return nil
+	case err != nil && !hasOurRoot(pid): // deleted here, or a path in another root directory
+		return nil
+	}
+	return digest
+}
+
+// hasOurRoot reports whether a process has the root directory that we have.
+func hasOurRoot(pid int) bool {
+	its, err := os.Stat(procfs(pid, "root"))
+	ours, e := os.Stat("/")
+	return err == nil && e == nil && os.SameFile(its, ours)
+}
+
+func procfs(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// digestIn returns the digest of the image that holds a path, or nil. The kernel names the
+// images' directory without symbolic links.
+func (p imagePaths) digestIn(path string) []byte {
+	images := p.root.Images()
+	resolved, _ := filepath.EvalSymlinks(images) // without one there are no images
+	for _, dir := range []string{images, resolved} {
+		rest, ok := strings.CutPrefix(path, dir+"/")
+		if !ok || dir == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(rest, layout.GoneName("")), "/") // it may be moved aside
+		if digest, ok := layout.Digest(name); ok {
+			return digest
+		}
+	}
+	return nil
+}
+
+// environment returns a variable with which a process was started, or "".
+func environment(pid int, name string) string {
+	data, _ := os.ReadFile(procfs(pid, "environ")) // the process ended, or is another user's
+	for v := range bytes.SplitSeq(data, []byte{0}) {
+		if value, ok := strings.CutPrefix(string(v), name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// runsCurrent reports whether an agent's process runs from the image that is current, and
+// notes the reason.
+func (o *Observer) runsCurrent(f *reportv1.Found, pid int) bool {
+	digest := o.ImageOf(pid)
+	if digest == nil || f.Image == nil || bytes.Equal(digest, f.Image.GetDigest()) {
+		return true
+	}
+	f.Code, f.Reason = code.RunsOtherImage, "its process runs from another image: "+o.versionOf(digest)
+	return false
+}

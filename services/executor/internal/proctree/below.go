@@ -1,0 +1,55 @@
+package proctree
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Process is a process that was found by the files it uses, not by its start.
+type Process struct {
+	PID int
+	Exe string // the file that it executes, if below the directories
+	Dir string // its working directory, if below the directories
+}
+
+// Path returns the file that the process executes or, if that is elsewhere, its working directory.
+func (p Process) Path() string { return cmp.Or(p.Exe, p.Dir) }
+
+// Below returns the processes, except this one, that execute a file below some directories or work there, also when
+// the file was deleted since. Processes whose user hides them are not found; a process in a container that has another
+// file at the same path does not count. The directories must be free of symbolic links.
+func Below(dirs ...string) (out []Process, err error) {
+	pids, err := All()
+	for _, pid := range pids {
+		p := Process{pid, below(pid, "exe", dirs), below(pid, "cwd", dirs)}
+		if pid != os.Getpid() && p.Path() != "" {
+			out = append(out, p)
+		}
+	}
+	return out, err
+}
+
+// deleted is what the kernel appends to the name of a deleted file.
+const deleted = " (deleted)"
+
+// below returns the target of one of a process's links if it is below one of the directories, else "".
+func below(pid int, name string, dirs []string) string {
+	link := path(pid, name)
+	target, err := os.Readlink(link)
+	file, gone := strings.CutSuffix(target, deleted)
+	if err != nil || !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(file, dir+"/") }) {
+		return ""
+	}
+	theirs, ours := link, file
+	if gone { // then it counts if the process has our root directory
+		theirs, ours = path(pid, "root"), "/"
+	}
+	a, err := os.Stat(theirs)
+	b, err2 := os.Stat(ours)
+	if err != nil || err2 != nil || !os.SameFile(a, b) {
+		return ""
+	}
+	return file
+}

@@ -1,0 +1,79 @@
+package proctree
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stat is what the kernel says about a process (proc(5), stat).
+type Stat struct {
+	Group, Session int
+	Start          uint64 // in clock ticks since the boot; with the boot and the id it identifies a process
+}
+
+// Read reads a process's stat. ok is false when the process is gone or a zombie.
+func Read(pid int) (s Stat, ok bool) {
+	data, err := os.ReadFile(path(pid, "stat"))
+	if err != nil {
+		return s, false
+	}
+	// The name stands in parentheses and may hold anything: the fields begin after the last one, with the state.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return s, false
+	}
+	s.Group, _ = strconv.Atoi(string(fields[2]))
+	s.Session, _ = strconv.Atoi(string(fields[3]))
+	s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return s, err == nil
+}
+
+// Stopped reports whether a signal stopped a process. One that a debugger holds is not stopped.
+func Stopped(pid int) bool {
+	data, err := os.ReadFile(path(pid, "stat"))
+	if err != nil {
+		return false
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	return len(fields) > 0 && string(fields[0]) == "T"
+}
+
+// StartTime returns when a process started, in clock ticks since the boot. ok is false when it is gone or a zombie.
+func StartTime(pid int) (ticks uint64, ok bool) {
+	s, ok := Read(pid)
+	return s.Start, ok
+}
+
+// All returns the ids of all processes.
+func All() (pids []int, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+func path(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// ticksPerSecond is the unit of start times, the same on all supported platforms (USER_HZ).
+const ticksPerSecond = 100
+
+// now returns the time since the boot in the unit of start times.
+func now() (ticks uint64) {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano() / (time.Second.Nanoseconds() / ticksPerSecond))
+}

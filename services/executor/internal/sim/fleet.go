@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
+)
+
+const (
+	// joinsAtOnce is how many servers join at the same time.
+	joinsAtOnce = 64
+	// joinWithin bounds the join of one server.
+	joinWithin = 2 * time.Minute
+	// startsAtOnce is how many servers log in at the same time.
+	startsAtOnce = 64
+)
+
+// Config configures a fleet. Dir and Servers must be set, and Token while a server did not join yet.
+type Config struct {
+	Settings
+	Dir          string // what the servers keep; one process uses it at a time
+	Servers      int
+	Name         string // the host names begin with it; empty means sim
+	Token        string // pooled, with enough uses
+	URL          string // of the bus; empty means that of the token
+	AllowPlain   bool   // a bus on another host may be without TLS
+	PollInterval time.Duration
+	BeatInterval time.Duration
+	Log          zerolog.Logger
+}
+
+// Fleet is a number of simulated servers. Call Join, then Run.
+type Fleet struct {
+	Seen Seen
+
+	cfg     Config
+	boot    string
+	servers []*server
+}
+
+// New returns a fleet that has not joined.
+func New(c Config) (*Fleet, error) {
+	c.Name = cmp.Or(c.Name, "sim")
+	c.PollInterval, c.BeatInterval = cmp.Or(c.PollInterval, time.Minute), cmp.Or(c.BeatInterval, 5*time.Second)
+	if c.Dir == "" || c.Servers < 1 || c.Duration <= 0 {
+		return nil, fault.New(fault.Invalid, "a fleet needs a directory, at least one server, and a duration")
+	}
+	if err := c.Shares.Check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the fleet: %w", err)
+	}
+	return &Fleet{cfg: c, boot: ident.New()}, nil
+}
+
+// Join joins the servers that did not join yet, each with a key of its own, and returns how many joined now.
+func (f *Fleet) Join(ctx context.Context) (joined int, err error) {
+	f.servers = make([]*server, f.cfg.Servers)
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(joinsAtOnce)
+	for n := range f.servers {
+		g.Go(func() error {
+			name := fmt.Sprintf("%s-%05d", f.cfg.Name, n+1)
+			root, err := layout.New(filepath.Join(f.cfg.Dir, name))
+			if err != nil {
+				return err
+			}
+			s, err := f.open(root)
+			if fault.Is(err, fault.NotFound) {
+				if err = f.join(ctx, root); err == nil {
+					mu.Lock()
+					joined++
+					mu.Unlock()
+					s, err = f.open(root)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("join %s: %w", name, err)
+			}
+			f.servers[n] = s
+			return nil
+		})
+	}
+	return joined, g.Wait()
+}
+
+func (f *Fleet) join(ctx context.Context, root layout.Root) error {
+	if f.cfg.Token == "" {
+		return fault.New(fault.Invalid, "it did not join yet and there is no token. "+
+			"Try: garrison token create NAME --uses %d > FILE, and --token-file FILE", f.cfg.Servers)
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	name := filepath.Base(string(root))
+	_, err := enrol.Join(ctx, enrol.Invitation{
+		Root: string(root), Token: f.cfg.Token, URL: f.cfg.URL, AllowPlain: f.cfg.AllowPlain, Log: f.cfg.Log,
+		Sysinfo: func(context.Context) *serverv1.Sysinfo { return f.machine(name) },
+	})
+	return err
+}
+
+// machine returns what a simulated machine is.
+func (f *Fleet) machine(name string) *serverv1.Sysinfo {
+	return &serverv1.Sysinfo{Hostname: name, Platform: sysinfo.Platform(), ExecutorVersion: "simulated"}
+}
+
+// Run keeps the servers online until ctx is done. Its error names the servers that ended by themselves.
+func (f *Fleet) Run(ctx context.Context) error {
+	pace := make(chan struct{}, startsAtOnce)
+	var mu sync.Mutex
+	var errs []error
+	var all sync.WaitGroup
+	for _, s := range f.servers {
+		select {
+		case pace <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			time.AfterFunc(startPause, func() { <-pace })
+			if err := s.run(ctx); err != nil && ctx.Err() == nil {
+				f.cfg.Log.Error().Err(err).Msg("simulated server ended")
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// startPause is the time for which a server that starts counts as logging in.
+const startPause = 100 * time.Millisecond
+
+// Truths returns what each server did, by its id.
+func (f *Fleet) Truths() map[string]Truth {
+	out := make(map[string]Truth, len(f.servers))
+	for _, s := range f.servers {
+		out[s.who.ServerID] = s.engine.truth()
+	}
+	return out
+}
+
+// Faulty counts the servers by fault.
+func (f *Fleet) Faulty() map[Fault]int {
+	out := map[Fault]int{}
+	for _, s := range f.servers {
+		out[s.engine.fault]++
+	}
+	return out
+}

@@ -1,0 +1,54 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+)
+
+// Print writes the status for a person.
+func (s Status) Print(out io.Writer, now time.Time) error {
+	s = s.AsOf(now)
+	if s.State == Joined {
+		_, err := fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  joined; not run yet\n", s.ServerID, s.Cell)
+		return err
+	}
+	state, bus := s.State, "disconnected"
+	if s.Connected {
+		bus = "connected"
+	}
+	fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  %s, version %s, status %s old\n", s.ServerID, s.Cell, state,
+		s.Version, now.Sub(s.At).Round(time.Second))
+	if s.State == Decommissioned {
+		return nil
+	}
+	if s.Note != "" {
+		fmt.Fprintf(out, "note      %s\n", s.Note)
+	}
+	if s.Code != "" && s.lives() {
+		fmt.Fprintf(out, "reason    %s since %s: %s\n", s.Code, s.Since.Local().Format(time.DateTime), s.Reason)
+	}
+	if e, ok := code.Lookup(s.Code); ok && s.lives() {
+		fmt.Fprintf(out, "try       %s\n", strings.ReplaceAll(e.Remedy, "SERVER", s.ServerID))
+	}
+	if !s.NextTry.IsZero() && s.lives() {
+		fmt.Fprintf(out, "retry     %s\n", s.NextTry.Local().Format(time.DateTime))
+	}
+	fmt.Fprintf(out, "bus       %s, document %d, %d reports waiting\n\n", bus, s.Applied, s.Outbox)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tVERSION\tHEALTH\tPID\tSINCE\tSTEP\tREASON")
+	for _, a := range s.Agents {
+		since := "-"
+		if !a.StartedAt.IsZero() {
+			since = a.StartedAt.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.Agent, cmp.Or(a.Version, "-"), a.Health, a.Pid, since,
+			cmp.Or(a.Step, "-"), cmp.Or(a.Reason, "-"))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,187 @@
+// Package status keeps what an executor reports about itself in a file, so that it can be read
+// without the bus.
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
+)
+
+// The states of an executor.
+const (
+	Joined         = "joined" // not run yet
+	Running        = "running"
+	Suspended      = "suspended"    // its identity, login or orders are in doubt; its agents are kept
+	Resting        = "resting"      // the server is dead, and this executor may not remove itself
+	Uninstalling   = "uninstalling" // waits until its receipt is stored
+	Stopped        = "stopped"
+	Gone           = "not running" // it ended without a stop
+	Decommissioned = "decommissioned"
+)
+
+// fileFormat numbers the file. A file without a number is read.
+var fileFormat = format.Spec{Kind: "status", Now: 1, Floor: 1}
+
+// Status is what an executor reports about itself.
+type Status struct {
+	format.Stamp
+	ServerID string    `json:"server_id"`
+	Cell     string    `json:"cell"`
+	State    string    `json:"state"`
+	At       time.Time `json:"at"` // when it was written
+	Version  string    `json:"version"`
+	process
+	Connected bool      `json:"connected"`
+	Code      string    `json:"code,omitempty"` // why it is in this state, or disconnected
+	Reason    string    `json:"reason,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	NextTry   time.Time `json:"next_try,omitzero"` // to connect
+	Applied   uint64    `json:"document_generation"`
+	Outbox    int       `json:"outbox_length"`
+	Note      string    `json:"note,omitempty"` // why it does not run the program of its image
+	Agents    []Agent   `json:"agents"`
+}
+
+// Agent is the state of one agent.
+type Agent struct {
+	Agent      string    `json:"agent"`
+	InstanceID string    `json:"instance_id"`
+	Version    string    `json:"version"`
+	ImageID    string    `json:"image_id"`
+	Health     string    `json:"health"`
+	Reason     string    `json:"reason,omitempty"`
+	Pid        uint32    `json:"pid,omitempty"`
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	Step       string    `json:"step,omitempty"` // of the open change
+}
+
+// Read returns what the executor under root last reported. An error is NotFound where no server
+// joined, or where its executor removed itself.
+func Read(root string) (Status, error) {
+	var s Status
+	r, err := layout.At(root)
+	if err != nil {
+		return s, err
+	}
+	data, err := os.ReadFile(r.Status())
+	if server, e := removal.Marked(r); errors.Is(err, fs.ErrNotExist) && e == nil && server != "" {
+		return Status{
+			ServerID: server,
+			State:    Decommissioned,
+			At:       modified(r.Tombstone()),
+			Version:  version.Version,
+		}, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return neverRan(r)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read status: %w", err)
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("read status: %w", err)
+	}
+	if s.State == "quarantined" { // in earlier versions
+		s.State = Suspended
+	}
+	return s, fileFormat.Check(r.Status(), s.Stamp)
+}
+
+// AsOf returns the status as it counts at a time: that of an executor that is gone, or that has not
+// written for long, says nothing about the bus and its agents any more.
+func (s Status) AsOf(now time.Time) Status {
+	if !s.lives() || now.Sub(s.At) <= freshFor && !s.gone() {
+		return s
+	}
+	s.Reason = fmt.Sprintf("it ended without a stop; its last state was %s", s.State)
+	s.State, s.Code, s.Since, s.Connected, s.NextTry = Gone, "", s.At, false, time.Time{}
+	s.Agents = slices.Clone(s.Agents)
+	for i := range s.Agents {
+		s.Agents[i].Health, s.Agents[i].Pid, s.Agents[i].StartedAt = "unknown", 0, time.Time{}
+	}
+	return s
+}
+
+// neverRan returns the status of a server without one.
+func neverRan(root layout.Root) (Status, error) {
+	who, err := identity.Read(root)
+	if fault.Is(err, fault.NotFound) {
+		return Status{}, fault.New(fault.NotFound,
+			"no executor in %s: no server joined there, or it was decommissioned and its executor removed itself",
+			root)
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	return Status{
+		ServerID: who.ServerID,
+		Cell:     who.Cell,
+		State:    Joined,
+		At:       modified(root.Identity()),
+		Version:  version.Version,
+	}, nil
+}
+
+// freshFor is how old the status of a running executor may be.
+const freshFor = 30 * time.Second
+
+// Healthy returns why the executor is not healthy at a time, or nil.
+func (s Status) Healthy(at time.Time) error {
+	age := at.Sub(s.At)
+	switch {
+	case s.lives() && s.gone():
+		return fault.New(fault.Unavailable, "the executor (process %d) is gone; %s ago its state was %s",
+			s.Pid, age.Round(time.Second), s.State)
+	case age > freshFor, !s.lives():
+		return fault.New(fault.Unavailable, "the executor is %s, as of %s ago", s.State, age.Round(time.Second))
+	case s.State == Suspended:
+		return fault.New(fault.Denied, "the executor is suspended since %s: %s: %s", s.Since.Format(time.RFC3339),
+			s.Code, s.Reason)
+	}
+	return nil
+}
+
+// lives reports whether the state is one of an executor that runs.
+func (s Status) lives() bool {
+	return s.State == Running || s.State == Suspended || s.State == Resting ||
+		s.State == Uninstalling
+}
+
+func modified(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+func write(root layout.Root, s Status) error {
+	s.Stamp = fileFormat.Stamp()
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return layout.WriteVolatile(root.Status(), append(data, '\n'), 0o644)
+}
+
+// WasDecommissioned returns the server that was decommissioned under a root, if one was. An executor
+// of an earlier version left a status that says so.
+func WasDecommissioned(root layout.Root) (serverID string, ok bool) {
+	if server, err := removal.Marked(root); err == nil && server != "" {
+		return server, true
+	}
+	s, err := Read(string(root))
+	return s.ServerID, err == nil && s.State == Decommissioned
+}

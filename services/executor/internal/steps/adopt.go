@@ -1,0 +1,184 @@
+package steps
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/detect"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// An adoption is an install whose process runs already: the image is brought beside it and the link is led to the
+// image, but the process is neither started nor signalled. Giving up leaves it as it is.
+
+// CheckAdoption refuses a candidate that cannot become the agent, and notes which process it is.
+type CheckAdoption struct {
+	Root    layout.Root
+	Journal *journal.Journal
+	Members func(agent string) []int // the processes of an installed agent
+}
+
+// Do implements Step.
+func (s CheckAdoption) Do(_ context.Context, r *Run) error {
+	switch {
+	case r.From != nil:
+		return refuse(code.AlreadyInstalled, "agent %s is installed already, as instance %s", r.Agent, r.From.ID)
+	case !r.To.IsDaemon():
+		return refuse(code.NotAdoptable, "the image is of %s, and no process that runs can be that", r.To.GetKind())
+	case len(r.To.GetRun().GetSockets()) > 0:
+		return refuse(code.NotAdoptable, "the image names sockets, which Garrison opens itself")
+	}
+	p, ok := detect.Find(r.Candidate)
+	if !ok {
+		return refuse(code.CandidateGone, "no process is %s any more", r.Candidate)
+	}
+	if strings.HasSuffix(p.Unit, ".service") && p.Unit != "init.service" {
+		return refuse(code.NotAdoptable, "process %d belongs to %s, which systemd starts again: two would supervise it",
+			p.Pid, p.Unit)
+	}
+	if err := s.free(p); err != nil {
+		return err
+	}
+	r.Adoption = &change.Adoption{
+		Candidate: r.Candidate, Pid: p.Pid, Start: p.Start, Boot: supervise.BootID(), StartedAt: p.StartedAt,
+		Exe: p.Exe, Sockets: p.Sockets[:min(len(p.Sockets), maxSockets)], At: time.Now(),
+	}
+	return r.Save()
+}
+
+// maxSockets is how many sockets of an adopted process are noted.
+const maxSockets = 16
+
+// free refuses a process that is Garrison's already.
+func (s CheckAdoption) free(p detect.Process) error {
+	in, err := s.Journal.Inventory()
+	if err != nil {
+		return err
+	}
+	managed := p.Pid == os.Getpid() || strings.HasPrefix(p.Exe, string(s.Root)+"/")
+	for _, i := range in.Instances {
+		is := i.Adopted != nil && i.Adopted.Pid == p.Pid && supervise.Lives(i.Adopted)
+		for _, pid := range s.Members(i.Agent) {
+			is = is || pid == p.Pid
+		}
+		if is {
+			return refuse(code.CandidateManaged, "process %d is agent %s already", p.Pid, i.Agent)
+		}
+	}
+	if managed {
+		return refuse(code.CandidateManaged, "process %d is Garrison's own: it runs %s", p.Pid, p.Exe)
+	}
+	return nil
+}
+
+// CompareProgram compares what the process runs with the program of the image.
+type CompareProgram struct{ Specs agent.Specs }
+
+// Do implements Step.
+func (s CompareProgram) Do(ctx context.Context, r *Run) error {
+	runs, err := digestOf(ctx, filepath.Join("/proc", strconv.Itoa(r.Adoption.Pid), "exe"))
+	if !supervise.Lives(r.Adoption) { // the kernel may have shown another process
+		return refuse(code.CandidateGone, "process %d of %s ended", r.Adoption.Pid, r.Candidate)
+	}
+	if err != nil {
+		return fmt.Errorf("read the program of process %d: %w", r.Adoption.Pid, err)
+	}
+	image, err := digestOf(ctx, s.Specs.Program(agent.Coming(r.Record)))
+	if err != nil {
+		return fmt.Errorf("read the program of the image: %w", err)
+	}
+	r.Adoption.ExeSHA256, r.Adoption.Same = runs, bytes.Equal(runs, image)
+	return r.Save()
+}
+
+// digestOf returns the sha256 of a file.
+func digestOf(ctx context.Context, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	for {
+		_, err := io.CopyN(sum, f, 4<<20)
+		switch {
+		case errors.Is(err, io.EOF):
+			return sum.Sum(nil), nil
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// TakeProcess makes the candidate the agent's process.
+type TakeProcess struct{ Processes *agent.Processes }
+
+// Do implements Step.
+func (s TakeProcess) Do(_ context.Context, r *Run) error {
+	if !supervise.Lives(r.Adoption) {
+		return refuse(code.CandidateGone, "process %d of %s ended", r.Adoption.Pid, r.Candidate)
+	}
+	u, err := s.Processes.Unit(agent.Coming(r.Record))
+	if err != nil {
+		return err
+	}
+	r.unit = u
+	r.Point("process taken")
+	return nil
+}
+
+// LetGo ends the watching of an adopted process, and leaves it as it is.
+type LetGo struct{ Processes *agent.Processes }
+
+// Do implements Step.
+func (s LetGo) Do(_ context.Context, r *Run) error {
+	if !installed(r.Record) {
+		return nil
+	}
+	s.Processes.LetGo(agent.Installed(r.From))
+	r.Point("let go")
+	return nil
+}
+
+// GiveUpAdoption takes away what an adoption made, and leaves the process as it is.
+type GiveUpAdoption struct {
+	Processes *agent.Processes
+	Restore   RestoreOld
+}
+
+// Do implements Step.
+func (s GiveUpAdoption) Do(_ context.Context, r *Run) error {
+	r.Release()
+	s.Processes.LetGo(agent.Coming(r.Record))
+	return s.Restore.removeFirst(r)
+}
+
+// CheckRelease refuses to release an agent whose process is Garrison's own.
+type CheckRelease struct{}
+
+// Do implements Step.
+func (CheckRelease) Do(_ context.Context, r *Run) error {
+	if !installed(r.Record) || len(r.Removed) > 0 { // gone already, or checked before a crash
+		return nil
+	}
+	if is := r.From.Adopted; !supervise.Lives(is) {
+		return refuse(code.NotAdopted, "agent %s does not run as an adopted process any more", r.Agent)
+	}
+	return nil
+}

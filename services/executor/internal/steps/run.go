@@ -1,0 +1,123 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/space"
+	"github.com/garrison-fleet/garrison/services/executor/internal/store"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+)
+
+// Step is one step of a change.
+type Step interface {
+	// Do does the step, also again after a crash.
+	Do(ctx context.Context, r *Run) error
+}
+
+// All is several steps in a row; the first error ends it.
+type All []Step
+
+// Do implements Step.
+func (a All) Do(ctx context.Context, r *Run) error {
+	for _, s := range a {
+		if err := s.Do(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Func is a step that needs nothing but the run.
+type Func func(ctx context.Context, r *Run) error
+
+// Do implements Step.
+func (f Func) Do(ctx context.Context, r *Run) error { return f(ctx, r) }
+
+// ErrStopped reports that the executor ends; the change stays open in the journal.
+var ErrStopped = errors.New("the executor stops")
+
+// ErrJournal reports that the journal cannot be written; the change stays open.
+var ErrJournal = store.ErrJournal
+
+// Run is a change that is under way: its record, and what its steps hand to each other.
+type Run struct {
+	*change.Record
+	Log      zerolog.Logger
+	Resumed  bool                     // a crash interrupted it
+	Point    func(name string)        // for tests: called between the steps and within them
+	Progress func(done, total uint64) // must not block
+	Journal  *journal.Journal
+
+	notify    *healthcheck.Notify // open while the new version is not ready
+	space     *space.Reservation  // disk space for what is still to be written
+	unit      supervise.Unit      // the new version's process; nil when nothing runs
+	signalled int                 // the process that got a signal about its configuration; 0 for none
+	freeBlob  func()              // lets other changes bring the same blob
+	prepared  bool                // a whole copy of the image is on the disk
+
+	justCommitted bool // by this process
+}
+
+// Save writes the record as it is.
+func (r *Run) Save() error {
+	err := r.Journal.Update(func(tx *journal.Tx) error {
+		if r.Step == taskv1.Step_STEP_SWITCH { // a journal that does not know of it is an older one
+			return errors.Join(tx.Advance(), tx.PutChange(r.Record))
+		}
+		return tx.PutChange(r.Record)
+	})
+	return inJournal(err)
+}
+
+// inJournal marks an error of the journal.
+func inJournal(err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return nil
+}
+
+// Release releases what the change holds beside its record: space, blob and notify socket.
+func (r *Run) Release() {
+	r.closeNotify()
+	r.releaseSpace()
+}
+
+func (r *Run) releaseSpace() {
+	if r.freeBlob != nil {
+		r.freeBlob()
+	}
+	if err := r.space.Release(); err != nil {
+		r.Log.Warn().Err(err).Msg("reserved space not given back")
+	}
+}
+
+// withRoom does a write; on a full disk the reserved space makes room for it.
+func (r *Run) withRoom(write func() error) error {
+	err := write()
+	if errors.Is(err, syscall.ENOSPC) {
+		r.releaseSpace()
+		err = write()
+	}
+	return err
+}
+
+func (r *Run) closeNotify() {
+	if r.notify != nil {
+		_ = r.notify.Close()
+		r.notify = nil
+	} else if r.Notify != "" {
+		_ = healthcheck.SweepNotify(r.Notify)
+	}
+	r.Notify = ""
+}

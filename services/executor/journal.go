@@ -1,0 +1,78 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/inventory"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+)
+
+// openJournal opens the journal of a server, and compares it with the records beside the agents. A
+// journal that was lost, is damaged, or is older than those records is rebuilt from them. server is
+// empty when it is unknown.
+func (x *Executor) openJournal(server string) (*journal.Journal, error) {
+	if err := strictdir.Make(x.root.Home(), 0o700); err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(x.root.Journal())
+	if err != nil {
+		return nil, err
+	}
+	disk := inventory.Look(x.root, server)
+	if !j.Origin().Made {
+		why := ""
+		err := j.Read(func(tx *journal.Tx) (err error) { why, err = disk.Older(tx); return err })
+		if err != nil || why == "" {
+			return orClosed(j, err)
+		}
+		if j, err = j.Renew(why); err != nil {
+			return nil, err
+		}
+	}
+	return orClosed(j, x.rebuild(j, disk))
+}
+
+func orClosed(j *journal.Journal, err error) (*journal.Journal, error) {
+	if err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// rebuild fills an empty journal from the disk. The journal keeps why its predecessor was lost until
+// it explains everything under the root.
+func (x *Executor) rebuild(j *journal.Journal, disk inventory.Disk) error {
+	origin := j.Origin()
+	if origin.Lost != "" || len(disk.Instances)+len(disk.Changes) > 0 {
+		x.cfg.Log.Error().Str(logs.Reason, origin.Lost).Str(logs.Path, origin.Aside).Int("agents", len(disk.Instances)).
+			Int("changes", len(disk.Changes)).Msg("journal lost; rebuilding the inventory from the disk")
+	}
+	if err := disk.Rebuild(j); err != nil {
+		return err
+	}
+	return j.Update(func(tx *journal.Tx) error { return tx.SetNote(journal.NoteServer, disk.Server()) })
+}
+
+const (
+	damagedRetry    = time.Second // after damage found while running; doubled each time
+	damagedRetryMax = time.Minute
+)
+
+// retryDamaged reports whether the executor is to run again with a rebuilt journal, as this one was
+// found damaged while running, and waits before that.
+func (x *Executor) retryDamaged(ctx context.Context, err error, wait *time.Duration) bool {
+	if !errors.Is(err, journal.ErrDamaged) || x.process.Candidate() != nil {
+		return false
+	}
+	x.cfg.Log.Error().Err(err).Msg("journal damaged while running; retrying with a rebuilt one")
+	*wait = min(max(damagedRetry, 2**wait), damagedRetryMax)
+	select {
+	case <-ctx.Done():
+	case <-time.After(*wait):
+	}
+	return true
+}
