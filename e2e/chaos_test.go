@@ -11,6 +11,7 @@ import (
 
 // Two short rounds of what `make chaos` does at length, always with the same schedule.
 func TestNothingIsLostInChaos(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		apart bool
@@ -20,7 +21,9 @@ func TestNothingIsLostInChaos(t *testing.T) {
 		{"one process", false, chaos.Mixed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, err := chaos.New(t.Context(), chaos.Options{Bin: bin, Dir: shortDir(t), Apart: c.apart, Servers: 3, Log: os.Stderr})
+			t.Parallel()
+			w, err := chaos.New(t.Context(),
+				chaos.Options{Bin: bin, Dir: shortDir(t), Apart: c.apart, Servers: 3, Log: os.Stderr})
 			t.Cleanup(func() {
 				if err := w.Close(); err != nil {
 					t.Errorf("stop the fleet: %v", err)
@@ -37,7 +40,8 @@ func TestNothingIsLostInChaos(t *testing.T) {
 				for _, wrong := range res.Wrong {
 					t.Error(wrong)
 				}
-				fmt.Fprintf(os.Stderr, "%s: %d facts, quiet after %v\n", c.name, res.Facts, res.Quiet.Round(time.Second))
+				fmt.Fprintf(os.Stderr, "%s: %d facts, quiet after %v\n", c.name, res.Facts,
+					res.Quiet.Round(time.Second))
 			}
 		})
 	}

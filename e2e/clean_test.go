@@ -22,7 +22,7 @@ type sshServer struct {
 	login, port, dir string
 }
 
-// startSSH starts one that ends with the test, which is passed over where there is none.
+// startSSH starts an sshd that ends with the test. Without sshd on the machine the test is skipped.
 func startSSH(t *testing.T) *sshServer {
 	t.Helper()
 	sshd := "/usr/sbin/sshd"
@@ -46,12 +46,22 @@ func startSSH(t *testing.T) *sshServer {
 	_ = l.Close() // sshd opens it again
 	s := &sshServer{login: me.Username + "@127.0.0.1", port: port, dir: shortDir(t)}
 	for _, key := range []string{"host", "mine"} {
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.path(key)).CombinedOutput(); err != nil {
+		keygen := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.path(key))
+		if out, err := keygen.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	s.write(t, "config", fmt.Sprintf("ListenAddress 127.0.0.1:%s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\n",
-		port, s.path("host"), s.path("mine.pub")))
+	s.write(
+		t,
+		"config",
+		fmt.Sprintf(
+			"ListenAddress 127.0.0.1:%s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nUsePAM no\n"+
+				"StrictModes no\nPasswordAuthentication no\n",
+			port,
+			s.path("host"),
+			s.path("mine.pub"),
+		),
+	)
 	s.knows(t, "known", "host")
 	s.knows(t, "mistaken", "mine")
 	cmd := exec.Command(sshd, "-D", "-e", "-f", s.path("config"))
@@ -91,19 +101,25 @@ func (s *sshServer) knows(t *testing.T, name, key string) {
 	s.write(t, name, fmt.Sprintf("[127.0.0.1]:%s %s", s.port, public))
 }
 
-// command logs in, when the server has the key that is known.
+// command returns an ssh command that knows the key in a file of known hosts.
 func (s *sshServer) command(known string) string {
-	return fmt.Sprintf("ssh -F none -p %s -i %s -o UserKnownHostsFile=%s -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o BatchMode=yes", s.port, s.path("mine"), s.path(known))
+	return fmt.Sprintf(
+		"ssh -F none -p %s -i %s -o UserKnownHostsFile=%s "+
+			"-o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o BatchMode=yes",
+		s.port,
+		s.path("mine"),
+		s.path(known),
+	)
 }
 
-// abandon kills a server's executor for good and gives the server up, while its agent runs.
+// abandon kills a server's executor for good and declares the server lost, while its agent runs.
 func (w *world) abandon(s *fleet.Server) {
 	w.t.Helper()
 	if err := s.Executor.Kill(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.fails(8, "NOT_DEAD", "server", "clean", s.Name, "--ssh", "nobody@nowhere", "--yes")
-	w.eventually("it may be called lost", func() error {
+	w.fails(8, "NOT_DEAD", "server", "clean", s.Name, "--ssh", "stranger@nowhere", "--yes")
+	w.eventually("it may be declared lost", func() error {
 		_, err := w.CLI(w.t.Context(), "server", "decommission", s.Name, "--lost", "--yes")
 		return err
 	})
@@ -120,7 +136,7 @@ func (w *world) stillRuns(s *fleet.Server) {
 	}
 }
 
-// cleaned says that nothing is left of a server, and that the ledger says who saw to it.
+// cleaned checks that nothing is left of a server, and that the ledger names who cleaned it.
 func (w *world) cleaned(s *fleet.Server, id, via string) {
 	w.t.Helper()
 	if pids, err := s.AgentProcesses(); err != nil || len(pids) > 0 {
@@ -135,15 +151,16 @@ func (w *world) cleaned(s *fleet.Server, id, via string) {
 	for _, f := range w.facts() {
 		if b, ok := f.Body.(*serverv1.Uninstalled); ok && f.Key == id {
 			if b.GetVia() != via || b.GetRemoved() == 0 || b.GetLeft() != 0 || f.Actor != "operator" {
-				w.t.Errorf("the fact of %s says %v", f.Actor, b)
+				w.t.Errorf("the fact of %s is %v", f.Actor, b)
 			}
 			return
 		}
 	}
-	w.t.Errorf("no fact says that %s is uninstalled", s.Name)
+	w.t.Errorf("no fact records that %s is uninstalled", s.Name)
 }
 
 func TestAnAbandonedServerIsCleanedOverSSH(t *testing.T) {
+	t.Parallel()
 	ssh := startSSH(t)
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
@@ -155,19 +172,33 @@ func TestAnAbandonedServerIsCleanedOverSSH(t *testing.T) {
 		w.abandon(s)
 	}
 	over := func(known string, s *fleet.Server, more ...string) []string {
-		return append([]string{"server", "clean", s.Name, "--ssh", ssh.login, "--ssh-command", ssh.command(known), "--root", s.Root, "--yes"}, more...)
+		return append(
+			[]string{
+				"server",
+				"clean",
+				s.Name,
+				"--ssh",
+				ssh.login,
+				"--ssh-command",
+				ssh.command(known),
+				"--root",
+				s.Root,
+				"--yes",
+			},
+			more...)
 	}
 	program := filepath.Join(bin, "executor")
 
-	// What does not work changes nothing, and is recorded.
+	// A failed clean-up changes nothing and is recorded.
 	w.fails(1, "SSH_FAILED", over("mistaken", alpha, "--executor", program)...)
 	w.fails(1, "NO_PROGRAM", over("known", alpha, "--executor", "/nowhere/executor")...)
 	w.fails(1, "OTHER_TOMBSTONE", over("known", alpha, "--executor", program, "--root", bravo.Root)...)
 	if shown := w.ok("server", "show", "alpha"); !strings.Contains(shown, "failed: OTHER_TOMBSTONE") {
-		t.Errorf("it is not shown that it failed:\n%s", shown)
+		t.Errorf("the failure is not shown:\n%s", shown)
 	}
-	if would := w.ok(over("known", alpha, "--executor", program, "--dry-run")...); !strings.Contains(would, "agents/beacon") {
-		t.Errorf("the dry run says:\n%s", would)
+	if would := w.ok(over("known", alpha, "--executor", program, "--dry-run")...); !strings.Contains(would,
+		"agents/beacon") {
+		t.Errorf("the dry run prints:\n%s", would)
 	}
 	w.stillRuns(alpha)
 	w.stillRuns(bravo)
@@ -177,8 +208,8 @@ func TestAnAbandonedServerIsCleanedOverSSH(t *testing.T) {
 	w.cleaned(alpha, ids["alpha"], "ssh "+ssh.login)
 	w.stillRuns(bravo)
 
-	// Where the program is gone too, one is sent there and goes again.
-	before, _ := filepath.Glob("/tmp/tmp.*") // where mktemp of the session makes it
+	// Without the program on the server, one is uploaded, and removed afterwards.
+	before, _ := filepath.Glob("/tmp/tmp.*") // where mktemp of the session creates it
 	w.ok(over("known", bravo, "--upload", program)...)
 	w.cleaned(bravo, ids["bravo"], "ssh "+ssh.login)
 	if after, _ := filepath.Glob("/tmp/tmp.*"); len(after) > len(before) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,8 @@ func startCompose(t *testing.T) *compose {
 	if exec.Command("docker", "compose", "version").Run() == nil {
 		c.command = []string{"docker", "compose"}
 	}
-	c.command = append(c.command, "-p", fmt.Sprintf("garrison-test-%d", os.Getpid()), "-f", filepath.Join(root(t), "docker-compose.yml"))
+	c.command = append(c.command, "-p", fmt.Sprintf("garrison-test-%d", os.Getpid()), "-f",
+		filepath.Join("..", "docker-compose.yml"))
 	t.Cleanup(func() {
 		if c.url != "" {
 			c.verify()
@@ -69,7 +71,7 @@ func (c *compose) provisionFile() string {
 	return filepath.Join(c.dir, topology.UserProvision+".creds")
 }
 
-// copyOut copies a file out of the volume of keys. A container that has the volume can be
+// copyOut copies a file out of the volume of keys, which only the container keys has. A container can be
 // read although it has ended.
 func (c *compose) copyOut(from, to string) {
 	c.t.Helper()
@@ -79,13 +81,43 @@ func (c *compose) copyOut(from, to string) {
 	}
 }
 
+// keepsApart checks that each container has only the keys that are its own.
+func (c *compose) keepsApart() {
+	c.t.Helper()
+	holders := map[string][]string{
+		"trust/keys/operator.seed":             {"access"},
+		"trust/keys/tls-ca.pem":                nil,
+		"trust/signer/node.json":               {"registry"},
+		"trust/secrets.key":                    {"registry", "task-dispatcher"},
+		"trust/tls/bus.pem":                    {"bus"},
+		"trust/services/access.creds":          {"access"},
+		"trust/services/registry.creds":        {"registry"},
+		"trust/services/image-catalog.creds":   {"image-catalog"},
+		"trust/services/task-dispatcher.creds": {"task-dispatcher"},
+		"trust/services/provision.creds":       {"provision"},
+		"operator.json":                        {"enrol-alpha"},
+		"trust/authority.json":                 {"access", "provision"},
+	}
+	for _, name := range []string{
+		"bus", "provision", "registry", "image-catalog", "task-dispatcher", "access", "enrol-alpha", "alpha",
+	} {
+		id := strings.TrimSpace(c.must("ps", "-a", "-q", name))
+		for file, holders := range holders {
+			err := exec.CommandContext(within(c.t, time.Minute), "docker", "cp", id+":/data/"+file, "-").Run()
+			if has := err == nil; has != slices.Contains(holders, name) {
+				c.t.Errorf("container %s has %s: %v, want %v", name, file, has, !has)
+			}
+		}
+	}
+}
+
 // verify waits until nothing is under way and checks every invariant.
 func (c *compose) verify() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := bus.Dial(bus.Options{
-		URL: c.url, Name: topology.UserProvision, Log: zerolog.Nop(), Persist: true,
+		URL: c.url, Name: topology.UserProvision, TLS: c.tls(), Log: zerolog.Nop(), Persist: true,
 		Credentials: trust.ReadCredentials(c.provisionFile()),
 	})
 	if err != nil {
@@ -98,10 +130,20 @@ func (c *compose) verify() {
 	}
 }
 
+// tls returns how the operator knows the bus.
+func (c *compose) tls() bus.TLS {
+	c.t.Helper()
+	who, err := trust.ReadContext(filepath.Join(c.dir, "operator.json"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return bus.TLSOf(who)
+}
+
 // reachFromHere writes the address into the context at which this machine reaches the bus.
 func (c *compose) reachFromHere(file string) {
 	c.t.Helper()
-	c.url = "nats://" + c.port("bus", "4222")
+	c.url = "tls://" + c.port("bus", "4222")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		c.t.Fatal(err)
@@ -143,7 +185,7 @@ func (c *compose) must(args ...string) string {
 	return out
 }
 
-// port gives the address on this machine of a container's port.
+// port returns the address on this machine of a container's port.
 func (c *compose) port(service, port string) string {
 	c.t.Helper()
 	return strings.TrimSpace(c.must("port", service, port))
@@ -218,6 +260,7 @@ func (c *compose) answers(version string, servers ...string) {
 // The demo's scenario, against containers.
 func TestCompose(t *testing.T) {
 	c := startCompose(t)
+	c.keepsApart()
 	c.ok("agent", "create", "beacon", "--kind", "daemon")
 	c.image("1.0.0")
 	c.image("2.0.0")
@@ -226,7 +269,8 @@ func TestCompose(t *testing.T) {
 	c.answers("1.0.0", all...)
 	c.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
 	c.answers("2.0.0", all...)
-	if _, err := c.cli("up", "beacon@9.9.9", "--on", "all", "--yes"); err == nil || !strings.Contains(err.Error(), "NO_MATCH") {
+	if _, err := c.cli("up", "beacon@9.9.9", "--on", "all", "--yes"); err == nil ||
+		!strings.Contains(err.Error(), "NO_MATCH") {
 		t.Errorf("an upgrade to a version that does not exist: %v", err)
 	}
 

@@ -16,7 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// nothingLeft says whether a server has neither processes nor files of agents.
+// nothingLeft returns an error when a server has processes or files of agents.
 func nothingLeft(s *fleet.Server) error {
 	pids, err := s.AgentProcesses()
 	if err != nil || len(pids) > 0 {
@@ -35,6 +35,7 @@ func nothingLeft(s *fleet.Server) error {
 }
 
 func TestADecommissionedServerLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -55,7 +56,7 @@ func TestADecommissionedServerLeavesNothing(t *testing.T) {
 	if len(step) != 2 {
 		t.Errorf("the step is %v, want one instance gone and one server dead", step)
 	}
-	// A person made the machine, so the executor goes too, and says so before.
+	// A person made the machine, so the executor uninstalls itself, and reports it before.
 	w.eventually("its root is gone", func() error { return nothingAt(gone.Root) })
 	w.eventually("its last receipt is recorded", func() error { return w.leaked("bravo", false) })
 	w.fails(1, "UNKNOWN_SERVER", "install", "beacon@1.0.0", "--on", "bravo")
@@ -64,7 +65,7 @@ func TestADecommissionedServerLeavesNothing(t *testing.T) {
 	w.equalViews()
 }
 
-// nothingAt says whether a path is gone.
+// nothingAt returns an error when a path exists.
 func nothingAt(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s: %v", path, err)
@@ -72,7 +73,7 @@ func nothingAt(path string) error {
 	return nil
 }
 
-// leaked says whether a dead server is listed as one that may have something left on it.
+// leaked returns an error unless a dead server is listed, or not, as one with possible remains.
 func (w *world) leaked(name string, want bool) error {
 	list := w.ok("server", "list", "--leaked")
 	if strings.Contains(list, name) != want {
@@ -82,6 +83,7 @@ func (w *world) leaked(name string, want bool) error {
 }
 
 func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{})
 	s, err := w.EnrollServer(t.Context(), "cloud", "--provisioned")
 	if err != nil {
@@ -95,7 +97,8 @@ func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
 	w.ok("server", "decommission", "cloud", "--yes")
 	w.eventually("nothing is left on it", func() error { return nothingLeft(s) })
 	w.eventually("its executor rests", func() error {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).
+			CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "resting") || !strings.Contains(string(out), "PROVISIONED") {
 			return fmt.Errorf("%v: %s", err, out)
 		}
@@ -109,7 +112,7 @@ func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
 	}
 }
 
-// says says whether the CLI answers with a word.
+// says returns an error unless the CLI prints a word.
 func (w *world) says(word string, args ...string) error {
 	if out := w.ok(args...); !strings.Contains(out, word) {
 		return fmt.Errorf("no %s in:\n%s", word, out)
@@ -118,6 +121,7 @@ func (w *world) says(word string, args ...string) error {
 }
 
 func TestALostServerIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -125,7 +129,7 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 	if err := w.servers[1].Executor.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("it may be called lost", func() error {
+	w.eventually("it may be declared lost", func() error {
 		_, err := w.CLI(t.Context(), "server", "decommission", "bravo", "--lost", "--yes")
 		return err
 	})
@@ -144,7 +148,7 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 	if err := w.leaked("bravo", true); err != nil {
 		t.Error(err)
 	}
-	// It was not lost after all: it connects, finds itself dead, and goes.
+	// It was not lost after all: it connects, reads that it is dead, and uninstalls itself.
 	if err := lost.Executor.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheDemoEndsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	tmp := shortDir(t)
 	cmd := exec.CommandContext(within(t, 3*time.Minute), filepath.Join(bin, "demo"), "--bin", bin)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)

@@ -18,7 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// shown is what the CLI shows of a server's strangers.
+// shown is the list of unmanaged agents of a server, as the CLI prints it.
 type shown struct {
 	Found []struct{ Agent, Trace, Version, Path, Since string }
 }
@@ -31,8 +31,8 @@ func (w *world) found(server string) (s shown) {
 	return s
 }
 
-// tells waits until the CLI shows so many on a server, and gives how long that took.
-func (w *world) tells(server string, want int) time.Duration {
+// finds waits until the CLI lists want unmanaged agents on a server, and returns how long that took.
+func (w *world) finds(server string, want int) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	w.eventually(fmt.Sprintf("%d are found on %s", want, server), func() error {
@@ -50,7 +50,7 @@ func (w *world) tells(server string, want int) time.Duration {
 	return took
 }
 
-// lists counts the facts about what was found, by server.
+// lists counts the facts about unmanaged agents.
 func (w *world) lists() (n int) {
 	for _, f := range w.facts() {
 		if _, ok := f.Body.(*serverv1.AgentsFound); ok {
@@ -60,7 +60,7 @@ func (w *world) lists() (n int) {
 	return n
 }
 
-// image1 gives the directory of version 1.0.0 on a server: the one that is not current.
+// image1 returns the directory of version 1.0.0 on a server, which is not the current one.
 func image1(t *testing.T, s *fleet.Server) string {
 	t.Helper()
 	current, err := filepath.EvalSymlinks(filepath.Join(s.Root, "agents", "beacon", "current"))
@@ -81,16 +81,17 @@ func image1(t *testing.T, s *fleet.Server) string {
 	return filepath.Join(s.Root, "images", images[i].Name())
 }
 
-// What somebody puts on a server is shown while it is there, is never touched, and is two
-// facts: it came, and it went.
-func TestALinkThatSomebodyMadeIsFoundAndNotTouched(t *testing.T) {
+// What an administrator puts on a server is listed while it exists, is never touched, and is
+// two facts: it came, and it went.
+func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
 	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
 	w.converges("2.0.0")
 	if n := w.lists(); n != 0 {
-		t.Errorf("%d lists of what was found, and nothing was there", n)
+		t.Errorf("%d facts about unmanaged agents, want none", n)
 	}
 	alpha := w.servers[0]
 	old := filepath.Join(alpha.Root, "agents", "old-agent")
@@ -102,13 +103,16 @@ func TestALinkThatSomebodyMadeIsFoundAndNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if took := w.tells("alpha", 1); took > 15*time.Second {
+	if took := w.finds("alpha", 1); took > 15*time.Second {
 		t.Errorf("shown after %s", took)
 	}
-	if f := w.found("alpha").Found[0]; f.Agent != "old-agent" || f.Trace != "TRACE_LINK" || f.Version != "1.0.0" || f.Path != "agents/old-agent/current" || f.Since == "" {
+	if f := w.found("alpha").Found[0]; f.Agent != "old-agent" || f.Trace != "TRACE_LINK" || f.Version != "1.0.0" ||
+		f.Path != "agents/old-agent/current" ||
+		f.Since == "" {
 		t.Errorf("shown as %v", f)
 	}
-	if out := w.ok("explain", "alpha"); !strings.Contains(out, "FOUND_LINK") || !strings.Contains(out, "rm agents/old-agent/current") {
+	if out := w.ok("explain", "alpha"); !strings.Contains(out, "FOUND_LINK") ||
+		!strings.Contains(out, "rm agents/old-agent/current") {
 		t.Errorf("explained as:\n%s", out)
 	}
 	w.ok("server", "refresh", "alpha")
@@ -121,7 +125,7 @@ func TestALinkThatSomebodyMadeIsFoundAndNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.converges("1.0.0")
-	w.tells("alpha", 1)
+	w.finds("alpha", 1)
 	if _, err := os.Readlink(link); err != nil {
 		t.Errorf("the link was touched: %v", err)
 	}
@@ -129,15 +133,16 @@ func TestALinkThatSomebodyMadeIsFoundAndNotTouched(t *testing.T) {
 	if err := os.RemoveAll(old); err != nil {
 		t.Fatal(err)
 	}
-	w.tells("alpha", 0)
+	w.finds("alpha", 0)
 	if n := w.lists(); n != 2 {
-		t.Errorf("%d facts of one that came and went", n)
+		t.Errorf("%d facts of one that came and went, want 2", n)
 	}
 	w.holds()
 	w.equalViews()
 }
 
-func TestAProcessThatSomebodyStartedIsFoundAndNotTouched(t *testing.T) {
+func TestAProcessStartedByHandIsFoundAndNotTouched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -153,11 +158,11 @@ func TestAProcessThatSomebodyStartedIsFoundAndNotTouched(t *testing.T) {
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 		started = append(started, c)
 	}
-	w.tells("alpha", 1)
+	w.finds("alpha", 1)
 	if f := w.found("alpha").Found[0]; f.Agent != "beacon" || f.Trace != "TRACE_PROCESS" || f.Version != "1.0.0" {
 		t.Errorf("shown as %v", f)
 	}
-	// A process more or less is no news.
+	// One process fewer of the same kind is not a new fact.
 	_ = started[0].Process.Kill()
 	_ = started[0].Wait()
 	w.ok("server", "refresh", "alpha")
@@ -168,17 +173,18 @@ func TestAProcessThatSomebodyStartedIsFoundAndNotTouched(t *testing.T) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}
-	w.tells("alpha", 0)
+	w.finds("alpha", 0)
 	w.converges("2.0.0")
 	if n := w.lists(); n != 2 {
-		t.Errorf("%d facts of one that came and went", n)
+		t.Errorf("%d facts of one that came and went, want 2", n)
 	}
 	w.holds()
 	w.equalViews()
 }
 
-// A server is decommissioned with what is not ours on it: that stays, and is counted.
+// Unmanaged agents stay on a server that is decommissioned, and are counted.
 func TestWhatWasFoundOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -190,13 +196,15 @@ func TestWhatWasFoundOutlivesTheServer(t *testing.T) {
 	if err := os.Symlink("/usr", link); err != nil {
 		t.Fatal(err)
 	}
-	w.tells("alpha", 1)
+	w.finds("alpha", 1)
 	w.ok("server", "decommission", "alpha", "--yes")
-	w.eventually("its last receipt is recorded", func() error { return w.says(`"leftPaths"`, "server", "show", "alpha", "-o", "json") })
+	w.eventually("its last receipt is recorded",
+		func() error { return w.says(`"leftPaths"`, "server", "show", "alpha", "-o", "json") })
 	if f := w.found("alpha").Found; len(f) != 0 {
 		t.Errorf("a dead server has %v", f)
 	}
-	w.eventually("its executor has ended", func() error { return nothingAt(filepath.Join(alpha.Root, "executor", "journal.db")) })
+	w.eventually("its executor has ended",
+		func() error { return nothingAt(filepath.Join(alpha.Root, "executor", "journal.db")) })
 	if target, err := os.Readlink(link); err != nil || target != "/usr" {
 		t.Errorf("the link was touched: %s, %v", target, err)
 	}

@@ -38,6 +38,7 @@ replace (
 	github.com/garrison-fleet/garrison/deploy/allinone => ../deploy/allinone
 	github.com/garrison-fleet/garrison/pkg => ../pkg
 	github.com/garrison-fleet/garrison/proto => ../proto
+	github.com/garrison-fleet/garrison/services/access => ../services/access
 	github.com/garrison-fleet/garrison/services/executor => ../services/executor
 	github.com/garrison-fleet/garrison/services/image-catalog => ../services/image-catalog
 	github.com/garrison-fleet/garrison/services/operator => ../services/operator

@@ -9,14 +9,16 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/handover"
 )
 
-var errFew = errors.New("too few so far")
+var errFew = errors.New("too few requests so far")
 
 var someLoad = handover.Load{Quick: 4, Slow: 3, Every: 10 * time.Millisecond}
 
-// Upgrades of an agent whose socket is handed over lose no request.
+// Upgrades of an agent whose socket is passed on lose no request.
 func TestUpgradesLoseNoRequest(t *testing.T) {
+	t.Parallel()
 	for _, takeover := range []string{"overlap", "restart"} {
 		t.Run(takeover, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, fleet.Options{}, "alpha")
 			if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: takeover}); err != nil {
 				t.Fatal(err)
@@ -30,7 +32,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 			}
 			for _, v := range handover.Versions {
 				if count.Answers[v] == 0 {
-					t.Errorf("nobody was answered by %s: %v", v, count.Answers)
+					t.Errorf("version %s answered no request: %v", v, count.Answers)
 				}
 			}
 			t.Logf("%d requests, the longest took %v", count.Requests, count.Longest)
@@ -39,9 +41,10 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	}
 }
 
-// An executor that is killed leaves the socket with the agent, takes the very same one
-// back when it is started again, and hands it on.
+// A killed executor leaves the socket with the agent, takes the same one back when it is
+// started again, and passes it on.
 func TestAKilledExecutorTakesTheSocketBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: "overlap"}); err != nil {
 		t.Fatal(err)

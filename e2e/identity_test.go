@@ -25,7 +25,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// program is an executor that a test starts by itself.
+// program is an executor that a test starts outside the fleet.
 type program struct {
 	*exec.Cmd
 	out bytes.Buffer
@@ -53,11 +53,13 @@ func (p *program) kill() {
 	_ = p.Wait()
 }
 
-// tellsOfItself waits until the executor in a root says a state and a code.
-func (w *world) tellsOfItself(root, state, code string) {
+// reports waits until the executor in a root reports a state and a code.
+func (w *world) reports(root, state, code string) {
 	w.t.Helper()
-	w.eventually("the executor says "+state+" "+code, func() error {
-		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "-o", "json", "--root", root).Output()
+	w.eventually("the executor reports "+state+" "+code, func() error {
+		status := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "-o", "json",
+			"--root", root)
+		out, err := status.Output()
 		if err != nil {
 			return err
 		}
@@ -69,14 +71,15 @@ func (w *world) tellsOfItself(root, state, code string) {
 			return err
 		}
 		if s.State != state || s.Code != code || code == "" && !s.Connected {
-			return fmt.Errorf("it says %+v", s)
+			return fmt.Errorf("it reports %+v", s)
 		}
 		return nil
 	})
 }
 
-// A container that is started with a token which was used, and whose identity is gone, keeps its agents and waits.
+// A container that lost its identity, and is started with its used token, keeps its agents and waits.
 func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	file, root := filepath.Join(w.Dir, "bravo.token"), filepath.Join(w.Dir, "bravo")
 	t.Cleanup(func() { // the last executor is killed, and leaves its agent
@@ -104,7 +107,7 @@ func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 	}
 
 	p = execute(t, run...)
-	w.tellsOfItself(root, "quarantined", "IDENTITY_UNREADABLE")
+	w.reports(root, "suspended", "IDENTITY_UNREADABLE")
 	pid := w.agentIn(root)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -120,26 +123,28 @@ func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.tellsOfItself(root, "running", "")
+	w.reports(root, "running", "")
 
-	// With its key it joins again by itself.
+	// With its key it rejoins without a person.
 	p.kill()
 	if err := os.Remove(filepath.Join(home, "identity.json")); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, append(run, "--stop-agents")...)
-	w.tellsOfItself(root, "running", "")
+	w.reports(root, "running", "")
 
-	// Another server's token never takes over what is there.
+	// Another server's token never takes over a root.
 	other := filepath.Join(w.Dir, "charlie.token")
 	w.ok("server", "enroll", "charlie", "--token-file", other)
-	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "executor"), "run", "--root", root, "--token-file", other).CombinedOutput()
+	mistaken := exec.CommandContext(t.Context(), filepath.Join(bin, "executor"), "run", "--root", root,
+		"--token-file", other)
+	out, err := mistaken.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "OTHER_SERVER") {
-		t.Errorf("with another server's token it ends with %v: %s", err, out)
+		t.Errorf("with another server's token it exits with %v: %s", err, out)
 	}
 }
 
-// agentIn returns the process of the agent under a root; 0 when none runs.
+// agentIn returns the process of the agent under a root; 0 without one.
 func (w *world) agentIn(root string) int {
 	out, err := exec.Command("pgrep", "-f", "^"+filepath.Join(root, "images")+"/").Output()
 	pid := 0
@@ -149,8 +154,9 @@ func (w *world) agentIn(root string) int {
 	return pid
 }
 
-// Two executors with one identity, on one boot, are one fact, and nothing new is sent to them.
+// Two executors with one identity, on one boot, are recorded once, and get no new tasks.
 func TestACopiedMachineIsNoticed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	alpha := w.servers[0]
 	copied := filepath.Join(w.Dir, "copy")
@@ -167,7 +173,7 @@ func TestACopiedMachineIsNoticed(t *testing.T) {
 	before := len(w.facts())
 	w.ok("install", "beacon@1.0.0", "--on", "alpha", "--detach")
 	w.eventually("the task says what it waits for", func() error {
-		if out := w.ok("task", "list", "-o", "json"); !strings.Contains(out, "two machines beat") {
+		if out := w.ok("task", "list", "-o", "json"); !strings.Contains(out, "two machines use its identity") {
 			return errors.New(out)
 		}
 		return nil
@@ -188,13 +194,14 @@ func TestACopiedMachineIsNoticed(t *testing.T) {
 		}
 	}
 	if duplicated != 1 {
-		t.Errorf("%d facts say that there are two", duplicated)
+		t.Errorf("%d facts record the duplicate, want 1", duplicated)
 	}
 	w.holds()
 }
 
-// An executor that does not believe its document says so to the control plane.
-func TestAForgedDeathIsShownAbove(t *testing.T) {
+// An executor that rejects its document reports it to the control plane.
+func TestAForgedDeathIsReported(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")

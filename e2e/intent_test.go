@@ -5,19 +5,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// publish publishes an intent by hand, as any NATS client can: JSON, told by the content type.
+// operator connects to the bus as the first operator, as any NATS client can.
+func (w *world) operator() *bus.Conn {
+	w.t.Helper()
+	c, err := trust.ReadContext(w.ContextFile())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn, err := bus.Dial(
+		bus.Options{
+			URL: c.URL, Name: c.Actor, TLS: bus.TLSOf(c), Credentials: c.Credentials,
+			Log: zerolog.Nop(),
+		})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(conn.Close)
+	return conn
+}
+
+// publish publishes an intent by hand, without package client: as JSON, which the content type says.
 func (w *world) publish(json, verb string) string {
 	w.t.Helper()
 	id := ident.New()
 	conn := w.operator()
 	_, err := conn.PublishDurable(within(w.t, 20*time.Second), bus.Durable{
-		Subject: topology.IntentSubject(verb, conn.Name(), id), ID: id, Type: "application/json", Data: []byte(json),
+		Subject: topology.IntentSubject(verb, conn.Name(), id), Once: true, Type: "application/json",
+		Data: []byte(json),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -27,16 +50,19 @@ func (w *world) publish(json, verb string) string {
 }
 
 func TestAnIntentPublishedByHandIsDecided(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
-	good := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"servers":["alpha"]}}}`, topology.VerbInstall)
+	good := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"servers":["alpha"]}}}`,
+		topology.VerbInstall)
 	w.converges("1.0.0")
 	w.ok("intent", "show", good)
+	const install = topology.VerbInstall
 	for name, c := range map[string]struct{ json, verb, code string }{
-		"not JSON at all":            {`{`, topology.VerbInstall, "MALFORMED"},
-		"a field that is none":       {`{"instal":{}}`, topology.VerbInstall, "MALFORMED"},
-		"another verb than it says":  {`{"remove":{"agent":"beacon","on":{"all":true}}}`, topology.VerbInstall, "MALFORMED"},
-		"nothing selected":           {`{"install":{"agent":"beacon"}}`, topology.VerbInstall, "EMPTY_SELECTOR"},
-		"an agent that is not there": {`{"install":{"agent":"becon","on":{"all":true}}}`, topology.VerbInstall, "UNKNOWN_AGENT"},
+		"not JSON":         {`{`, install, "MALFORMED"},
+		"an unknown field": {`{"instal":{}}`, install, "MALFORMED"},
+		"another verb":     {`{"remove":{"agent":"beacon","on":{"all":true}}}`, install, "MALFORMED"},
+		"nothing selected": {`{"install":{"agent":"beacon"}}`, install, "EMPTY_SELECTOR"},
+		"an unknown agent": {`{"install":{"agent":"becon","on":{"all":true}}}`, install, "UNKNOWN_AGENT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
@@ -55,13 +81,14 @@ func TestAnIntentPublishedByHandIsDecided(t *testing.T) {
 }
 
 func TestTheSameIntentPublishedTwiceIsDecidedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	conn := w.operator()
 	id := ident.New()
 	w.Acknowledged(id)
-	for _, messageID := range []string{"first", "second"} { // so that only the registry can tell that it is the same
+	for range 2 { // not Once, so that only the registry can detect the repetition
 		_, err := conn.PublishDurable(within(t, 20*time.Second), bus.Durable{
-			Subject: topology.IntentSubject(topology.VerbInstall, conn.Name(), id), ID: messageID, Type: "application/json",
+			Subject: topology.IntentSubject(topology.VerbInstall, conn.Name(), id), Type: "application/json",
 			Data: []byte(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"all":true}}}`),
 		})
 		if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
-// listed is what the registry says of the agent on one server.
+// listed is the agent on one server as the registry lists it.
 type listed struct {
 	State, Health    string
 	Observed, Wanted struct{ Version, Digest string }
 }
 
-// inventory reads what the registry says of beacon, by server.
+// inventory returns the registry's list of beacon, by server.
 func (w *world) inventory() (map[string]listed, error) {
 	out, err := w.CLI(w.t.Context(), "instance", "list", "beacon", "-o", "json")
 	if err != nil {
@@ -43,8 +43,7 @@ func (w *world) inventory() (map[string]listed, error) {
 	return rows, err
 }
 
-// sameAsThere compares what the registry says of a server with the server's disk, its process
-// and its executor.
+// sameAsThere compares the registry's list with a server's disk, its process and its executor.
 func (w *world) sameAsThere(s *fleet.Server, r listed) error {
 	linked := ""
 	if link, err := os.Readlink(filepath.Join(s.Root, "agents", "beacon", "current")); err == nil {
@@ -71,7 +70,8 @@ func (w *world) sameAsThere(s *fleet.Server, r listed) error {
 	}
 	good := r.Wanted.Digest == r.Observed.Digest && health == "HEALTH_GOOD"
 	if converged := r.State == "STATE_CONVERGED"; r.Wanted.Digest != "" && converged != good {
-		return fmt.Errorf("%s: %s, with %q wanted and %q observed", s.Name, r.State, r.Wanted.Version, r.Observed.Version)
+		return fmt.Errorf("%s: %s, with %q wanted and %q observed", s.Name, r.State, r.Wanted.Version,
+			r.Observed.Version)
 	}
 	if r.State == "STATE_PENDING" {
 		return fmt.Errorf("%s: pending, and nothing is under way", s.Name)
@@ -79,7 +79,7 @@ func (w *world) sameAsThere(s *fleet.Server, r listed) error {
 	return nil
 }
 
-// statusOf is what the executor of a server says of itself.
+// statusOf returns the status that the executor of a server writes.
 func statusOf(t *testing.T, s *fleet.Server) (status struct{ Agents []struct{ Health string } }) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Root, "executor", "status.json"))
@@ -92,11 +92,11 @@ func statusOf(t *testing.T, s *fleet.Server) (status struct{ Agents []struct{ He
 	return status
 }
 
-// settles waits until the registry says of every server what is there.
+// settles waits until the registry lists what is on every server.
 func (w *world) settles() {
 	w.t.Helper()
 	w.holds()
-	w.eventually("the registry says what is on the servers", func() error {
+	w.eventually("the registry lists what is on the servers", func() error {
 		rows, err := w.inventory()
 		for _, s := range w.servers {
 			err = errors.Join(err, w.sameAsThere(s, rows[s.Name]))
@@ -105,25 +105,24 @@ func (w *world) settles() {
 	})
 }
 
-// badVersions imports versions of beacon that are undone.
+// badVersions imports versions of beacon that are rolled back.
 func (w *world) badVersions() {
 	w.t.Helper()
 	for version, misbehave := range map[string]string{"3.1.0": "never-ready", "3.2.0": "exit"} {
 		v := sample.Version{Version: version, Misbehave: misbehave, Ready: "2s", Soak: "500ms", Stop: "2s"}
-		if err := sample.Import(w.t.Context(), w.CLI, bin, w.Dir, v); err != nil {
-			w.t.Fatal(err)
-		}
+		w.importImage(v)
 	}
 }
 
-// Upgrades that overlap and are undone leave the version of before, and the registry says so.
-func TestTheRegistrySaysWhatRunsAfterOverlappingUpgradesWereUndone(t *testing.T) {
+// Upgrades that overlap and are rolled back leave the earlier version, and the registry lists it.
+func TestTheRegistryListsWhatRunsAfterOverlappingUpgradesWereRolledBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.badVersions()
 	w.ok("install", "beacon@2.0.0", "--on", "all")
 	w.converges("2.0.0")
 	w.ok("up", "beacon@3.1.0", "--on", "all", "--yes", "--detach")
-	time.Sleep(500 * time.Millisecond) // it is under way by then, and not undone yet
+	time.Sleep(500 * time.Millisecond) // it is under way by then, and not rolled back yet
 	w.ok("up", "beacon@1.0.0", "--on", "all", "--yes", "--detach")
 	w.ok("up", "beacon@3.1.0", "--on", "all", "--yes", "--detach")
 	w.settles()
@@ -152,9 +151,10 @@ func (w *world) tasks() []listedTask {
 	return list.Tasks
 }
 
-// An agent that is bad is still shown as bad after a change of it was undone, until its
-// files are repaired.
-func TestAnAgentThatIsBadStaysSoAfterAChangeWasUndone(t *testing.T) {
+// A bad agent stays listed as bad after a change of it was rolled back, until its files are
+// repaired.
+func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.badVersions()
 	w.ok("install", "beacon@1.0.0", "--on", "all")
@@ -167,7 +167,7 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasUndone(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("somebody's"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("an administrator's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	isBad := func() error {
@@ -177,10 +177,10 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasUndone(t *testing.T) {
 		}
 		return err
 	}
-	w.eventually("the registry says bad", isBad)
+	w.eventually("the registry lists it as bad", isBad)
 	w.fails(1, "undone", "up", "beacon@3.2.0", "--on", "all", "--yes")
 	w.settles()
-	w.eventually("the registry says how the files are", func() error {
+	w.eventually("the registry lists the state of the files", func() error {
 		if text, err := os.ReadFile(file); err != nil || string(text) != "1.0.0" {
 			return isBad()
 		}
@@ -192,9 +192,10 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasUndone(t *testing.T) {
 	})
 }
 
-// Whatever is asked while other things are under way, and whenever executors restart, in the
-// end the registry says what is on the disks and runs.
-func TestTheRegistrySaysWhatIsThereAfterAnyHistory(t *testing.T) {
+// After any mix of overlapping intents and restarts of executors, the registry lists what is on
+// the disks and what runs.
+func TestTheRegistryListsWhatIsOnTheServersAfterAnyHistory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo", "charlie")
 	w.badVersions()
 	w.ok("install", "beacon@1.0.0", "--on", "all")
@@ -228,7 +229,7 @@ func TestTheRegistrySaysWhatIsThereAfterAnyHistory(t *testing.T) {
 			args = []string{"up", "beacon@" + version, "--on", on, "--yes", "--detach"}
 		}
 		if args != nil {
-			_, _ = w.CLI(t.Context(), args...) // what cannot be done now is refused
+			_, _ = w.CLI(t.Context(), args...) // what is impossible now is refused
 		}
 	}
 	w.settles()

@@ -9,9 +9,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// Whatever is killed in the middle of an upgrade, the upgrade ends as if nothing had
-// happened, and no intent is lost or decided twice.
+// An upgrade ends as usual whichever process is killed in the middle of it, and no intent
+// is lost or decided twice.
 func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -28,7 +29,7 @@ func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
 			round++
 			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
 				w.ok("up", "beacon@"+version, "--on", "all", "--yes", "--detach")
-				time.Sleep(after) // not to wait for something, but to hit another moment
+				time.Sleep(after) // not a wait: each pause hits another moment of the upgrade
 				if err := victim.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -42,13 +43,15 @@ func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
 	w.holds()
 }
 
-// An intent that was acknowledged is decided although the registry was dead when it came.
+// An acknowledged intent is decided although the registry was dead when it was published.
 func TestAnIntentWaitsForTheRegistry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{Apart: true}, "alpha")
 	if err := w.Services[topology.UserRegistry].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	id := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"all":true}}}`, topology.VerbInstall)
+	id := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"all":true}}}`,
+		topology.VerbInstall)
 	if err := w.Services[topology.UserRegistry].Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +60,9 @@ func TestAnIntentWaitsForTheRegistry(t *testing.T) {
 	w.holds()
 }
 
-// Two dispatchers at once never do a thing twice, and share the work when one is killed.
+// Two dispatchers never do anything twice, and one takes over when the other is killed.
 func TestTwoDispatchersNeverDoAThingTwice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie")
 	second := w.Replica(topology.UserDispatcher)
 	if err := second.Start(); err != nil {

@@ -13,29 +13,23 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// A bit that flips in the ledger's file has the bus drop the facts behind it, without a
-// word. Garrison stops and says which, until an operator goes on without them.
+// When a bit flips in the ledger's file, the bus silently drops the facts behind it. Garrison
+// stops and names them, until an operator continues without them.
 func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{})
 	for i := range 30 {
 		w.ok("app", "create", fmt.Sprint("app-", i))
 	}
 	end := uint64(len(w.facts()))
-	w.eventually("the registry has marked the end", func() error {
-		var mark struct{ Sequence uint64 }
-		data, err := os.ReadFile(filepath.Join(w.ViewsDir(), "registry.mark"))
-		if err == nil {
-			err = json.Unmarshal(data, &mark)
-		}
-		if err == nil && mark.Sequence != end {
-			err = fmt.Errorf("marked %d of %d", mark.Sequence, end)
-		}
-		return err
-	})
+	for _, service := range topology.Services { // the first service that notices ends the process
+		w.eventually(service+" has marked the end", func() error { return w.marked(service, end) })
+	}
 	if err := w.Garrisond.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,15 +63,30 @@ func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 	w.equalViews()
 }
 
-// A service that meets a fact of a newer version says so, answers, and decides nothing
+// marked reports whether a service has recorded that it read the ledger up to a fact.
+func (w *world) marked(service string, end uint64) error {
+	var mark struct{ Sequence uint64 }
+	data, err := os.ReadFile(filepath.Join(w.ViewsDir(), service+".mark"))
+	if err == nil {
+		err = json.Unmarshal(data, &mark)
+	}
+	if err == nil && mark.Sequence != end {
+		err = fmt.Errorf("marked %d of %d", mark.Sequence, end)
+	}
+	return err
+}
+
+// A service that reads a fact of a newer version reports it, answers, and decides nothing
 // that rests on it.
 func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
-	const foreign = "garrison.ledger.environment.prod.frozen"
+	t.Parallel()
+	foreign := ledger.FactSubject(ledger.Environment, "prod", "frozen")
 	w := newWorld(t, fleet.Options{Foreign: []string{foreign}})
 	if _, err := w.CLI(t.Context(), "versions", "--check"); err != nil {
 		t.Fatalf("before there is such a fact: %v", err)
 	}
-	credentials := trust.ReadCredentials(filepath.Join(w.DataDir(), "trust", "services", topology.UserRegistry+".creds"))
+	credentials := trust.ReadCredentials(
+		filepath.Join(w.DataDir(), "trust", "services", topology.UserRegistry+".creds"))
 	conn, err := bus.Dial(bus.Options{
 		URL: w.URL(), Name: topology.UserRegistry, Credentials: credentials, Log: zerolog.Nop(),
 	})
@@ -92,7 +101,7 @@ func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
 	w.eventually("versions --check names the service and the fact", func() error {
 		_, err := w.CLI(t.Context(), "versions", "--check")
 		e, ok := errors.AsType[*fleet.CLIError](err)
-		if !ok || e.Code != 3 || !strings.Contains(e.Stderr, "registry: cannot read 1 environment.frozen from fact") {
+		if !ok || e.Code != 3 || !strings.Contains(e.Stderr, "registry: cannot decode 1 environment.frozen from fact") {
 			return fmt.Errorf("%v, want exit code 3 and the fact named", err)
 		}
 		return nil

@@ -4,71 +4,65 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/sample"
-	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// bin is where the programs under test are: where make built them, or a temporary
-// directory in which this test run builds them first.
+// bin is the directory of the programs under test.
 var bin string
-
-var programs = map[string]string{
-	"garrisond":       "deploy/allinone/cmd/garrisond",
-	"garrison":        "services/operator/cmd/garrison",
-	"registry":        "services/registry/cmd/registry",
-	"image-catalog":   "services/image-catalog/cmd/image-catalog",
-	"task-dispatcher": "services/task-dispatcher/cmd/task-dispatcher",
-	"executor":        "services/executor/cmd/executor",
-	"beacon":          "e2e/agents/beacon",
-	"demo":            "e2e/cmd/demo",
-}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
+// fleetsAtOnce is how many scenarios run side by side, unless -parallel says another number. A scenario waits more than
+// it computes, so that this is more than the processors of a small machine.
+const fleetsAtOnce = "4"
+
 func run(m *testing.M) int {
-	if bin = os.Getenv("GARRISON_BIN"); bin == "" {
-		dir, err := os.MkdirTemp("", "garrison-e2e-bin-")
-		if err != nil {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", fleetsAtOnce); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		bin = dir
-		for name, src := range programs {
-			build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "github.com/garrison-fleet/garrison/"+src)
-			build.Env = append(os.Environ(), "CGO_ENABLED=0")
-			if out, err := build.CombinedOutput(); err != nil {
-				fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)
-				return 1
-			}
-		}
 	}
+	var err error
+	if images.dir, err = os.MkdirTemp("", "garrison-e2e-images-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(images.dir) }()
+	images.files = map[sample.Version]string{}
+	var remove func()
+	if bin, remove, err = fleet.Programs(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer remove()
 	return m.Run()
 }
 
-// world is a fleet in a test, with what the scenarios do again and again.
+// world is a fleet in a test, with the steps that many scenarios share.
 type world struct {
 	*fleet.Fleet
 	t       *testing.T
 	servers []*fleet.Server
 }
 
-// newWorld starts a fleet of servers that ends with the test, with the agent beacon and
-// its versions 1.0.0 and 2.0.0 active.
+// newWorld starts a fleet of servers that ends with the test. Versions 1.0.0 and 2.0.0 of
+// the agent beacon are active.
 func newWorld(t *testing.T, o fleet.Options, servers ...string) *world {
 	t.Helper()
 	o.Bin, o.Dir = bin, shortDir(t)
@@ -108,7 +102,7 @@ func newWorld(t *testing.T, o fleet.Options, servers ...string) *world {
 	return w
 }
 
-// shortDir gives a directory with a short name: sockets have paths of at most 107 bytes.
+// shortDir returns a directory with a short name: the path of a socket has at most 107 bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "g-")
@@ -131,16 +125,46 @@ func (w *world) printLogs() {
 	}
 }
 
-// image builds, imports and activates a version of beacon that may misbehave.
+// image builds, imports and activates a version of beacon, which may misbehave.
 func (w *world) image(version, misbehave string) {
 	w.t.Helper()
-	v := sample.Version{Version: version, Misbehave: misbehave, Ready: "3s", Soak: "1s", Stop: "2s"}
-	if err := sample.Import(w.t.Context(), w.CLI, bin, w.Dir, v); err != nil {
-		w.t.Fatal(err)
+	v := sample.Version{Version: version, Misbehave: misbehave, Ready: "3s", Soak: "500ms", Stop: "2s"}
+	if misbehave != "" {
+		v.Soak = "1s" // longer than the half second after which exit-later exits
 	}
+	w.importImage(v)
 }
 
-// ok runs the CLI and fails the test when it does not end with 0.
+// images are the image files that scenarios share: each version is built once.
+var images struct {
+	sync.Mutex
+	dir   string
+	files map[sample.Version]string
+}
+
+// importImage imports and activates a version of beacon.
+func (w *world) importImage(v sample.Version) {
+	w.t.Helper()
+	images.Lock()
+	file, built := images.files[v]
+	if !built {
+		dir := filepath.Join(images.dir, fmt.Sprintf("%d-%s", len(images.files), v.Version))
+		if err := v.Fill(bin, dir); err != nil {
+			images.Unlock()
+			w.t.Fatal(err)
+		}
+		file = dir + ".gimg"
+		if out, err := w.CLI(w.t.Context(), "image", "build", dir, "-o", file); err != nil {
+			images.Unlock()
+			w.t.Fatalf("%v\n%s", err, out)
+		}
+		images.files[v] = file
+	}
+	images.Unlock()
+	w.ok("image", "import", file, "--activate")
+}
+
+// ok runs the CLI and fails the test unless it exits with 0.
 func (w *world) ok(args ...string) string {
 	w.t.Helper()
 	out, err := w.CLI(w.t.Context(), args...)
@@ -150,7 +174,7 @@ func (w *world) ok(args ...string) string {
 	return out
 }
 
-// fails runs the CLI and fails the test unless it ends with code and says so.
+// fails runs the CLI and fails the test unless it exits with code and prints a text.
 func (w *world) fails(code int, says string, args ...string) {
 	w.t.Helper()
 	_, err := w.CLI(w.t.Context(), args...)
@@ -171,7 +195,7 @@ func (w *world) eventually(what string, done func() error) {
 	w.t.Fatalf("not within a minute: %s: %v", what, err)
 }
 
-// instance is what the CLI says of an instance.
+// instance is an instance as the CLI prints it.
 type instance struct {
 	State    string
 	Observed struct{ Version string }
@@ -224,46 +248,36 @@ func (w *world) answers(version string) {
 	}
 }
 
-// operator connects as the first operator.
-func (w *world) operator() *bus.Conn {
+// client connects as the first operator.
+func (w *world) client() *client.Client {
 	w.t.Helper()
-	c, err := trust.ReadContext(w.ContextFile())
+	c, err := w.Client(w.t.Context(), 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	conn, err := bus.Dial(bus.Options{URL: c.URL, Name: c.Actor, API: topology.OpsAPI, Credentials: c.Credentials, Log: zerolog.Nop()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(conn.Close)
-	return conn
+	w.t.Cleanup(c.Close)
+	return c
 }
 
 // facts reads the whole ledger.
-func (w *world) facts() []ledger.Fact {
+func (w *world) facts() (facts []ledger.Fact) {
 	w.t.Helper()
-	conn := w.operator()
-	var facts []ledger.Fact
-	for {
-		msgs, err := conn.DirectGetFrom(w.t.Context(), topology.Ledger, "garrison.ledger.>", uint64(len(facts))+1, 500)
-		if err != nil {
+	c, err := w.Client(w.t.Context(), 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	for e, err := range c.Events(w.t.Context(), client.Query{}) {
+		if err = errors.Join(err, e.Unread); err != nil {
 			w.t.Fatal(err)
 		}
-		for _, m := range msgs {
-			f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			facts = append(facts, f)
-		}
-		if len(msgs) < 500 {
-			return facts
-		}
+		facts = append(facts, e.Fact)
 	}
+	return facts
 }
 
-// holds waits until nothing is under way and checks every invariant. Each scenario ends
-// with that, by Close; one calls it in its middle to be sure there.
+// holds waits until nothing is under way and checks every invariant. Close does the same
+// at the end of each scenario; a scenario calls holds to check at an earlier point.
 func (w *world) holds() {
 	w.t.Helper()
 	if err := w.Verify(w.t.Context()); err != nil {
@@ -271,7 +285,7 @@ func (w *world) holds() {
 	}
 }
 
-// within gives a context for one step of a scenario.
+// within returns a context for one step of a scenario.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -11,8 +11,9 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// A version that does not prove itself is undone: the old one answers, and the task says why.
-func TestAVersionThatDoesNotProveItselfIsUndone(t *testing.T) {
+// A version that fails its health check is rolled back: the old one answers, and the task says why.
+func TestAVersionThatFailsItsHealthCheckIsRolledBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -37,6 +38,7 @@ func TestAVersionThatDoesNotProveItselfIsUndone(t *testing.T) {
 
 // A first install that fails leaves nothing behind.
 func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.image("3.0.0", "exit")
 	w.fails(1, "undone", "install", "beacon@3.0.0", "--on", "all")
@@ -46,8 +48,9 @@ func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 	w.holds()
 }
 
-// What runs keeps running while the executor is away, and is taken back, not restarted.
+// An agent keeps running while its executor is down, which takes it back without a restart.
 func TestAnAgentOutlivesItsExecutor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -81,9 +84,10 @@ func TestAnAgentOutlivesItsExecutor(t *testing.T) {
 	}
 }
 
-// The program of an agent that is gone from the disk comes back by itself, from the catalog's
-// content, and what runs is started anew from it.
+// A program that was deleted from a server's disk is restored from the catalog, and the agent
+// restarts from it.
 func TestAnImageThatIsDamagedOnAServerIsRepaired(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -100,7 +104,7 @@ func TestAnImageThatIsDamagedOnAServerIsRepaired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the program is there again", func() error {
+	w.eventually("the program is on the disk again", func() error {
 		_, err := os.Stat(program)
 		return err
 	})

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// What garrisond prints when it listens may be followed by a command at once.
+// A command may follow at once when garrisond has printed that it listens.
 func TestACommandRightAfterTheFirstLineIsAnswered(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	c := exec.CommandContext(t.Context(), filepath.Join(bin, "garrisond"), "--data", dir, "--allow-lazy-sync")
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

@@ -9,17 +9,16 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // equalViews compares every service's live view with one rebuilt in a fresh process.
 func (w *world) equalViews() {
 	w.t.Helper()
-	conn := w.operator()
-	method := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("View")
+	c := w.client()
 	for _, service := range topology.Services {
-		live, err := bus.Call[*apiv1.ViewResponse](w.t.Context(), conn, service, method, &apiv1.ViewRequest{})
+		live, err := client.CallService[*apiv1.ViewResponse](w.t.Context(), c, service, &apiv1.ViewRequest{})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -32,12 +31,14 @@ func (w *world) equalViews() {
 			w.t.Fatal(err)
 		}
 		if len(live.Canonical) == 0 || !bytes.Equal(live.Canonical, rebuilt) {
-			w.t.Errorf("%s at %d: %d bytes live, %d rebuilt, and they differ", service, live.Position, len(live.Canonical), len(rebuilt))
+			w.t.Errorf("%s at %d: %d bytes live, %d rebuilt, and they differ", service, live.Position,
+				len(live.Canonical), len(rebuilt))
 		}
 	}
 }
 
 func TestEveryViewCanBeRebuiltByteForByte(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.ok("up", "beacon@2.0.0", "--on", "alpha", "--yes")

@@ -2,14 +2,15 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
 	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -19,8 +20,8 @@ const (
 	roundsLoad     = 3 * time.Second // before and behind each pause
 )
 
-// load publishes refreshes and configurations until ctx is done, and notes which were acknowledged.
-func (w *world) load(ctx context.Context, conn *bus.Conn, every time.Duration) (sent int, acknowledged []string) {
+// load publishes refreshes and configurations until ctx is done, and returns how many, and which were acknowledged.
+func load(ctx context.Context, c *client.Client, every time.Duration) (sent int, acknowledged []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -33,19 +34,9 @@ func (w *world) load(ctx context.Context, conn *bus.Conn, every time.Duration) (
 			return n, acknowledged
 		case <-tick.C:
 		}
-		verb, json := topology.VerbRefresh, `{"refresh":{"on":{"all":true}}}`
-		if n%3 == 0 {
-			verb = topology.VerbConfigure
-			json = fmt.Sprintf(`{"configure":{"agent":"beacon","set":{"level":"%d"},"on":{"all":true}}}`, n)
-		}
-		id := ident.New()
+		id := client.NewID()
 		wg.Go(func() {
-			once, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-			defer cancel()
-			_, err := conn.PublishDurable(once, bus.Durable{
-				Subject: topology.IntentSubject(verb, conn.Name(), id), ID: id, Type: "application/json", Data: []byte(json),
-			})
-			if err == nil {
+			if err := c.Publish(context.WithoutCancel(ctx), id, loadIntent(n)); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				acknowledged = append(acknowledged, id)
@@ -54,11 +45,23 @@ func (w *world) load(ctx context.Context, conn *bus.Conn, every time.Duration) (
 	}
 }
 
-// Two registries get the same reports and share the intents. While the bus stands still
-// and one of them is killed, each is in the middle of batches whose outcome it does not
-// know, and of facts that the other one recorded. Close checks that each acknowledged
-// intent is decided exactly once.
+// loadIntent returns a configuration of every server, or, two times of three, a refresh.
+func loadIntent(n int) *intentv1.Intent {
+	on := &intentv1.Selector{All: true}
+	if n%3 > 0 {
+		return &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on}}}
+	}
+	set := map[string]string{"level": strconv.Itoa(n)}
+	configure := &intentv1.Configure{Agent: "beacon", Set: set, On: on}
+	return &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: configure}}
+}
+
+// Two registries receive the same reports and share the intents. While the bus is paused
+// and one registry is killed, each is in the middle of batches with an unknown outcome and
+// of facts that the other one recorded. Close checks that each acknowledged intent is
+// decided exactly once.
 func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie", "delta")
 	second := w.Replica(topology.UserRegistry)
 	if err := second.Start(); err != nil {
@@ -68,14 +71,18 @@ func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 	w.converges("1.0.0")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	conn := w.operator()
+	c, err := w.Client(ctx, 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
 	type count struct {
 		sent         int
 		acknowledged []string
 	}
 	counted := make(chan count, 1)
 	go func() {
-		sent, acknowledged := w.load(ctx, conn, 300*time.Millisecond)
+		sent, acknowledged := load(ctx, c, 300*time.Millisecond)
 		counted <- count{sent, acknowledged}
 	}()
 	victims := []*fleet.Process{w.Services[topology.UserRegistry], second}
@@ -85,19 +92,19 @@ func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 		time.Sleep(roundsLoad)
 	}
 	stop()
-	c := <-counted
-	for _, id := range c.acknowledged {
+	n := <-counted
+	for _, id := range n.acknowledged {
 		w.Acknowledged(id)
 	}
-	t.Logf("%d of %d intents acknowledged", len(c.acknowledged), c.sent)
-	if len(c.acknowledged) < c.sent/2 {
-		t.Errorf("only %d of %d intents were acknowledged", len(c.acknowledged), c.sent)
+	t.Logf("%d of %d intents acknowledged", len(n.acknowledged), n.sent)
+	if len(n.acknowledged) < n.sent/2 {
+		t.Errorf("only %d of %d intents were acknowledged", len(n.acknowledged), n.sent)
 	}
 	w.holds()
 	w.converges("1.0.0")
 }
 
-// pauseBus stops the bus for a while, kills a registry meanwhile, and starts it again.
+// pauseBus pauses the bus for a while, and kills a registry meanwhile and starts it again.
 func pauseBus(t *testing.T, w *world, registry *fleet.Process) {
 	t.Helper()
 	if err := w.Garrisond.Pause(); err != nil {

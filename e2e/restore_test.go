@@ -40,8 +40,8 @@ func (w *world) shows(server, word string) {
 	})
 }
 
-// told is what garrison restore status tells.
-type told struct {
+// losses is the answer of garrison restore status.
+type losses struct {
 	Losses []struct {
 		Server struct{ Name string }
 		Agents []struct {
@@ -53,13 +53,14 @@ type told struct {
 	Offline []struct{ Name string }
 }
 
-// text writes what was lost, a line for each thing, sorted.
-func (l told) text() string {
+// text writes a line for each loss, sorted.
+func (l losses) text() string {
 	var lines []string
 	for _, s := range l.Losses {
 		lines = append(lines, "ahead "+s.Server.Name)
 		for _, a := range s.Agents {
-			lines = append(lines, strings.Join([]string{s.Server.Name, a.Agent, a.Change, a.Found.Version, a.Wanted.Version}, " "))
+			lines = append(lines,
+				strings.Join([]string{s.Server.Name, a.Agent, a.Change, a.Found.Version, a.Wanted.Version}, " "))
 		}
 	}
 	for _, u := range l.Unknown {
@@ -72,7 +73,7 @@ func (l told) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// copyData copies garrisond's data directory; nothing may write there.
+// copyData copies garrisond's data directory, to which no process may write meanwhile.
 func copyData(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.RemoveAll(to); err != nil {
@@ -83,14 +84,15 @@ func copyData(t *testing.T, from, to string) {
 	}
 }
 
-// runs returns which version answers on a server; empty when none does.
+// runs returns the version that answers on a server; empty without an answer.
 func (w *world) runs(s *fleet.Server) string {
 	got, _ := s.Get(w.t.Context(), "/")
 	return got
 }
 
-// Servers that know more than a restored ledger are shown, nothing changes on them, and an operator decides.
+// Servers that are ahead of a restored ledger are listed and keep what they run until an operator decides.
 func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo", "charlie", "delta")
 	alpha, bravo, charlie := w.servers[0], w.servers[1], w.servers[2]
 	w.ok("install", "beacon@1.0.0", "--on", "all")
@@ -122,10 +124,10 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 
 	w.shows("alpha", "ahead")
 	w.shows("charlie", "ahead")
-	want := "ahead alpha\nahead charlie\nalpha beacon LOSS_CHANGE_REPLACE 2.0.0 1.0.0\ncharlie beacon LOSS_CHANGE_INSTALL  1.0.0\n" +
-		"offline bravo\noffline delta\nunknown UNKNOWN_SERVER"
-	w.eventually("what was lost is told", func() error {
-		var l told
+	want := "ahead alpha\nahead charlie\nalpha beacon LOSS_CHANGE_REPLACE 2.0.0 1.0.0\n" +
+		"charlie beacon LOSS_CHANGE_INSTALL  1.0.0\noffline bravo\noffline delta\nunknown UNKNOWN_SERVER"
+	w.eventually("the losses are listed", func() error {
+		var l losses
 		if err := json.Unmarshal([]byte(w.ok("restore", "status", "-o", "json")), &l); err != nil {
 			return err
 		}
@@ -146,7 +148,7 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 		return nil
 	})
 
-	// The one that was off returns when the ledger, and its own document, have grown past what it applied.
+	// The server that was off returns when the ledger and its own document have grown past what it applied.
 	for n := 0; len(w.facts()) <= applied+2; n++ {
 		w.ok("server", "label", "alpha", fmt.Sprintf("n=%d", n))
 	}
@@ -156,7 +158,7 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 	}
 	w.shows("bravo", "ahead")
 	if a, b, c := w.runs(alpha), w.runs(bravo), w.runs(charlie); a != "2.0.0" || b != "2.0.0" || c != "" {
-		t.Errorf("before anybody decided alpha runs %q, bravo %q and charlie %q", a, b, c)
+		t.Errorf("before the decision alpha runs %q, bravo %q and charlie %q", a, b, c)
 	}
 
 	w.accepts(alpha, bravo, charlie)
@@ -171,25 +173,28 @@ func (w *world) garrisond(do func() error) {
 	}
 }
 
-// explainsAhead checks that a server that is ahead is explained, here and on its machine.
+// explainsAhead checks that the CLI, and the executor on its machine, explain a server that is ahead.
 func (w *world) explainsAhead(s *fleet.Server) {
 	w.t.Helper()
-	w.eventually("the executor says that it does not follow the ledger", func() error {
-		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).CombinedOutput()
+	w.eventually("the executor reports that it does not follow the ledger", func() error {
+		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).
+			CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "LEDGER_BEHIND") {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
 	})
-	if err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "health", "--root", s.Root).Run(); err == nil {
-		w.t.Error("the executor that does not follow the ledger calls itself well")
+	health := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "health", "--root", s.Root)
+	if err := health.Run(); err == nil {
+		w.t.Error("the executor that does not follow the ledger reports that it is healthy")
 	}
-	if out := w.ok("explain", s.Name); !strings.Contains(out, "LEDGER_BEHIND") || !strings.Contains(out, "garrison restore status") {
+	if out := w.ok("explain", s.Name); !strings.Contains(out, "LEDGER_BEHIND") ||
+		!strings.Contains(out, "garrison restore status") {
 		w.t.Errorf("explained as:\n%s", out)
 	}
 }
 
-// accepts accepts every loss, and waits until the servers are as the ledger wants them.
+// accepts accepts every loss, and waits until the servers follow the ledger.
 func (w *world) accepts(alpha, bravo, charlie *fleet.Server) {
 	w.t.Helper()
 	before := len(w.facts())
@@ -221,9 +226,10 @@ func (w *world) accepts(alpha, bravo, charlie *fleet.Server) {
 	})
 }
 
-// A server that was away while its document changed more often than a lineage is long is not taken for one that is
-// ahead.
-func TestAServerThatWasAwayForLongTakesItsDocument(t *testing.T) {
+// A server that was offline while its document changed more often than a lineage is long does not count as ahead of the
+// ledger.
+func TestAServerThatWasOfflineForLongTakesItsDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -239,10 +245,10 @@ func TestAServerThatWasAwayForLongTakesItsDocument(t *testing.T) {
 	began := time.Now()
 	w.ok("up", "beacon@2.0.0", "--on", "all", "--yes")
 	w.converges("2.0.0")
-	t.Logf("its document was taken %s after its start", time.Since(began).Round(100*time.Millisecond))
+	t.Logf("it applied its document %s after its start", time.Since(began).Round(100*time.Millisecond))
 	for _, f := range w.facts() {
 		if _, ok := f.Body.(*serverv1.Ahead); ok {
-			t.Error("it was taken for one that is ahead")
+			t.Error("it counts as ahead")
 		}
 	}
 	w.holds()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -13,15 +14,18 @@ import (
 
 // The CLI as people use it, against a whole Garrison: each session in testdata/script has one of its own.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sessions: %v", err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},
+				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"holds": holds},
 				Setup: func(e *testscript.Env) error {
 					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 					e.Setenv("GARRISON_CONTEXT", w.ContextFile())
@@ -31,4 +35,19 @@ func TestScript(t *testing.T) {
 			})
 		})
 	}
+}
+
+// holds FILE WANT waits until FILE has the same bytes as WANT: an agent handles a signal in its own time.
+func holds(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: holds FILE WANT")
+	}
+	want := ts.ReadFile(args[1])
+	have := ""
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if have = ts.ReadFile(args[0]); have == want {
+			return
+		}
+	}
+	ts.Fatalf("%s holds\n%s\nwant\n%s", args[0], have, want)
 }

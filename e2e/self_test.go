@@ -17,7 +17,9 @@ import (
 func (w *world) executorImage(version string, program func(path string) error) {
 	w.t.Helper()
 	dir := filepath.Join(w.Dir, "executor-"+version)
-	recipe := fmt.Sprintf("agent: executor\nversion: %s\nkind: self\nrun:\n  command: executor\n  ready: {timeout: 10s, soak: 500ms}\n", version)
+	recipe := fmt.Sprintf(
+		"agent: executor\nversion: %s\nkind: self\nrun:\n  command: executor\n  ready: {timeout: 10s, soak: 500ms}\n",
+		version)
 	err := errors.Join(os.MkdirAll(dir, 0o700), program(filepath.Join(dir, "executor")),
 		os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe), 0o600))
 	if err != nil {
@@ -31,7 +33,8 @@ func (w *world) executorImage(version string, program func(path string) error) {
 func builtAs(version string) func(path string) error {
 	return func(path string) error {
 		const module = "github.com/garrison-fleet/garrison/"
-		cmd := exec.Command("go", "build", "-ldflags", "-s -w -X "+module+"pkg/version.Version="+version, "-o", path, module+"services/executor/cmd/executor")
+		cmd := exec.Command("go", "build", "-ldflags", "-s -w -X "+module+"pkg/version.Version="+version, "-o", path,
+			module+"services/executor/cmd/executor")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -41,14 +44,15 @@ func builtAs(version string) func(path string) error {
 	}
 }
 
-// runsExecutor waits until the registry and the server itself say which executor runs.
+// runsExecutor waits until the registry and the server itself report an executor's version.
 func (w *world) runsExecutor(s *fleet.Server, version string) {
 	w.t.Helper()
 	w.eventually("executor "+version+" runs on "+s.Name, func() error {
 		if out := w.ok("server", "list", "-o", "json"); !strings.Contains(out, fmt.Sprintf("%q", version)) {
 			return errors.New(out)
 		}
-		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).CombinedOutput()
+		out, err := exec.CommandContext(w.t.Context(), filepath.Join(bin, "executor"), "status", "--root", s.Root).
+			CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "version "+version+",") {
 			return fmt.Errorf("%s: %w", out, err)
 		}
@@ -56,9 +60,10 @@ func (w *world) runsExecutor(s *fleet.Server, version string) {
 	})
 }
 
-// The executor is an agent like others: it is installed, upgraded, undone and removed, while
-// agents and its own process run on.
+// The executor is an agent like others: it is installed, upgraded, rolled back and removed, while
+// agents and its own process keep running.
 func TestAnExecutorIsReplacedThroughTheWholeSystem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha")
 	s := w.servers[0]
 	w.ok("install", "beacon@1.0.0", "--on", "all")
@@ -71,7 +76,7 @@ func TestAnExecutorIsReplacedThroughTheWholeSystem(t *testing.T) {
 	w.ok("agent", "create", "executor", "--kind", "self")
 	w.executorImage("9.1.0", builtAs("9.1.0"))
 	w.executorImage("9.2.0", builtAs("9.2.0"))
-	w.executorImage("9.3.0", func(path string) error { // a program that is no executor
+	w.executorImage("9.3.0", func(path string) error { // a program that is not an executor
 		data, err := os.ReadFile(filepath.Join(bin, "beacon"))
 		return errors.Join(err, os.WriteFile(path, data, 0o755))
 	})
@@ -96,7 +101,7 @@ func TestAnExecutorIsReplacedThroughTheWholeSystem(t *testing.T) {
 	w.eventually("it became the one of the image", func() error {
 		info, err := os.Stat(filepath.Join(s.Root, "executor", "status.json"))
 		if err == nil && info.ModTime().Before(began) {
-			err = errors.New("it did not say anything yet")
+			err = errors.New("it has not written its status yet")
 		}
 		return err
 	})
@@ -105,7 +110,7 @@ func TestAnExecutorIsReplacedThroughTheWholeSystem(t *testing.T) {
 	w.eventually("its image and its link are gone", func() error {
 		_, err := os.Readlink(filepath.Join(s.Root, "executor", "program"))
 		if !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("the link is there: %w", err)
+			return fmt.Errorf("the link exists: %w", err)
 		}
 		return nil
 	})

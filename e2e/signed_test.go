@@ -10,9 +10,10 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
-// A server that was told a key takes no image that it did not sign, also one that the
-// catalog took and every service believes.
+// A server with a pinned key refuses every image that the key did not sign, also one that the
+// catalog and every service accepted.
 func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}) // its images are not signed
 	key, foreign := filepath.Join(w.Dir, "release.key"), filepath.Join(w.Dir, "foreign.key")
 	public := strings.TrimSpace(w.ok("image", "key", key))
@@ -41,7 +42,7 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	w.servers = append(w.servers, s)
 	w.converges("3.0.0")
 
-	// A file of keys that cannot be read trusts nobody, and what runs runs on.
+	// With an unreadable file of keys no image is trusted, and what runs keeps running.
 	four := w.build("4.0.0", "--key", key)
 	w.ok("image", "import", four, "--activate")
 	was, err := os.ReadFile(pinned)
@@ -61,7 +62,7 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	w.holds()
 }
 
-// restartWithImageKey starts the control plane anew, with a key of images.
+// restartWithImageKey restarts the control plane with a key of images.
 func (w *world) restartWithImageKey(public string) {
 	w.t.Helper()
 	if err := w.Garrisond.Stop(); err != nil {

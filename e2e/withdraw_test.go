@@ -12,9 +12,10 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// An upgrade reaches one of two servers, and is withdrawn while the other is away: that keeps its version when it is
-// back, nothing tries again, and the registry says so.
+// An upgrade reaches one of two servers, and is withdrawn while the other is offline. That one keeps its version when
+// it returns, no task retries, and the registry lists both versions.
 func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	w.converges("1.0.0")
@@ -26,7 +27,8 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	w.eventually("alpha has it", func() error { return w.progressIs(id, "1 succeeded, 1 queued") })
 
 	w.ok("intent", "cancel", id, "--yes", "--reason", "the wrong one")
-	w.eventually("nothing of it is to come", func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; nothing is to come") })
+	w.eventually("nothing of it is to come",
+		func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; finished") })
 	if err := w.servers[1].Executor.Revive(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +59,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	}
 }
 
-// presenceIs compares a server's presence.
+// presenceIs returns an error unless a server has a presence.
 func (w *world) presenceIs(name, presence string) error {
 	out, err := w.CLI(w.t.Context(), "server", "show", name, "-o", "json")
 	if err != nil {
@@ -70,7 +72,7 @@ func (w *world) presenceIs(name, presence string) error {
 	return nil
 }
 
-// progressIs compares how far an intent is.
+// progressIs returns an error unless the CLI prints a progress of an intent.
 func (w *world) progressIs(id, progress string) error {
 	out, err := w.CLI(w.t.Context(), "intent", "show", id)
 	if err == nil && !strings.Contains(out, progress) {

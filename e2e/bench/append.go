@@ -21,10 +21,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// wanted makes a fact of the kind of which there are most.
+// wanted returns a fact of the most frequent kind.
 func wanted(server string, generation uint64) ledger.Fact {
 	return ledger.Fact{
-		Noun: ledger.Instance, Key: ledger.Key(server, "beacon"), ID: ident.New(), At: time.Now(), Source: ledger.Registry, Actor: "bench",
+		Noun: ledger.Instance, Key: ledger.Key(server, "beacon"), ID: ident.New(), At: time.Now(),
+		Source: ledger.Registry, Actor: "bench",
 		Request: ident.New(), Cause: ledger.CausedByClock,
 		Body: &instancev1.Wanted{
 			InstanceId: server, Generation: generation, IntentId: ident.New(),
@@ -126,7 +127,7 @@ func groupCommit(ctx context.Context, w *world, n int) (float64, error) {
 	return appendAll(ctx, writer, n, func(int) ledger.Draft { return ledger.OnKey(wanted(ident.New(), 1), 0) })
 }
 
-// appendAll appends n facts one by one, from many goroutines, and gives the rate.
+// appendAll appends n facts one by one, from many goroutines, and returns the rate.
 func appendAll(ctx context.Context, writer *bus.Writer, n int, draft func(int) ledger.Draft) (float64, error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

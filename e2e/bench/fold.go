@@ -23,8 +23,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// records is a view of three nouns that keeps one record a key, as small as a real
-// view's can be: what is measured is the fold, not one service's indexes.
+// records is a view of three nouns with one record for each key, as small as a real view
+// can be: the figure is about the fold, not about one service's indexes.
 type records struct {
 	servers   *fold.Table[*serverv1.Server]
 	instances *fold.Table[*instancev1.Instance]
@@ -32,7 +32,11 @@ type records struct {
 }
 
 func newRecords() *records {
-	return &records{fold.NewTable[*serverv1.Server]("server"), fold.NewTable[*instancev1.Instance]("instance"), fold.NewTable[*taskv1.Task]("task")}
+	return &records{
+		fold.NewTable[*serverv1.Server]("server"),
+		fold.NewTable[*instancev1.Instance]("instance"),
+		fold.NewTable[*taskv1.Task]("task"),
+	}
 }
 
 func (r *records) Tables() []fold.Stored { return []fold.Stored{r.instances, r.servers, r.tasks} }
@@ -41,16 +45,23 @@ func (r *records) Loaded()               {}
 func (r *records) Apply(f ledger.Fact) bool {
 	switch b := f.Body.(type) {
 	case *serverv1.Online:
-		r.servers.Put(f.Key, &serverv1.Server{Id: f.Key, BootId: b.BootId, Presence: serverv1.Presence_PRESENCE_ONLINE}, f.Sequence)
+		s := &serverv1.Server{Id: f.Key, BootId: b.BootId, Presence: serverv1.Presence_PRESENCE_ONLINE}
+		r.servers.Put(f.Key, s, f.Sequence)
 	case *instancev1.Wanted:
 		if i, ok := r.instances.Get(f.Key); ok {
 			i.Generation, i.Wanted, i.IntentId = b.Generation, b.Image, b.IntentId
 			r.instances.Touch(f.Key, f.Sequence)
 			return true
 		}
-		r.instances.Put(f.Key, &instancev1.Instance{Id: b.InstanceId, Generation: b.Generation, Wanted: b.Image, IntentId: b.IntentId}, f.Sequence)
+		i := &instancev1.Instance{
+			Id: b.InstanceId, Generation: b.Generation, Wanted: b.Image, IntentId: b.IntentId,
+		}
+		r.instances.Put(f.Key, i, f.Sequence)
 	case *taskv1.Queued:
-		r.tasks.Put(f.Key, &taskv1.Task{Id: f.Key, ServerId: b.ServerId, Agent: b.Agent, To: b.To, State: taskv1.State_STATE_QUEUED}, f.Sequence)
+		t := &taskv1.Task{
+			Id: f.Key, ServerId: b.ServerId, Agent: b.Agent, To: b.To, State: taskv1.State_STATE_QUEUED,
+		}
+		r.tasks.Put(f.Key, t, f.Sequence)
 	case *taskv1.Succeeded:
 		t, ok := r.tasks.Get(f.Key)
 		if !ok {
@@ -64,8 +75,8 @@ func (r *records) Apply(f ledger.Fact) bool {
 	return true
 }
 
-// measureFold compares folding a ledger with reading it and doing nothing, and starting
-// from a snapshot with reading the last fact of each key.
+// measureFold compares the fold of a ledger with only reading it, and the start from a
+// snapshot with reading the last fact of each key.
 func measureFold(ctx context.Context, s settings) (_ []figure, err error) {
 	w, err := newWorld(ctx, s, true)
 	if err != nil {
@@ -108,8 +119,20 @@ func measureFold(ctx context.Context, s settings) (_ []figure, err error) {
 		return out
 	}
 	return []figure{
-		{fmt.Sprintf("fold of %d facts of three nouns, facts/s", n), spread(rate(folds), "%.0f"), "raw replay: " + spread(rate(replays), "%.0f"), ratio(median(rate(folds)), median(rate(replays))), ">= 0.6"},
-		{"start from a snapshot of that, s", spread(starts, "%.2f"), "last per subject: " + spread(lasts, "%.2f"), ratio(median(lasts), median(starts)), ">= 0.4"},
+		{
+			fmt.Sprintf("fold of %d facts of three nouns, facts/s", n),
+			spread(rate(folds), "%.0f"),
+			"raw replay: " + spread(rate(replays), "%.0f"),
+			ratio(median(rate(folds)), median(rate(replays))),
+			">= 0.6",
+		},
+		{
+			"start from a snapshot of that, s",
+			spread(starts, "%.2f"),
+			"last per subject: " + spread(lasts, "%.2f"),
+			ratio(median(lasts), median(starts)),
+			">= 0.4",
+		},
 	}, nil
 }
 
@@ -128,7 +151,7 @@ func fill(ctx context.Context, w *world, n int) error {
 	return err
 }
 
-// fact makes the i-th fact. Tasks succeed behind their queueing.
+// fact returns the i-th fact. Tasks succeed after they are queued.
 func fact(i int) ledger.Fact {
 	group, kind := i/10, i%10
 	server := uuid.NewSHA1(uuid.Nil, []byte(fmt.Sprint("server", group%20_000))).String()
@@ -141,8 +164,17 @@ func fact(i int) ledger.Fact {
 		f.Noun, f.Key = ledger.Instance, ledger.Key(server, fmt.Sprint("agent-", kind))
 		f.Body = &instancev1.Wanted{InstanceId: server, Generation: uint64(group), Image: image, IntentId: server}
 	default:
-		f.Noun, f.Key = ledger.Task, uuid.NewSHA1(uuid.Nil, []byte(fmt.Sprint("task", group%60_000, (kind-4)/2))).String()
-		f.Body = &taskv1.Queued{Verb: taskv1.Verb_VERB_UPGRADE, ServerId: server, Agent: "agent-1", InstanceId: server, Generation: uint64(group), To: image, IntentId: server}
+		f.Noun, f.Key = ledger.Task, uuid.NewSHA1(uuid.Nil, []byte(fmt.Sprint("task", group%60_000, (kind-4)/2))).
+			String()
+		f.Body = &taskv1.Queued{
+			Verb:       taskv1.Verb_VERB_UPGRADE,
+			ServerId:   server,
+			Agent:      "agent-1",
+			InstanceId: server,
+			Generation: uint64(group),
+			To:         image,
+			IntentId:   server,
+		}
 		if kind%2 == 1 {
 			f.Body = &taskv1.Succeeded{Outcome: &taskv1.Outcome{}}
 		}
@@ -151,19 +183,19 @@ func fact(i int) ledger.Fact {
 	return f
 }
 
-// rawReplay reads the whole ledger by an ordered consumer and looks at nothing.
+// rawReplay reads the whole ledger by an ordered consumer and decodes nothing.
 func rawReplay(ctx context.Context, w *world, n int) (time.Duration, error) {
 	return consume(ctx, w, jetstream.DeliverAllPolicy, n)
 }
 
-// rawLast reads the last message of each subject and looks at nothing.
+// rawLast reads the last message of each subject and decodes nothing.
 func rawLast(ctx context.Context, w *world) (time.Duration, error) {
 	return consume(ctx, w, jetstream.DeliverLastPerSubjectPolicy, 0)
 }
 
 // consume reads until n messages came or, with n 0, until none is left.
 func consume(ctx context.Context, w *world, policy jetstream.DeliverPolicy, n int) (time.Duration, error) {
-	nc, err := w.raw(ledger.Registry)
+	nc, err := w.raw(topology.UserProvision)
 	if err != nil {
 		return 0, err
 	}
@@ -209,7 +241,7 @@ func foldAll(ctx context.Context, conn *bus.Conn) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// startFrom measures the start from a snapshot, which it makes at its first call.
+// startFrom measures the start from a snapshot, which its first call writes.
 func startFrom(ctx context.Context, conn *bus.Conn, store string) (time.Duration, error) {
 	if err := untilReady(ctx, conn, store); err != nil {
 		return 0, err

@@ -17,7 +17,7 @@ func measureFootprint(ctx context.Context, s settings) (_ []figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	select { // idle for a while, so that what the change needed is given back
+	select { // idle for a while, so that the memory of the change is freed
 	case <-time.After(15 * time.Second):
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -36,7 +36,7 @@ func measureFootprint(ctx context.Context, s settings) (_ []figure, err error) {
 	}, nil
 }
 
-// memoryKB reads how much of a process is in memory (VmRSS), or was at most (VmHWM).
+// memoryKB reads the resident memory of a process (VmRSS), or its peak (VmHWM).
 func memoryKB(pid int, field string) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

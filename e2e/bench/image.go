@@ -24,8 +24,8 @@ const (
 	imageRounds = 5
 )
 
-// measureImage brings a big image to a server, and does by hand to the same blob what a
-// person would do: compare its digest, unpack it, wait for the disk.
+// measureImage installs a big image on a server, and does by hand with the same blob what
+// a person would do: check its digest, unpack it, sync the disk.
 func measureImage(ctx context.Context, s settings) (_ []figure, err error) {
 	w, server, err := oneServer(ctx, s)
 	if err != nil {
@@ -55,18 +55,25 @@ func measureImage(ctx context.Context, s settings) (_ []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("image of %.0f MB (%.0f MB in %d files): fetch, verify, stage, MB/s", blob.mb, blob.unpackedMB, s.scaled(imageFiles))
+	name := fmt.Sprintf("image of %.0f MB (%.0f MB in %d files): fetch, verify, stage, MB/s", blob.mb, blob.unpackedMB,
+		s.scaled(imageFiles))
 	figures := b.figures(name, blob.mb)
-	return append(figures, figure{"executor, most resident while it does that, MB", fmt.Sprintf("%.1f", peak/1024), fmt.Sprintf("before: %.1f", idle/1024), "", "<= 64"}), nil
+	return append(figures, figure{
+		"executor, most resident while it does that, MB",
+		fmt.Sprintf("%.1f", peak/1024),
+		fmt.Sprintf("before: %.1f", idle/1024),
+		"",
+		"<= 64",
+	}), nil
 }
 
-// brings is what was measured of an image's way to the disk, in seconds.
+// brings holds the seconds of an image's way to the disk.
 type brings struct {
 	ours, hand, oursCPU, handCPU []float64
 	parts                        map[taskv1.Step][]float64
 }
 
-// round does it by hand and then by an install.
+// round unpacks by hand and then installs.
 func (b *brings) round(ctx context.Context, w *world, pid int, blob blobFile, agent string) error {
 	took, cpu, err := byHand(ctx, blob.path, filepath.Join(w.Dir, "by-hand-"+agent))
 	if err != nil {
@@ -104,8 +111,20 @@ func (b *brings) figures(name string, mb float64) []figure {
 	}
 	ours, hand := perSecond(b.ours), perSecond(b.hand)
 	figures := []figure{
-		{name, spread(ours, "%.0f"), "sha256sum; tar --zstd -x; sync -f: " + spread(hand, "%.0f"), ratio(median(ours), median(hand)), ">= 0.8"},
-		{"  the same, CPU s of the executor", spread(b.oursCPU, "%.2f"), "by hand: " + spread(b.handCPU, "%.2f"), ratio(median(b.oursCPU), median(b.handCPU)), ""},
+		{
+			name,
+			spread(ours, "%.0f"),
+			"sha256sum; tar --zstd -x; sync -f: " + spread(hand, "%.0f"),
+			ratio(median(ours), median(hand)),
+			">= 0.8",
+		},
+		{
+			"  the same, CPU s of the executor",
+			spread(b.oursCPU, "%.2f"),
+			"by hand: " + spread(b.handCPU, "%.2f"),
+			ratio(median(b.oursCPU), median(b.handCPU)),
+			"",
+		},
 	}
 	for _, s := range brought {
 		figures = append(figures, figure{"  of it " + stepName(s) + ", s", spread(b.parts[s], "%.2f"), "", "", ""})
@@ -113,12 +132,12 @@ func (b *brings) figures(name string, mb float64) []figure {
 	return figures
 }
 
-// brought are the steps that bring an image to a server's disk.
+// brought lists the steps that bring an image to a server's disk.
 var brought = []taskv1.Step{taskv1.Step_STEP_FETCH, taskv1.Step_STEP_VERIFY, taskv1.Step_STEP_STAGE}
 
-// importBulk makes an image of a directory for an agent of its own, so that in each round
-// a server gets what it never had, and nothing is deleted meanwhile: an inode that was
-// deleted a moment ago costs whoever makes the next file.
+// importBulk creates an image of a directory for an agent of its own, so that a server gets
+// new content in each round and deletes nothing meanwhile: an inode that was just deleted
+// slows down the creation of the next file.
 func importBulk(ctx context.Context, w *world, dir, agent string) (b blobFile, err error) {
 	recipe := "agent: " + agent + "\nversion: 1.0.0\nkind: files\n"
 	err = errors.Join(
@@ -136,13 +155,14 @@ func importBulk(ctx context.Context, w *world, dir, agent string) (b blobFile, e
 	return blobOf(dir+".gimg", filepath.Join(w.Dir, "blob-"+agent))
 }
 
-// byHand gives how many seconds it takes without Garrison, by the clock and of CPU.
+// byHand returns the seconds that it takes without Garrison, of the clock and of the CPU.
 func byHand(ctx context.Context, blob, dir string) (took, cpu float64, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
-	for _, args := range [][]string{{"sha256sum", blob}, {"tar", "--zstd", "-xf", blob, "-C", dir}, {"sync", "-f", dir}} {
+	unpack := []string{"tar", "--zstd", "-xf", blob, "-C", dir}
+	for _, args := range [][]string{{"sha256sum", blob}, unpack, {"sync", "-f", dir}} {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return 0, 0, fmt.Errorf("%s: %w: %s", args[0], err, out)
@@ -161,7 +181,7 @@ func cpuSeconds(pid int) (float64, error) {
 	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may hold blanks
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("process %d says %q of itself", pid, stat)
+		return 0, fmt.Errorf("process %d has the status %q", pid, stat)
 	}
 	user, err := strconv.ParseFloat(fields[11], 64)
 	system, more := strconv.ParseFloat(fields[12], 64)
@@ -198,7 +218,7 @@ func blobOf(file, path string) (b blobFile, err error) {
 	return blobFile{path, float64(m.GetSizeBytes()) / 1e6, float64(m.GetUnpackedSizeBytes()) / 1e6}, out.Sync()
 }
 
-// bulk makes a directory as a big agent's is: two programs that are a third of it, and
+// bulk writes a directory like that of a big agent: two programs that are a third of it, and
 // many files of a few to some hundred KiB. About half of it does not compress.
 func bulk(dir string, files int) error {
 	r := rand.New(rand.NewPCG(1, 2)) // the same in each run
@@ -244,4 +264,8 @@ func mixed(r *rand.Rand, path string, size int) (err error) {
 	return nil
 }
 
-var words = strings.SplitAfter("the server says that each agent of a fleet is at its version and another one waits for what was asked before it starts again ", " ")
+var words = strings.SplitAfter(
+	"the server says that each agent of a fleet is at its version "+
+		"and another one waits for what was asked before it starts again ",
+	" ",
+)

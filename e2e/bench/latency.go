@@ -19,8 +19,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// measureLatency measures from the publishing of an intent until the document that
-// carries it out can be read, on an unloaded system, as the executor would: at its bell.
+// measureLatency measures the time from the publishing of an intent until its document can be
+// read, on an unloaded system. It reads when the bell rings, as the executor does.
 func measureLatency(ctx context.Context, s settings) (_ []figure, err error) {
 	w, server, err := oneServer(ctx, s, quick("1.0.0"), quick("2.0.0"))
 	if err != nil {
@@ -62,7 +62,7 @@ type latency struct {
 	server               string
 }
 
-// once publishes an upgrade and waits until a document with it can be read. It gives
+// once publishes an upgrade and waits until a document with it can be read. It returns
 // the milliseconds until the intent was stored and until the document was readable.
 func (l *latency) once(ctx context.Context, version string) (stored, readable float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -76,13 +76,14 @@ func (l *latency) once(ctx context.Context, version string) (stored, readable fl
 		return 0, 0, err
 	}
 	started := time.Now()
-	_, err = l.operator.PublishDurable(ctx, bus.Durable{Subject: topology.IntentSubject(topology.VerbUpgrade, l.operator.Name(), id), ID: id, Data: data})
+	subject := topology.IntentSubject(topology.VerbUpgrade, l.operator.Name(), id)
+	_, err = l.operator.PublishDurable(ctx, bus.Durable{Subject: subject, Once: true, Data: data})
 	if err != nil {
 		return 0, 0, err
 	}
 	stored = time.Since(started).Seconds() * 1000
 	for {
-		subjects, err := l.dispatcher.DirectGetFrom(ctx, topology.Desired, "garrison.desired.*.*", 1, 1)
+		subjects, err := l.dispatcher.DirectGetFrom(ctx, topology.Desired, topology.DesiredSubjects, 1, 1)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -92,7 +93,7 @@ func (l *latency) once(ctx context.Context, version string) (stored, readable fl
 	}
 }
 
-// wants says whether a document has a task under way that brings the version.
+// wants reports whether a document has a task under way that brings the version.
 func wants(document []byte, version string) bool {
 	var d desiredv1.Document
 	if proto.Unmarshal(document, &d) != nil {

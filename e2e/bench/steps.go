@@ -12,7 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/sample"
 )
 
-// measureSteps upgrades one server again and again, and splits the time as the executor
+// measureSteps upgrades one server many times, and splits the time as the executor
 // reports it.
 func measureSteps(ctx context.Context, s settings) (_ []figure, err error) {
 	w, err := newWorld(ctx, s, false)
@@ -20,7 +20,7 @@ func measureSteps(ctx context.Context, s settings) (_ []figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	// So many that the next one is never still there as a version that is kept.
+	// Enough versions that the server never still keeps the next one.
 	rotation := []string{"1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0", "6.0.0"}
 	var of []sample.Version
 	for _, v := range rotation {
@@ -54,9 +54,15 @@ func measureSteps(ctx context.Context, s settings) (_ []figure, err error) {
 		}
 	}
 	var out []figure
-	for _, step := range []string{"check", "reserve", "fetch", "verify", "stage", "rehearse", "switch", "prove", "commit", "sweep"} {
+	for step := range strings.FieldsSeq("check reserve fetch verify stage rehearse switch prove commit sweep") {
 		if ms := slices.Sorted(slices.Values(took[step])); len(ms) > 0 {
-			out = append(out, figure{"upgrade, " + step + ", ms", fmt.Sprintf("p50 %.1f, p99 %.1f (n=%d)", median(ms), ms[len(ms)*99/100], len(ms)), "", "", ""})
+			out = append(out, figure{
+				"upgrade, " + step + ", ms",
+				fmt.Sprintf("p50 %.1f, p99 %.1f (n=%d)", median(ms), ms[len(ms)*99/100], len(ms)),
+				"",
+				"",
+				"",
+			})
 		}
 	}
 	return out, nil

@@ -4,30 +4,23 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/client"
 )
 
-func listTasks() protoreflect.MethodDescriptor {
-	return dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService").Methods().ByName("ListTasks")
-}
-
-// lastTask waits until the newest task of an agent has ended in a state, and gives it.
+// lastTask waits until the newest task of an agent has ended in a state, and returns it.
 func lastTask(ctx context.Context, w *world, agent string, state taskv1.State) (t *taskv1.Task, err error) {
-	conn, err := w.operator()
+	c, err := w.Client(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer c.Close()
 	err = poll(ctx, fmt.Sprintf("the last task of %s is %s", agent, state), func() (bool, error) {
 		q := &dispatcherv1.ListTasksRequest{Agent: agent, Page: &apiv1.Page{Limit: 1}}
-		r, err := bus.Call[*dispatcherv1.ListTasksResponse](ctx, conn, topology.UserDispatcher, listTasks(), q)
+		r, err := client.Call[*dispatcherv1.ListTasksResponse](ctx, c, q)
 		if err != nil || len(r.GetTasks()) == 0 {
 			return false, err
 		}
@@ -37,7 +30,7 @@ func lastTask(ctx context.Context, w *world, agent string, state taskv1.State) (
 	return t, err
 }
 
-// seconds gives how long the steps of a task took together.
+// seconds returns how long the steps of a task took together.
 func seconds(t *taskv1.Task, steps ...taskv1.Step) (sum float64) {
 	for _, s := range t.GetOutcome().GetSteps() {
 		for _, want := range steps {

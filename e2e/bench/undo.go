@@ -17,7 +17,7 @@ import (
 )
 
 // measureUndo upgrades to versions that do not work, kills the bus as soon as the link
-// leads to the new version, and measures until the old one is proven again.
+// leads to the new version, and measures the time until the old version passes its health check again.
 func measureUndo(ctx context.Context, s settings) (_ []figure, err error) {
 	bad := []struct {
 		what   string
@@ -25,8 +25,13 @@ func measureUndo(ctx context.Context, s settings) (_ []figure, err error) {
 		rounds int
 		of     sample.Version
 	}{
-		{"ends at once", "<= 10", 5, sample.Version{Version: "3.0.0", Misbehave: "exit", Takeover: "restart"}},
-		{"ends when it was ready", "<= 10", 5, sample.Version{Version: "4.0.0", Misbehave: "exit-later", Takeover: "restart"}},
+		{"exits at once", "<= 10", 5, sample.Version{Version: "3.0.0", Misbehave: "exit", Takeover: "restart"}},
+		{
+			"exits after it was ready",
+			"<= 10",
+			5,
+			sample.Version{Version: "4.0.0", Misbehave: "exit-later", Takeover: "restart"},
+		},
 		{"is never ready", "<= 60", 3, sample.Version{Version: "5.0.0", Misbehave: "never-ready", Takeover: "restart"}},
 	}
 	old := sample.Version{Version: "1.0.0", Takeover: "restart"} // with every default, as the others
@@ -45,14 +50,20 @@ func measureUndo(ctx context.Context, s settings) (_ []figure, err error) {
 			}
 			took = append(took, t.Seconds())
 		}
-		out = append(out, figure{fmt.Sprintf("version that %s, no network: until the old one is proven, s", b.what), spread(took, "%.1f") + fmt.Sprintf(" (n=%d)", len(took)), "", "", b.aim})
+		out = append(out, figure{
+			fmt.Sprintf("version that %s, no network: until the old one works, s", b.what),
+			spread(took, "%.1f") + fmt.Sprintf(" (n=%d)", len(took)),
+			"",
+			"",
+			b.aim,
+		})
 	}
 	return out, nil
 }
 
 // undone upgrades to a version that does not work, without the bus from the switch on. It
-// gives the time from the switch until the executor knew that the old version works again,
-// and brings the bus back.
+// returns the time from the switch until the executor knows that the old version works
+// again, and starts the bus again.
 func undone(ctx context.Context, w *world, server *fleet.Server, old, version string) (time.Duration, error) {
 	current := filepath.Join(server.Root, "agents", sample.Agent, "current")
 	before, err := os.Readlink(current)
@@ -101,10 +112,11 @@ func undone(ctx context.Context, w *world, server *fleet.Server, old, version st
 	return took, err
 }
 
-// changed waits until a link leads elsewhere and says when it did. It looks all the time:
-// a version that ends at once is undone within milliseconds.
+// changed waits until a link leads elsewhere, and returns when it did. It reads the link
+// all the time: a version that exits at once is rolled back within milliseconds.
 func changed(ctx context.Context, link, from string) (time.Time, error) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(200 * time.Microsecond) {
+	const pause = 200 * time.Microsecond
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(pause) {
 		if to, err := os.Readlink(link); err == nil && to != from {
 			return time.Now(), nil
 		}
@@ -112,7 +124,7 @@ func changed(ctx context.Context, link, from string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s still leads to %s", link, from)
 }
 
-// changeEnded looks in an executor's log whether a change ended, which must be in a state.
+// changeEnded reports whether a change ended, by the executor's log. An end in another state is an error.
 func changeEnded(log, state string) (bool, error) {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "change ended") {

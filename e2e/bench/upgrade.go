@@ -15,8 +15,8 @@ import (
 
 const upgradedServers = 20
 
-// measureUpgrade upgrades the sample agent on 20 local servers, from the command to
-// the last one proven, and does the same with Ansible where it is installed.
+// measureUpgrade upgrades the sample agent on 20 local servers, from the command to the
+// last passed health check, and does the same with Ansible where it is installed.
 func measureUpgrade(ctx context.Context, s settings) (_ []figure, err error) {
 	w, err := newWorld(ctx, s, false)
 	if err != nil {
@@ -52,7 +52,13 @@ func measureUpgrade(ctx context.Context, s settings) (_ []figure, err error) {
 			return nil, err
 		}
 	}
-	f := figure{fmt.Sprintf("upgrade of %d servers until all are proven, s", upgradedServers), spread(ours, "%.2f"), "ansible is not installed", "", "<= 0.1"}
+	f := figure{
+		fmt.Sprintf("upgrade of %d servers until all are healthy, s", upgradedServers),
+		spread(ours, "%.2f"),
+		"ansible is not installed",
+		"",
+		"<= 0.1",
+	}
 	if _, err := exec.LookPath("ansible-playbook"); err == nil {
 		took, err := ansible(ctx, w)
 		if err != nil {
@@ -80,10 +86,13 @@ func ansible(ctx context.Context, w *world) ([]float64, error) {
 	}
 	var inventory strings.Builder
 	for i := range upgradedServers {
-		fmt.Fprintf(&inventory, "h%02d ansible_connection=local root=%s/h%02d port=%d ansible_python_interpreter=auto_silent\n", i, dir, i, 21000+i)
+		fmt.Fprintf(&inventory,
+			"h%02d ansible_connection=local root=%s/h%02d port=%d ansible_python_interpreter=auto_silent\n", i, dir, i,
+			21000+i)
 	}
 	archive := filepath.Join(dir, "beacon.tar.gz")
-	if out, err := exec.CommandContext(ctx, "tar", "-C", w.Bin, "-czf", archive, "beacon").CombinedOutput(); err != nil {
+	pack := exec.CommandContext(ctx, "tar", "-C", w.Bin, "-czf", archive, "beacon")
+	if out, err := pack.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("tar: %w: %s", err, out)
 	}
 	files := map[string]string{"inventory": inventory.String(), "upgrade.yml": playbook, "stop.yml": stopPlaybook}
@@ -93,9 +102,11 @@ func ansible(ctx context.Context, w *world) ([]float64, error) {
 		}
 	}
 	play := func(book, version string) error {
-		cmd := exec.CommandContext(ctx, "ansible-playbook", "-i", "inventory", "-f", "20", book, "-e", "version="+version, "-e", "archive="+archive)
+		cmd := exec.CommandContext(ctx, "ansible-playbook", "-i", "inventory", "-f", "20", book, "-e",
+			"version="+version, "-e", "archive="+archive)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "ANSIBLE_LOCAL_TEMP="+filepath.Join(dir, "tmp"), "ANSIBLE_REMOTE_TEMP="+filepath.Join(dir, "tmp"))
+		cmd.Env = append(os.Environ(), "ANSIBLE_LOCAL_TEMP="+filepath.Join(dir, "tmp"),
+			"ANSIBLE_REMOTE_TEMP="+filepath.Join(dir, "tmp"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("ansible-playbook %s: %w: %s", book, err, out[max(0, len(out)-2000):])
 		}
@@ -121,7 +132,8 @@ const playbook = `- hosts: all
     - file: {src: "{{ root }}/{{ version }}", dest: "{{ root }}/current", state: link}
     - shell: |
         if [ -f {{ root }}/pid ]; then kill $(cat {{ root }}/pid); fi
-        setsid {{ root }}/current/beacon -listen 127.0.0.1:{{ port }} -version {{ version }} >{{ root }}/log 2>&1 </dev/null &
+        setsid {{ root }}/current/beacon -listen 127.0.0.1:{{ port }} -version {{ version }} \
+          >{{ root }}/log 2>&1 </dev/null &
         echo $! >{{ root }}/pid
     - uri: {url: "http://127.0.0.1:{{ port }}/", return_content: true}
       register: answer

@@ -15,28 +15,33 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// unlimited connects to CORE as a user that may do everything there, for what the
-// benchmark compares with. It is signed with the account's own key.
-func unlimited(w *world) (*nats.Conn, error) {
-	token, seed, err := anyone(w)
+// unlimited connects to an account as a user with every permission there, to measure the bare
+// limits. The account's own key signs the user.
+func unlimited(w *world, account string) (*nats.Conn, error) {
+	token, seed, err := anyone(w, account)
 	if err != nil {
 		return nil, err
 	}
 	return nats.Connect(w.URL(), nats.UserJWTAndSeed(token, string(seed)))
 }
 
-// anyone is unlimited through package bus.
+// anyone connects to CORE like unlimited, but through package bus.
 func (w *world) anyone() (*bus.Conn, error) {
-	token, seed, err := anyone(w)
+	token, seed, err := anyone(w, topology.AccountCore)
 	if err != nil {
 		return nil, err
 	}
-	return bus.Dial(bus.Options{URL: w.URL(), Name: "bench", Credentials: func() (string, []byte, error) { return token, seed, nil }, Log: zerolog.Nop()})
+	return bus.Dial(bus.Options{
+		URL:         w.URL(),
+		Name:        "bench",
+		Credentials: func() (string, []byte, error) { return token, seed, nil },
+		Log:         zerolog.Nop(),
+	})
 }
 
-// anyone signs a user of CORE without limits.
-func anyone(w *world) (token string, seed []byte, err error) {
-	accountSeed, err := os.ReadFile(filepath.Join(w.Dir, "data", "trust", "keys", topology.AccountCore+".seed"))
+// anyone signs a user of an account without limits.
+func anyone(w *world, of string) (token string, seed []byte, err error) {
+	accountSeed, err := os.ReadFile(filepath.Join(w.Dir, "data", "trust", "keys", of+".seed"))
 	if err != nil {
 		return "", nil, err
 	}

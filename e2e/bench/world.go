@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/sample"
@@ -69,6 +73,37 @@ func (w *world) oneServer(ctx context.Context, of []sample.Version) (*fleet.Serv
 	return server, err
 }
 
+// startLimit bounds the start of a service: its ledger may be large.
+const startLimit = 30 * time.Minute
+
+// begin starts a service in a process of its own, and waits until it answers.
+func (w *world) begin(ctx context.Context, service string, args ...string) error {
+	if err := w.StartService(service, args...); err != nil {
+		return err
+	}
+	conn, err := w.operator()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
+	for {
+		once, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := bus.Call[*apiv1.AboutResponse](once, conn, service, about, &apiv1.AboutRequest{})
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s answers: %w", service, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
 func (w *world) close() error { return errors.Join(w.Close(), os.RemoveAll(w.Dir)) }
 
 func (w *world) credentials(service string) string {
@@ -77,12 +112,19 @@ func (w *world) credentials(service string) string {
 
 // service connects as a service, through package bus.
 func (w *world) service(name string) (*bus.Conn, error) {
-	return bus.Dial(bus.Options{URL: w.URL(), Name: name, Credentials: trust.ReadCredentials(w.credentials(name)), Log: zerolog.Nop()})
+	return bus.Dial(bus.Options{
+		URL:         w.URL(),
+		Name:        name,
+		API:         topology.APIOf(name),
+		Credentials: trust.ReadCredentials(w.credentials(name)),
+		Log:         zerolog.Nop(),
+	})
 }
 
 // raw connects as a service, without package bus.
 func (w *world) raw(name string) (*nats.Conn, error) {
-	return nats.Connect(w.URL(), nats.UserCredentials(w.credentials(name)), nats.CustomInboxPrefix(topology.Inbox(name)))
+	return nats.Connect(w.URL(), nats.UserCredentials(w.credentials(name)),
+		nats.CustomInboxPrefix(topology.Inbox(name)))
 }
 
 // operator connects as the first operator.
@@ -91,5 +133,9 @@ func (w *world) operator() (*bus.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bus.Dial(bus.Options{URL: c.URL, Name: c.Actor, API: topology.OpsAPI, Credentials: c.Credentials, Log: zerolog.Nop()})
+	return bus.Dial(
+		bus.Options{
+			URL: c.URL, Name: c.Actor, TLS: bus.TLSOf(c), Credentials: c.Credentials,
+			Log: zerolog.Nop(),
+		})
 }

@@ -14,13 +14,13 @@ const (
 	tuner  = "tuner"
 )
 
-// Versions of beacon and tuner that work, and of beacon that never prove themselves.
+// Versions of beacon and tuner that work, and of beacon that fail their health check.
 var (
 	goodVersions = []string{"1.0.0", "2.0.0"}
 	badVersions  = map[string]string{"3.1.0": "exit", "3.2.0": "never-ready"}
 )
 
-// payload is a file of every image that nothing reads, to be damaged.
+// payload is a file of every image that no program reads; rounds damage it.
 const payload = "payload"
 
 // prepareAgents imports every version of both agents and installs the first on all servers.

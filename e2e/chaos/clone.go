@@ -12,18 +12,19 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
 // Expectations of a cloned server.
 const (
 	clonedFor        = 20 * beat
 	factsOfAClone    = 10 // at most, for two sessions of one identity
-	duplicateCode    = "DUPLICATE_IDENTITY"
+	duplicateCode    = code.DuplicateIdentity
 	duplicateClearIn = 3 * time.Minute
 )
 
-// cloneRound runs a copy of a server beside it: the control plane names it, the ledger does
-// not fill up, and all is well again when the copy is gone.
+// cloneRound runs a copy of a server beside it: the control plane reports it, the ledger does
+// not fill up, and the server recovers when the copy is gone.
 func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error) {
 	s := w.staying()[len(w.staying())-1]
 	root := filepath.Join(w.Dir, "clone")
@@ -51,10 +52,11 @@ func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error
 	if n := len(after) - len(before); n > factsOfAClone {
 		wrong = append(wrong, fmt.Sprintf("%d facts in %v because of the clone", n, clonedFor))
 	}
-	// The clone's agents must not be told to stop: both roots name the same ports.
+	// The clone must not stop its agents: both roots name the same ports.
 	err = errors.Join(err, clone.Kill(), w.killBelow(root), os.RemoveAll(root))
 	if err == nil && !w.clears(ctx, s.Name) {
-		wrong = append(wrong, fmt.Sprintf("%s is not cleared %v after the clone ended", duplicateCode, duplicateClearIn))
+		wrong = append(wrong,
+			fmt.Sprintf("%s is not cleared %v after the clone ended", duplicateCode, duplicateClearIn))
 	}
 	return done, wrong, err
 }

@@ -25,7 +25,7 @@ type disk struct {
 }
 
 // mountDisk mounts a file system of its own at a directory, which may be missing. Without
-// the right to mount, rounds with a full disk are skipped and say so.
+// the permission to mount, rounds with a full disk are skipped, and their results say so.
 func (w *World) mountDisk(whose, dir string, size int) {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -40,7 +40,7 @@ func (w *World) mountDisk(whose, dir string, size int) {
 
 const filler = ".filler"
 
-// fill takes all the room that there is.
+// fill writes until no space is left.
 func (d *disk) fill() error {
 	f, err := os.Create(filepath.Join(d.dir, filler))
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *disk) fill() error {
 	return errors.Join(err, f.Close())
 }
 
-// empty frees the room.
+// empty frees the space.
 func (d *disk) empty() error {
 	err := os.Remove(filepath.Join(d.dir, filler))
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,13 +10,14 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// drifts damage what Garrison installed, as an administrator can by hand.
+// drifts are the ways in which an administrator can damage by hand what Garrison installed.
 var drifts = []struct {
 	name string
 	do   func(s *fleet.Server, agent string) error
 }{
 	{"a file of the image changed", func(s *fleet.Server, agent string) error {
-		return inImage(s, agent, func(path string) error { return os.WriteFile(path, []byte("changed by hand"), 0o600) })
+		return inImage(s, agent,
+			func(path string) error { return os.WriteFile(path, []byte("changed by hand"), 0o600) })
 	}},
 	{"a file of the image deleted", func(s *fleet.Server, agent string) error {
 		return inImage(s, agent, os.Remove)
@@ -71,7 +72,7 @@ func currentOf(s *fleet.Server, agent string) string {
 	return filepath.Join(s.Root, "agents", agent, "current")
 }
 
-// inImage hands the payload of an agent's image over, writable for the moment.
+// inImage calls a function with the payload of an agent's image, which is writable meanwhile.
 func inImage(s *fleet.Server, agent string, do func(path string) error) error {
 	dir, err := filepath.EvalSymlinks(currentOf(s, agent))
 	if err != nil {

@@ -23,7 +23,8 @@ func (w *World) inviteGuest(ctx context.Context) error {
 		return err
 	}
 	for _, agent := range []string{beacon, tuner} {
-		json := fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":{"servers":[%q]}}}`, agent, goodVersions[0], name)
+		json := fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":{"servers":[%q]}}}`, agent,
+			goodVersions[0], name)
 		w.publish(ctx, topology.VerbInstall, json, false)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -52,12 +53,15 @@ func (w *World) draw(random *rand.Rand) (verb, json string) {
 		if agent == beacon && random.IntN(4) == 0 {
 			version = []string{"3.1.0", "3.2.0"}[random.IntN(2)]
 		}
-		return topology.VerbUpgrade, fmt.Sprintf(`{"upgrade":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent, version, on)
+		return topology.VerbUpgrade, fmt.Sprintf(`{"upgrade":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent,
+			version, on)
 	case n < 12:
-		return topology.VerbInstall, fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent, version, on)
+		return topology.VerbInstall, fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent,
+			version, on)
 	case n < 15:
 		level := random.IntN(1000)
-		return topology.VerbConfigure, fmt.Sprintf(`{"configure":{"agent":%q,"set":{"level":"%d"},"on":%s}}`, tuner, level, on)
+		return topology.VerbConfigure, fmt.Sprintf(`{"configure":{"agent":%q,"set":{"level":"%d"},"on":%s}}`, tuner,
+			level, on)
 	case n < 17:
 		return topology.VerbRemove, fmt.Sprintf(`{"remove":{"agent":%q,"on":%s}}`, agent, on)
 	default:
@@ -87,18 +91,17 @@ func (w *World) staying() []*fleet.Server {
 	return slices.DeleteFunc(w.Servers(), func(s *fleet.Server) bool { return strings.HasPrefix(s.Name, guestPrefix) })
 }
 
-// publish publishes an intent, twice when told to: a repeat must not be decided again.
+// publish publishes an intent, or twice the same one, which must be decided once.
 func (w *World) publish(ctx context.Context, verb, json string, twice bool) (acknowledged bool) {
 	id := ident.New()
 	times := 1
 	if twice {
 		times = 2
 	}
-	for n := range times {
+	for range times {
 		once, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := w.conn.PublishDurable(once, bus.Durable{
-			Subject: topology.IntentSubject(verb, w.conn.Name(), id), ID: fmt.Sprintf("%s-%d", id, n),
-			Type: "application/json", Data: []byte(json),
+			Subject: topology.IntentSubject(verb, w.conn.Name(), id), Type: "application/json", Data: []byte(json),
 		})
 		cancel()
 		acknowledged = acknowledged || err == nil
@@ -112,8 +115,8 @@ func (w *World) publish(ctx context.Context, verb, json string, twice bool) (ack
 	return acknowledged
 }
 
-// cancelOne takes back a task that is still queued, when there is one. Whether the answer
-// comes does not matter: the task may begin meanwhile, or its service may be down.
+// cancelOne cancels a task that is still queued, if there is one. It ignores the answer:
+// the task may begin meanwhile, or its service may be down.
 func (w *World) cancelOne(ctx context.Context) {
 	once, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -124,7 +127,7 @@ func (w *World) cancelOne(ctx context.Context) {
 	for _, t := range open {
 		if t.State == taskv1.State_STATE_QUEUED {
 			q := &dispatcherv1.CancelTaskRequest{Task: t.Id, Reason: "chaos"}
-			_, _ = call[*dispatcherv1.CancelTaskResponse](once, w, topology.UserDispatcher, dispatcherMethods, "CancelTask", q)
+			_, _ = client.Call[*dispatcherv1.CancelTaskResponse](once, w.client, q)
 			return
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// disagreements compares what the registry lists with what each server has. Nothing is
-// returned when all is quiet and equal.
+// disagreements compares the registry's lists with each server. It returns nothing when
+// all is quiet and equal.
 func (w *World) disagreements(ctx context.Context) []string {
 	servers, err := w.servers(ctx)
 	if err != nil {
@@ -33,7 +33,8 @@ func (w *World) disagreements(ctx context.Context) []string {
 	for _, s := range w.Servers() {
 		known := servers[s.Name]
 		if known.GetLife() != serverv1.Life_LIFE_ALIVE || known.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
-			out = append(out, fmt.Sprintf("%s is %s, %s: %s", s.Name, known.GetLife(), known.GetPresence(), known.GetReason()))
+			out = append(out,
+				fmt.Sprintf("%s is %s, %s: %s", s.Name, known.GetLife(), known.GetPresence(), known.GetReason()))
 			continue
 		}
 		out = append(out, w.compare(ctx, s, instances[s.Name])...)
@@ -43,18 +44,22 @@ func (w *World) disagreements(ctx context.Context) []string {
 
 // compare compares the instances of a server with what it has.
 func (w *World) compare(ctx context.Context, s *fleet.Server, instances map[string]*instancev1.Instance) []string {
-	real, err := w.look(ctx, s)
+	actual, err := w.inspect(ctx, s)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	var out []string
 	for _, agent := range []string{beacon, tuner} {
-		if wrong := differs(instances[agent], real[agent]); wrong != "" {
-			out = append(out, fmt.Sprintf("%s on %s: %s (registry: %s; server: %+v)", agent, s.Name, wrong, said(instances[agent]), real[agent]))
+		if wrong := differs(instances[agent], actual[agent]); wrong != "" {
+			out = append(
+				out,
+				fmt.Sprintf("%s on %s: %s (registry: %s; server: %+v)", agent, s.Name, wrong, said(instances[agent]),
+					actual[agent]),
+			)
 		}
-		delete(real, agent)
+		delete(actual, agent)
 	}
-	for name := range real {
+	for name := range actual {
 		out = append(out, fmt.Sprintf("%s has a directory or process of %q", s.Name, name))
 	}
 	files, err := list(s.Root)
@@ -74,15 +79,15 @@ func said(i *instancev1.Instance) string {
 	if i == nil {
 		return "none"
 	}
-	return fmt.Sprintf("wanted %q, observed %q, %s, %s, level %q, %s",
-		i.Wanted.GetVersion(), i.Observed.GetVersion(), i.Health, i.State, i.Configuration.GetMetadata()["level"], i.Reason)
+	return fmt.Sprintf("wanted %q, observed %q, %s, %s, level %q, %s", i.Wanted.GetVersion(), i.Observed.GetVersion(),
+		i.Health, i.State, i.Configuration.GetMetadata()["level"], i.Reason)
 }
 
 // differs returns what is wrong with an instance beside what the server has of it, or "".
 func differs(i *instancev1.Instance, r reality) string {
 	if i == nil {
 		if r.Linked != "" || len(r.Processes) > 0 {
-			return "it is there, and no instance"
+			return "it is present without an instance"
 		}
 		return ""
 	}
@@ -91,7 +96,15 @@ func differs(i *instancev1.Instance, r reality) string {
 	default:
 		return "it is not settled"
 	}
-	version := i.Observed.GetVersion()
+	if i.State == instancev1.State_STATE_CONVERGED && i.Wanted.GetVersion() != i.Observed.GetVersion() {
+		return "converged, and not what is wanted"
+	}
+	return observedDiffers(i, r)
+}
+
+// observedDiffers returns what is wrong with what an instance is observed as, or "".
+func observedDiffers(i *instancev1.Instance, r reality) string {
+	version, converged := i.Observed.GetVersion(), i.State == instancev1.State_STATE_CONVERGED
 	switch {
 	case version != r.Linked:
 		return "another version is linked than listed"
@@ -105,10 +118,8 @@ func differs(i *instancev1.Instance, r reality) string {
 		return "not exactly one process of the listed version"
 	case r.Answers != version:
 		return "it answers otherwise"
-	case i.State == instancev1.State_STATE_CONVERGED && i.Agent == tuner && r.Config != "level="+i.Configuration.GetMetadata()["level"]:
+	case converged && i.Agent == tuner && r.Config != "level="+i.Configuration.GetMetadata()["level"]:
 		return "it reads another configuration"
-	case i.State == instancev1.State_STATE_CONVERGED && i.Wanted.GetVersion() != version:
-		return "converged, and not what is wanted"
 	}
 	return ""
 }

@@ -27,8 +27,8 @@ type reality struct {
 	Config    string   // the configuration that the process read, or ""
 }
 
-// look returns what a server has, by agent.
-func (w *World) look(ctx context.Context, s *fleet.Server) (map[string]reality, error) {
+// inspect returns what a server has, by agent.
+func (w *World) inspect(ctx context.Context, s *fleet.Server) (map[string]reality, error) {
 	out := map[string]reality{}
 	dirs, err := os.ReadDir(filepath.Join(s.Root, "agents"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,8 +18,8 @@ func Print(out io.Writer, where string, results []Result) (good bool) {
 		if len(r.Wrong) > 0 {
 			good, outcome = false, fmt.Sprintf("%d WRONG", len(r.Wrong))
 		}
-		_, _ = fmt.Fprintf(t, "%d\t%s\t%v\t%d\t%d/%d\t%s\t%s\n",
-			r.Number, r.Kind, r.Quiet.Round(time.Second), r.Facts, r.Stored, r.Sent, outcome, strings.Join(r.Done, "; "))
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%v\t%d\t%d/%d\t%s\t%s\n", r.Number, r.Kind, r.Quiet.Round(time.Second), r.Facts,
+			r.Stored, r.Sent, outcome, strings.Join(r.Done, "; "))
 	}
 	_ = t.Flush()
 	for _, r := range results {

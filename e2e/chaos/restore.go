@@ -13,8 +13,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// restoreRound puts an old copy of the control plane's data in the place of the new one.
-// Nothing may change on a server before an operator accepts it.
+// restoreRound restores an old copy of the control plane's data. Nothing may change on a
+// server before an operator accepts the loss.
 func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string, err error) {
 	backup := filepath.Join(w.Dir, "backup")
 	if err := errors.Join(w.Garrisond.Stop(), copyTree(ctx, w.DataDir(), backup), w.Start(ctx)); err != nil {
@@ -34,7 +34,7 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 	if err := errors.Join(w.Garrisond.Kill(), copyTree(ctx, backup, w.DataDir()), w.Start(ctx)); err != nil {
 		return nil, nil, err
 	}
-	w.mu.Lock() // what was asked after the backup is lost, and known to be
+	w.mu.Lock() // intents after the backup are lost, as expected
 	w.acknowledged = w.acknowledged[:kept]
 	w.mu.Unlock()
 	done = []string{"restore a backup"}
@@ -46,7 +46,8 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 	sleep(ctx, 10*beat)
 	still, err := w.everything(ctx)
 	if err != nil || still != have {
-		wrong = append(wrong, fmt.Sprintf("servers changed after the restore (%v):\nbefore %s\nafter  %s", err, have, still))
+		wrong = append(wrong,
+			fmt.Sprintf("servers changed after the restore (%v):\nbefore %s\nafter  %s", err, have, still))
 	}
 	if _, err := w.CLI(ctx, "restore", "accept", "--on", "all", "--yes"); err != nil {
 		wrong = append(wrong, err.Error())
@@ -54,8 +55,8 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 	return append(done, "accept it"), append(wrong, w.adoptFound(ctx)...), nil
 }
 
-// adoptFound installs what servers have since the backup and the restored ledger does not
-// know. Nothing of it may be removed unasked: each must be listed as found.
+// adoptFound installs what servers got since the backup and what the restored ledger lacks.
+// None of it may be removed without an intent: each must be listed as found.
 func (w *World) adoptFound(ctx context.Context) (wrong []string) {
 	sleep(ctx, 10*beat) // in which servers list what they have
 	servers, err := w.servers(ctx)
@@ -67,11 +68,11 @@ func (w *World) adoptFound(ctx context.Context) (wrong []string) {
 		return []string{err.Error()}
 	}
 	for _, s := range w.Servers() {
-		real, err := w.look(ctx, s)
+		actual, err := w.inspect(ctx, s)
 		if err != nil {
 			return append(wrong, err.Error())
 		}
-		for agent, r := range real {
+		for agent, r := range actual {
 			if instances[s.Name][agent] != nil {
 				continue
 			}
@@ -104,16 +105,16 @@ func (w *World) waitAhead(ctx context.Context) string {
 func (w *World) everything(ctx context.Context) (string, error) {
 	var b strings.Builder
 	for _, s := range w.staying() {
-		real, err := w.look(ctx, s)
+		actual, err := w.inspect(ctx, s)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "%s %+v; ", s.Name, real)
+		fmt.Fprintf(&b, "%s %+v; ", s.Name, actual)
 	}
 	return b.String(), nil
 }
 
-// copyTree makes to a copy of from, whose own directory entry stays: it may be a mount.
+// copyTree replaces the content of to with that of from. The directory itself stays: it may be a mount.
 func copyTree(ctx context.Context, from, to string) error {
 	script := `mkdir -p "$2" && find "$2" -mindepth 1 -delete && cp -a "$1/." "$2/"`
 	out, err := exec.CommandContext(ctx, "sh", "-c", script, "copy", from, to).CombinedOutput()

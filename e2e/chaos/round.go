@@ -25,8 +25,8 @@ type Result struct {
 // an agent's longest pause between two tries, and a server's longest wait for the bus.
 const quietWithin = 7 * time.Minute
 
-// Run runs one round. An error means that the harness could not go on; what the system did
-// wrong is in the result.
+// Run runs one round. An error means that the harness failed; faults of the system are in
+// the result.
 func (w *World) Run(ctx context.Context, r Round) (Result, error) {
 	res := Result{Round: r}
 	var err error
@@ -81,7 +81,7 @@ func (w *World) strikeRound(ctx context.Context, r Round) (done, wrong []string,
 	return done, wrong, err
 }
 
-// mend does what a person would: starts what does not run and empties what is full.
+// mend does what a person would: it starts dead processes and empties full disks.
 func (w *World) mend() error {
 	var errs []error
 	for _, d := range w.disks {
@@ -93,7 +93,7 @@ func (w *World) mend() error {
 	return errors.Join(errs...)
 }
 
-// waitUntilGone waits until a server that was decommissioned left nothing, and drops it.
+// waitUntilGone waits until a decommissioned server has left nothing, and drops it.
 func (w *World) waitUntilGone(ctx context.Context, s *fleet.Server) []string {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()

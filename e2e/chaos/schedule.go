@@ -20,10 +20,11 @@ const (
 	Journals  Kind = "journals"  // executors are killed, and their journals are damaged or set back
 	Agents    Kind = "agents"    // agents are killed and stopped
 	Drift     Kind = "drift"     // files, links, images and configurations of agents are damaged by hand
-	FullDisk  Kind = "full-disk" // the disk of the control plane or of a server is full for a while, also across a restart
-	Clone     Kind = "clone"     // a server's root is copied, and the copy runs beside it
-	Restore   Kind = "restore"   // an old copy of the control plane's data takes the place of the new one
-	Mixed     Kind = "mixed"     // one of each of the first seven
+	// the disk of the control plane or of a server is full for a while, also across a restart
+	FullDisk Kind = "full-disk"
+	Clone    Kind = "clone"   // a server's root is copied, and the copy runs beside it
+	Restore  Kind = "restore" // an old copy of the control plane's data takes the place of the new one
+	Mixed    Kind = "mixed"   // one of each of the first seven
 )
 
 // Kinds lists every kind of round, in the order in which an unlimited schedule takes them.
@@ -101,7 +102,10 @@ func strikes(random *rand.Rand, kind Kind, load time.Duration) []Strike {
 		return out
 	}
 	var out []Strike
-	for range map[Kind]int{Kills: 5, Pauses: 4, Blackout: 1, Snapshots: 1, Journals: 2, Agents: 4, Drift: 3, FullDisk: 1}[kind] {
+	times := map[Kind]int{
+		Kills: 5, Pauses: 4, Blackout: 1, Snapshots: 1, Journals: 2, Agents: 4, Drift: 3, FullDisk: 1,
+	}
+	for range times[kind] {
 		out = append(out, one(kind))
 	}
 	return out

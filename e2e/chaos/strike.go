@@ -15,8 +15,8 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
 
-// strike lets one fault happen and returns what it was. It waits until a pause or a full
-// disk is over.
+// strike causes one fault and returns what it was. It waits until a pause or a full disk
+// is over.
 func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 	switch s.Kind {
 	case Kills:
@@ -60,7 +60,7 @@ func (w *World) executors() []*fleet.Process {
 	return out
 }
 
-// reviveLater starts a killed process again after a while.
+// reviveLater restarts a killed process after a while.
 func (w *World) reviveLater(ctx context.Context, p *fleet.Process, after time.Duration) error {
 	sleep(ctx, after)
 	return w.revive(p)
@@ -77,7 +77,7 @@ func (w *World) revive(p *fleet.Process) error {
 	return p.Revive()
 }
 
-// blackout kills everything but agents at once and starts it again.
+// blackout kills every process except the agents at once and starts them again.
 func (w *World) blackout(ctx context.Context) error {
 	all := append(w.processes(), w.executors()...)
 	errs := make([]error, len(all))
@@ -143,7 +143,7 @@ const oldSuffix = ".chaos-old"
 
 func journalOf(s *fleet.Server) string { return filepath.Join(s.Root, "executor", "journal.db") }
 
-// keepJournals copies the journals while nothing goes on, to be set back to.
+// keepJournals copies the journals while all is quiet, so that a fault can set them back.
 func (w *World) keepJournals() error {
 	for _, s := range w.staying() {
 		data, err := os.ReadFile(journalOf(s))
@@ -179,10 +179,11 @@ func (w *World) hitAgent(ctx context.Context, s Strike) (string, error) {
 	}
 	err = gone(syscall.Kill(pid, syscall.SIGSTOP))
 	sleep(ctx, s.For)
-	return fmt.Sprintf("pause agent %d for %v", pid, s.For.Round(100*time.Millisecond)), errors.Join(err, gone(syscall.Kill(pid, syscall.SIGCONT)))
+	return fmt.Sprintf("pause agent %d for %v", pid,
+		s.For.Round(100*time.Millisecond)), errors.Join(err, gone(syscall.Kill(pid, syscall.SIGCONT)))
 }
 
-// gone passes over a process that ended meanwhile.
+// gone ignores the error about a process that ended meanwhile.
 func gone(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/invariant"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
@@ -39,7 +40,7 @@ func (w *World) verifyViews(ctx context.Context) (wrong []string) {
 	for _, service := range topology.Services {
 		fresh := map[uint64][sha256.Size]byte{}
 		for range asksOfReplicas {
-			live, err := call[*apiv1.ViewResponse](ctx, w, service, aboutMethods, "View", &apiv1.ViewRequest{})
+			live, err := client.CallService[*apiv1.ViewResponse](ctx, w.client, service, &apiv1.ViewRequest{})
 			if err != nil {
 				wrong = append(wrong, err.Error())
 				break
@@ -55,7 +56,8 @@ func (w *World) verifyViews(ctx context.Context) (wrong []string) {
 				fresh[live.Position] = sha256.Sum256(data)
 			}
 			if want := fresh[live.Position]; !bytes.Equal(live.Digest, want[:]) {
-				wrong = append(wrong, fmt.Sprintf("%s: the live view at %d is not what a fresh fold makes", service, live.Position))
+				wrong = append(wrong,
+					fmt.Sprintf("%s: the live view at %d is not what a fresh fold makes", service, live.Position))
 			}
 		}
 	}
@@ -92,7 +94,11 @@ func (w *World) verifyProcesses() (wrong []string) {
 		case u.descriptors == 0:
 			wrong = append(wrong, p.Name+" does not run")
 		case u.descriptors > maxDescriptors || u.threads > maxThreads || u.residentKiB > maxResidentKiB:
-			wrong = append(wrong, fmt.Sprintf("%s uses %d descriptors, %d threads, %d KiB", p.Name, u.descriptors, u.threads, u.residentKiB))
+			wrong = append(
+				wrong,
+				fmt.Sprintf("%s uses %d descriptors, %d threads, %d KiB", p.Name, u.descriptors, u.threads,
+					u.residentKiB),
+			)
 		}
 	}
 	return wrong

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -31,11 +32,12 @@ type Options struct {
 // World is a fleet under chaos.
 type World struct {
 	*fleet.Fleet
-	opts  Options
-	tuner map[string]int // the port of the agent tuner, by server
-	disks []*disk        // file systems of their own that can be filled
-	guest int            // counts the servers that come and go
-	conn  *bus.Conn      // the operator's, which comes back by itself
+	opts   Options
+	tuner  map[string]int // the port of the agent tuner, by server
+	disks  []*disk        // file systems of their own that can be filled
+	guest  int            // counts the servers that come and go
+	conn   *bus.Conn      // the operator's, which reconnects by itself
+	client *client.Client // on conn
 
 	mu           sync.Mutex
 	acknowledged []string // the ids of intents that the bus acknowledged
@@ -49,7 +51,8 @@ const (
 
 // New starts a control plane with servers and the images of both agents. Close must follow, also after an error.
 func New(ctx context.Context, o Options) (*World, error) {
-	f, err := fleet.New(fleet.Options{Bin: o.Bin, Dir: o.Dir, Apart: o.Apart, Beat: beat, Deadline: deadline, Views: o.Apart})
+	f, err := fleet.New(
+		fleet.Options{Bin: o.Bin, Dir: o.Dir, Apart: o.Apart, Beat: beat, Deadline: deadline, Views: o.Apart})
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +89,14 @@ func (w *World) start(ctx context.Context) error {
 		return err
 	}
 	w.conn, err = bus.Dial(bus.Options{
-		URL: c.URL, Name: c.Actor, API: topology.OpsAPI, Credentials: c.Credentials,
+		URL: c.URL, Name: c.Actor, TLS: bus.TLSOf(c), Credentials: c.Credentials,
 		Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	w.client = client.New(w.conn, 0)
+	return nil
 }
 
 // addServer enrols a server with a port for each agent and starts its executor.

@@ -5,9 +5,9 @@
 //
 // Guarantees:
 //
-//  1. Nothing but the shipped binaries and the CLI is used to make things happen.
+//  1. Only the shipped binaries, the CLI and package client change anything.
 //  2. Close ends every process that was started, and every agent that those started,
-//     by its id, and says which it had to kill.
-//  3. No port is fixed.
-//  4. Close checks every invariant over the ledger, so no scenario can leave that out.
+//     by its id, and returns an error that names those it had to kill.
+//  3. Every port is free when it is chosen, and no two servers of a process share one.
+//  4. Close checks every invariant over the ledger, so that no scenario leaves that out.
 package fleet

@@ -14,17 +14,25 @@ import (
 	"strings"
 	"time"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Options say what kind of fleet it is.
 type Options struct {
 	Bin      string        // where the binaries are
-	Dir      string        // where everything goes; must be empty or not there
+	Dir      string        // where everything goes; must be empty or missing
 	Apart    bool          // the services run in processes of their own, not inside garrisond
 	Beat     time.Duration // how often servers beat; 0 means 1 s, to be quick in tests
+	Check    time.Duration // between two checks of the agents on a server; 0 means the executor's default
 	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
 	Lazy     bool          // do not sync each write to disk
+	Lobby    bool          // machines may ask to join without a token
 	Views    bool          // services that run apart keep snapshots of their views
 	Foreign  []string      // subjects of facts that the scenario stores by hand and no program knows
 }
@@ -41,7 +49,7 @@ type Fleet struct {
 	acknowledged []string // intents
 }
 
-// New makes a fleet's directory. Nothing runs until Start.
+// New creates a fleet's directory. Start starts its processes.
 func New(o Options) (*Fleet, error) {
 	if o.Beat == 0 {
 		o.Beat = time.Second
@@ -60,6 +68,9 @@ func New(o Options) (*Fleet, error) {
 	args := []string{"--data", f.path("data"), "--beat-interval", o.Beat.String()}
 	if o.Lazy {
 		args = append(args, "--allow-lazy-sync")
+	}
+	if o.Lobby {
+		args = append(args, "--lobby")
 	}
 	if o.Deadline > 0 {
 		args = append(args, "--task-deadline", o.Deadline.String())
@@ -86,10 +97,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 	}
 	if f.Apart {
 		for _, name := range topology.Services {
-			if f.Services[name] == nil {
-				f.Services[name] = f.process(name, name, f.serviceArgs(name, name)...)
-			}
-			if err := f.Services[name].Start(); err != nil {
+			if err := f.StartService(name); err != nil {
 				return err
 			}
 		}
@@ -97,6 +105,14 @@ func (f *Fleet) Start(ctx context.Context) error {
 	err := f.WaitReady(ctx)
 	f.wasReady = f.wasReady || err == nil
 	return err
+}
+
+// StartService starts a service in a process of its own, the first time with these further arguments.
+func (f *Fleet) StartService(name string, more ...string) error {
+	if f.Services[name] == nil {
+		f.Services[name] = f.process(name, name, append(f.serviceArgs(name, name), more...)...)
+	}
+	return f.Services[name].Start()
 }
 
 // StartBus starts garrisond and waits until its bus listens.
@@ -122,14 +138,24 @@ func (f *Fleet) StartBus(ctx context.Context) error {
 
 // serviceArgs returns the arguments of a service; process is its name, or that of its replica.
 func (f *Fleet) serviceArgs(name, process string) []string {
-	args := []string{"--bus", f.URL(), "--credentials", f.path("data", "trust", "services", name+".creds")}
+	args := []string{
+		"--bus", f.URL(), "--bus-ca", f.CAFile(), "--credentials", f.path("data", "trust", "services", name+".creds"),
+	}
 	if f.Views {
 		args = append(args, "--data", f.path("views", process))
 	}
 	switch name {
 	case topology.UserRegistry:
-		args = append(args, "--signer", f.path("data", "trust", "signer"), "--join-url", f.URL(), "--beat-interval", f.Beat.String())
+		args = append(args, "--signer", f.path("data", "trust", "signer"), "--join-url", f.URL(), "--beat-interval",
+			f.Beat.String(), "--secrets", f.path("data", "trust", "secrets.key"))
+		if f.Lobby {
+			args = append(args, "--lobby")
+		}
+	case topology.UserAccess:
+		args = append(args, "--trust", f.path("data", "trust"), "--system-credentials",
+			f.path("data", "trust", "services", topology.UserAccessSystem+".creds"))
 	case topology.UserDispatcher:
+		args = append(args, "--secrets", f.path("data", "trust", "secrets.key"))
 		if f.Deadline > 0 {
 			args = append(args, "--task-deadline", f.Deadline.String())
 		}
@@ -146,13 +172,31 @@ func (f *Fleet) Replica(service string) *Process {
 
 // WaitReady waits until every service answers.
 func (f *Fleet) WaitReady(ctx context.Context) error {
-	return f.until(ctx, "every service answers", func(ctx context.Context) error {
-		_, err := f.CLI(ctx, "versions", "--server")
-		return err
-	})
+	return f.until(ctx, "every service answers", f.ready)
 }
 
-// until tries again and again until done gives no error, for a minute at most.
+// readyTimeout bounds one question to a service that may be starting.
+const readyTimeout = 2 * time.Second
+
+// ready returns an error unless each service answers a question about what it keeps.
+func (f *Fleet) ready(ctx context.Context) error {
+	c, err := f.Client(ctx, readyTimeout)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	one := &apiv1.Page{Limit: 1}
+	_, err = client.Call[*registryv1.ListServersResponse](ctx, c, &registryv1.ListServersRequest{Page: one})
+	if err == nil {
+		_, err = client.Call[*catalogv1.ListImagesResponse](ctx, c, &catalogv1.ListImagesRequest{Page: one})
+	}
+	if err == nil {
+		_, err = client.Call[*dispatcherv1.ListTasksResponse](ctx, c, &dispatcherv1.ListTasksRequest{Page: one})
+	}
+	return err
+}
+
+// until retries until done returns no error, for a minute at most.
 func (f *Fleet) until(ctx context.Context, what string, done func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -175,7 +219,7 @@ func (f *Fleet) Replicas() []*Process { return slices.Clone(f.replicas) }
 // Servers returns the servers that were added and not dropped.
 func (f *Fleet) Servers() []*Server { return slices.Clone(f.servers) }
 
-// Drop takes a server out of the fleet: one that is dead, and whose executor ended.
+// Drop removes a server from the fleet: one that is dead and whose executor has ended.
 func (f *Fleet) Drop(s *Server) {
 	f.servers = slices.DeleteFunc(f.servers, func(other *Server) bool { return other == s })
 }
@@ -191,7 +235,7 @@ func (f *Fleet) ViewsDir() string {
 	return f.path("data", "views")
 }
 
-// URL gives the address of the bus.
+// URL returns the address of the bus for clients without its CA, which a bus on loopback lets in.
 func (f *Fleet) URL() string {
 	address, err := os.ReadFile(f.path("data", "address"))
 	if err != nil {
@@ -200,10 +244,13 @@ func (f *Fleet) URL() string {
 	return "nats://" + strings.TrimSpace(string(address))
 }
 
-// ContextFile gives the operator's context.
+// CAFile returns the file with the CA of the bus.
+func (f *Fleet) CAFile() string { return f.path("data", "trust", "tls", "ca.pem") }
+
+// ContextFile returns the operator's context.
 func (f *Fleet) ContextFile() string { return f.path("data", "operator.json") }
 
-// CLIError is a call of the CLI that did not end with 0.
+// CLIError is a call of the CLI that exited with another code than 0.
 type CLIError struct {
 	Args   []string
 	Code   int
@@ -214,8 +261,8 @@ func (e *CLIError) Error() string {
 	return fmt.Sprintf("garrison %s: exit code %d: %s", strings.Join(e.Args, " "), e.Code, strings.TrimSpace(e.Stderr))
 }
 
-// CLI runs garrison with the operator's context and gives what it wrote to its standard
-// output. Its error is a *CLIError when it ended with another code than 0.
+// CLI runs garrison with the operator's context and returns its standard output. Its
+// error is a *CLIError when garrison exits with another code than 0.
 func (f *Fleet) CLI(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(f.Bin, "garrison"), args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.Dir, "GARRISON_CONTEXT=" + f.ContextFile()}
@@ -229,7 +276,7 @@ func (f *Fleet) CLI(ctx context.Context, args ...string) (string, error) {
 	return stdout.String(), err
 }
 
-// View runs a service's binary to fold the ledger afresh, up to a position, and gives
+// View runs a service's binary to fold the ledger afresh up to a position, and returns
 // what it printed. It may run beside the service.
 func (f *Fleet) View(ctx context.Context, service string, at uint64, file string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(f.Bin, service), "view", "--bus", f.URL(),
@@ -243,7 +290,7 @@ func (f *Fleet) View(ctx context.Context, service string, at uint64, file string
 
 // Close verifies what must hold at the end of every scenario (see Verify) and stops
 // everything, in order: executors with their agents, services, bus. It kills what is
-// left, and says so in its error.
+// left; its error names it.
 func (f *Fleet) Close() error {
 	errs := []error{f.verifyAtEnd()}
 	for _, s := range f.servers {

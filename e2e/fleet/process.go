@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Process is a program that runs until it is stopped or killed, and can be started again.
+// Process is a program that runs until it is stopped or killed, and that can be started again.
 type Process struct {
 	Name string
 
@@ -33,12 +33,12 @@ func (p *Process) AddArgs(args ...string) {
 	p.args = append(p.args, args...)
 }
 
-// Start starts the program; its output goes behind what is in its log.
+// Start starts the program, which appends its output to its log.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
-		return fmt.Errorf("start %s: it runs already", p.Name)
+		return fmt.Errorf("start %s: it is already running", p.Name)
 	}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Pid gives the process id, or 0 when it does not run.
+// Pid returns the process id, or 0 when the process is not running.
 func (p *Process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,10 +70,10 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Pause stops the process with SIGSTOP, until Resume. A process that does not run stays so.
+// Pause stops the process with SIGSTOP, until Resume. It does nothing when the process is not running.
 func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(s syscall.Signal) error {
@@ -103,7 +103,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Revive starts the process again when it does not run, and lets it go on when it is paused.
+// Revive starts the process again when it is not running, and continues it when it is paused.
 func (p *Process) Revive() error {
 	if p.Running() {
 		return p.Resume()
@@ -114,10 +114,10 @@ func (p *Process) Revive() error {
 	return p.Start()
 }
 
-// Kill ends the process with SIGKILL and waits for its end.
+// Kill ends the process with SIGKILL and waits until it has ended.
 func (p *Process) Kill() error { return p.end(syscall.SIGKILL, 10*time.Second) }
 
-// Stop ends the process with SIGTERM and, if it does not, with SIGKILL, which is an error.
+// Stop ends the process with SIGTERM or, if that does not end it, with SIGKILL and an error.
 func (p *Process) Stop() error {
 	if err := p.end(syscall.SIGTERM, 20*time.Second); err != nil {
 		return errors.Join(err, p.end(syscall.SIGKILL, 10*time.Second))
@@ -143,12 +143,12 @@ func (p *Process) end(with syscall.Signal, within time.Duration) error {
 	}
 }
 
-// Ended waits until the process ended by itself and gives its exit code.
+// Ended waits until the process has ended by itself, and returns its exit code.
 func (p *Process) Ended(ctx context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
-		return 0, fmt.Errorf("%s does not run", p.Name)
+		return 0, fmt.Errorf("%s is not running", p.Name)
 	}
 	select {
 	case <-p.done:
@@ -160,7 +160,7 @@ func (p *Process) Ended(ctx context.Context) (int, error) {
 	}
 }
 
-// Log gives everything the process has written so far.
+// Log returns everything the process has written so far.
 func (p *Process) Log() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {

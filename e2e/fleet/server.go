@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -45,7 +46,7 @@ func (f *Fleet) JoinServer(ctx context.Context, name string, labels ...string) (
 
 // EnrollServer is JoinServer with flags for garrison server enroll.
 func (f *Fleet) EnrollServer(ctx context.Context, name string, flags ...string) (*Server, error) {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +55,62 @@ func (f *Fleet) EnrollServer(ctx context.Context, name string, flags ...string) 
 	if err != nil {
 		return nil, err
 	}
+	return f.joinAs(ctx, name, port, token)
+}
+
+// JoinWith joins a server with a token that exists. name is that of its directory.
+func (f *Fleet) JoinWith(ctx context.Context, name, token string) (*Server, error) {
+	return f.joinAs(ctx, name, 0, token)
+}
+
+func (f *Fleet) joinAs(ctx context.Context, name string, port int, token string) (*Server, error) {
 	s := &Server{Name: name, Root: f.path("servers", name), Port: port, fleet: f}
 	if err := s.Join(ctx, token); err != nil {
 		return nil, err
 	}
-	s.Executor = f.process("executor-"+name, "executor", "run", "--root", s.Root, "--beat-interval", f.Beat.String(), "--stop-agents")
-	f.servers = append(f.servers, s)
+	f.register(s)
 	return s, nil
+}
+
+// NewServer returns a server whose executor joins with a pooled token when it is started, by one command. name is that
+// of its directory, and its agent's port a label of the token.
+func (f *Fleet) NewServer(name, token string, port int) (*Server, error) {
+	file := f.path(name + ".token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		return nil, err
+	}
+	s := &Server{Name: name, Root: f.path("servers", name), Port: port, fleet: f}
+	f.register(s, "--token-file", file)
+	return s, nil
+}
+
+// Stranger returns a server whose executor asks to join without a token when it is started.
+func (f *Fleet) Stranger(name string) (*Server, error) {
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Name: name, Root: f.path("servers", name), Port: port, fleet: f}
+	f.register(s, "--lobby", "--bus", f.URL(), "--bus-ca", f.CAFile())
+	return s, nil
+}
+
+// register adds a server with its executor, which is not started yet.
+func (f *Fleet) register(s *Server, flags ...string) {
+	run := append([]string{"run", "--root", s.Root, "--beat-interval", f.Beat.String(), "--stop-agents"}, flags...)
+	if f.Check > 0 {
+		run = append(run, "--check-interval", f.Check.String())
+	}
+	s.Executor = f.process("executor-"+s.Name, "executor", run...)
+	f.servers = append(f.servers, s)
 }
 
 // Join runs the executor's join command with a token.
 func (s *Server) Join(ctx context.Context, token string) error {
-	out, err := exec.CommandContext(ctx, filepath.Join(s.fleet.Bin, "executor"), "join", "--root", s.Root, "--token", strings.TrimSpace(token)).CombinedOutput()
+	executor := filepath.Join(s.fleet.Bin, "executor")
+	join := exec.CommandContext(ctx, executor, "join", "--root", s.Root, "--token", "-")
+	join.Stdin = strings.NewReader(token)
+	out, err := join.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("join %s: %w: %s", s.Name, err, strings.TrimSpace(string(out)))
 	}
@@ -83,7 +128,7 @@ func (s *Server) Get(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req.Close = true // each request meets whichever process listens now
+	req.Close = true // each request meets the process that listens now
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err
@@ -98,22 +143,33 @@ func (s *Server) Get(ctx context.Context, path string) (string, error) {
 	return strings.TrimSpace(string(body)), nil
 }
 
-// freePort finds a loopback port that nobody listens on at the moment.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// givenPorts are the ports that FreePort returned, so that two fleets of one process never share one.
+var givenPorts sync.Map
+
+// FreePort returns a loopback port that is free at the moment, and that it did not return before.
+func FreePort() (int, error) {
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return 0, err
+		}
+		if _, given := givenPorts.LoadOrStore(port, true); !given {
+			return port, nil
+		}
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
 }
 
-// AgentProcesses gives the ids of the processes whose program lies in the fleet's directory: agents, and nothing else.
+// AgentProcesses returns the ids of the processes whose program lies in the fleet's directory:
+// agents, and nothing else.
 func (f *Fleet) AgentProcesses() ([]int, error) {
 	return ProcessesBelow(filepath.Join(f.Dir, "servers"))
 }
 
-// AgentProcesses gives the ids of the server's agents' processes.
+// AgentProcesses returns the ids of the server's agents' processes.
 func (s *Server) AgentProcesses() ([]int, error) { return ProcessesBelow(s.Root) }
 
 // ProcessesBelow returns the ids of the processes whose program lies below a directory.
@@ -136,7 +192,7 @@ func ProcessesBelow(dir string) ([]int, error) {
 	return pids, nil
 }
 
-// killRest kills agents that are left although their executors were told to stop them.
+// killRest kills agents that their executors should have stopped, and returns an error that names them.
 func (f *Fleet) killRest() error {
 	pids, err := f.AgentProcesses()
 	if err != nil {
@@ -152,7 +208,7 @@ func (f *Fleet) killRest() error {
 	return errors.Join(errs...)
 }
 
-// Joined reports whether the server still has its identity: an executor that uninstalled itself has none.
+// Joined reports whether the server still has its identity. An executor that uninstalled itself has none.
 func (s *Server) Joined() bool {
 	_, err := os.Lstat(filepath.Join(s.Root, "executor", "identity.json"))
 	return err == nil

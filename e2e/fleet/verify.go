@@ -14,15 +14,15 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// verifyWithin bounds how long it may take until nothing is under way any more.
-const verifyWithin = time.Minute
+// verifyWithin bounds how long it may take until nothing is under way any more. Other scenarios run meanwhile.
+const verifyWithin = 2 * time.Minute
 
-// Acknowledged notes an intent whose publisher was told that it is stored.
+// Acknowledged records an intent that the bus acknowledged to its publisher.
 func (f *Fleet) Acknowledged(id string) { f.acknowledged = append(f.acknowledged, id) }
 
-// Verify waits until nothing is under way and returns an error for every invariant that
-// does not hold over the ledger then, among them that each acknowledged intent is decided
-// exactly once. What a scenario left dead or paused of the control plane is revived first.
+// Verify waits until nothing is under way, and returns an error for every invariant that
+// the ledger breaks then, among them that each acknowledged intent is decided exactly
+// once. It first revives what a scenario left dead or paused of the control plane.
 func (f *Fleet) Verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
 	defer cancel()
@@ -53,7 +53,7 @@ func (f *Fleet) revive(ctx context.Context) error {
 	return f.WaitReady(ctx)
 }
 
-// verifyAtEnd is the last step of every fleet whose services were ready once.
+// verifyAtEnd is the last check of every fleet whose services were ready once.
 func (f *Fleet) verifyAtEnd() error {
 	if !f.wasReady {
 		return nil

@@ -1,9 +1,9 @@
-// Package handover upgrades an agent that has a socket, again and again, while clients
-// ask it, and counts the answers that did not come. make handover and the scenarios use it.
+// Package handover upgrades an agent that has a socket, many times, while clients send it
+// requests, and counts the requests without an answer. make handover and the scenarios use it.
 //
 // Guarantees:
 //
-//  1. Each request has a connection of its own, and none is tried twice.
-//  2. Whatever is no whole answer with status 200 is counted: as refused when nobody
-//     listened, as failed otherwise.
+//  1. Each request has a connection of its own, and no request is retried.
+//  2. Every request without a complete answer with status 200 is counted: as refused when
+//     no process listened, as failed otherwise.
 package handover

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Load says how much is asked.
+// Load is how many requests are sent.
 type Load struct {
 	Quick int           // clients whose answers are ready at once
 	Slow  int           // clients whose answers take a while, so that some are always under way
@@ -23,22 +23,23 @@ type Load struct {
 type Count struct {
 	Requests, Refused, Failed int
 	Answers                   map[string]int // by version
-	Longest                   time.Duration  // until an answer was there
+	Longest                   time.Duration  // until an answer was complete
 	First                     error          // the first that was refused or failed
 }
 
-// Err is nil when every request was answered.
+// Err returns nil when every request was answered.
 func (c Count) Err() error {
 	switch {
 	case c.Requests == 0:
-		return errors.New("nothing was asked")
+		return errors.New("no request was sent")
 	case c.Refused+c.Failed > 0:
-		return fmt.Errorf("of %d requests %d were refused and %d failed; the first: %w", c.Requests, c.Refused, c.Failed, c.First)
+		return fmt.Errorf("of %d requests %d were refused and %d failed; the first: %w", c.Requests, c.Refused,
+			c.Failed, c.First)
 	}
 	return nil
 }
 
-// Traffic is clients at work.
+// Traffic is running clients.
 type Traffic struct {
 	client http.Client
 	stop   context.CancelFunc
@@ -51,7 +52,7 @@ type Traffic struct {
 // within is how long an answer may take.
 const within = 20 * time.Second
 
-// Begin lets clients ask the agent at a URL until Stop.
+// Begin starts clients that send requests to the agent at a URL until Stop.
 func Begin(url string, l Load) *Traffic {
 	t := &Traffic{
 		client: http.Client{Timeout: within, Transport: &http.Transport{DisableKeepAlives: true}},
@@ -69,7 +70,7 @@ func Begin(url string, l Load) *Traffic {
 	return t
 }
 
-// ask is one client. A request that was begun is waited for also when it is to stop.
+// ask is one client. It waits for the answer to its last request also after Stop.
 func (t *Traffic) ask(ctx context.Context, url string, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -120,14 +121,14 @@ func (t *Traffic) took(version string, took time.Duration, err error) {
 	}
 }
 
-// Requests gives how many were made so far.
+// Requests returns how many requests were sent so far.
 func (t *Traffic) Requests() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count.Requests
 }
 
-// Stop waits for the answers that are under way, and gives what came of all.
+// Stop waits for the answers that are under way, and returns what came of all.
 func (t *Traffic) Stop() Count {
 	t.stop()
 	t.done.Wait()

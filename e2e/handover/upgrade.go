@@ -20,7 +20,14 @@ type Way struct {
 // Prepare imports both versions of beacon. The agent must be known.
 func Prepare(ctx context.Context, f *fleet.Fleet, w Way) error {
 	for _, version := range Versions {
-		v := sample.Version{Version: version, Takeover: w.Takeover, Socket: !w.Itself, Ready: "10s", Soak: "100ms", Stop: "10s"}
+		v := sample.Version{
+			Version:  version,
+			Takeover: w.Takeover,
+			Socket:   !w.Itself,
+			Ready:    "10s",
+			Soak:     "100ms",
+			Stop:     "10s",
+		}
 		if err := sample.Import(ctx, f.CLI, f.Bin, f.Dir, v); err != nil {
 			return err
 		}
@@ -29,8 +36,15 @@ func Prepare(ctx context.Context, f *fleet.Fleet, w Way) error {
 }
 
 // Run installs the first version on the fleet's one server and upgrades it back and
-// forth, so many times, while clients ask it. told hears of each upgrade.
-func Run(ctx context.Context, f *fleet.Fleet, s *fleet.Server, upgrades int, l Load, told func(done int)) (Count, error) {
+// forth, upgrades times, while clients send it requests. It calls report after each.
+func Run(
+	ctx context.Context,
+	f *fleet.Fleet,
+	s *fleet.Server,
+	upgrades int,
+	l Load,
+	report func(done int),
+) (Count, error) {
 	if _, err := f.CLI(ctx, "install", "beacon@"+Versions[0], "--on", "all"); err != nil {
 		return Count{}, err
 	}
@@ -39,7 +53,7 @@ func Run(ctx context.Context, f *fleet.Fleet, s *fleet.Server, upgrades int, l L
 		if _, err := f.CLI(ctx, "up", "beacon@"+Versions[n%2], "--on", "all", "--yes"); err != nil {
 			return t.Stop(), fmt.Errorf("upgrade %d: %w", n, err)
 		}
-		told(n)
+		report(n)
 	}
 	return t.Stop(), nil
 }

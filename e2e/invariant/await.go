@@ -12,42 +12,43 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// Await reads the streams of a bus until every check holds, and returns what does not hold
-// when ctx is done. An intent counts as acknowledged when its publisher was told so, or
-// when it is stored in INTENTS: its publisher may have been told. The connection is that
-// of the user who provisions the bus, since operators cannot read intents. Facts on the
-// foreign subjects, which a scenario stored by hand and no program knows, are passed over.
-func Await(ctx context.Context, core *bus.Conn, told []string, foreign ...string) []error {
+// Await reads the streams of a bus until every check holds, and returns the checks that
+// fail when ctx is done. An intent counts as acknowledged when its publisher says so, or
+// when it is stored in INTENTS, because the bus may have acknowledged it. The connection
+// is that of the user who provisions the bus, since operators cannot read intents. Await
+// skips facts on the foreign subjects, which a scenario stored by hand and no program knows.
+func Await(ctx context.Context, core *bus.Conn, acknowledged []string, foreign ...string) []error {
 	r := reader{core: core, foreign: foreign}
 	for {
 		err := r.read(ctx)
 		if err != nil && ctx.Err() == nil {
 			return []error{err}
 		}
-		broken := Check(r.facts, append(r.intents, told...))
+		broken := Check(r.facts, append(r.intents, acknowledged...))
 		if err == nil && len(broken) == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return append(broken, fmt.Errorf("check the ledger up to fact %d: %w", r.folded, errors.Join(err, ctx.Err())))
+			return append(broken,
+				fmt.Errorf("check the ledger up to fact %d: %w", r.folded, errors.Join(err, ctx.Err())))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// reader holds what was read of the streams so far.
+// reader holds what it has read of the streams so far.
 type reader struct {
 	core    *bus.Conn
 	facts   []ledger.Fact
 	intents []string // ids
 	asked   uint64   // the last sequence of INTENTS that was read
 	folded  uint64   // the last sequence of LEDGER that was read
-	foreign []string // subjects to pass over
+	foreign []string // subjects to skip
 }
 
 func (r *reader) read(ctx context.Context) error {
-	// Intents first: what is decided about them is then in the ledger, or is awaited.
+	// Intents first: their decisions are then in the ledger, or still to come.
 	err := r.follow(ctx, topology.Intents, r.asked, func(m bus.Message) error {
 		r.asked = m.Sequence
 		if at, err := topology.ParseIntentSubject(m.Subject); err == nil { // any other is a dead letter
@@ -71,7 +72,7 @@ func (r *reader) read(ctx context.Context) error {
 
 var errEnd = errors.New("the end of the stream")
 
-// follow hands what is behind a sequence in a stream to f, up to the stream's present end.
+// follow passes the messages behind a sequence of a stream to f, up to the stream's present end.
 func (r *reader) follow(ctx context.Context, stream string, behind uint64, f func(bus.Message) error) error {
 	end, err := r.core.Stream(ctx, stream)
 	if err != nil || end.LastSequence <= behind {

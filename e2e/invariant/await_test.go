@@ -15,15 +15,15 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
-// An intent that is stored counts although nobody told its publisher so, and one whose
-// publisher was told counts although it is not stored.
+// An intent that is stored counts although its publisher got no acknowledgement, and one
+// that was acknowledged counts although it is not stored.
 func TestAnIntentThatIsNotDecidedIsNoticed(t *testing.T) {
 	b := bustest.Start(t)
 	c := b.Dial(t, "registry")
 	w := b.Writer(t, c)
-	stored, told := ident.New(), ident.New()
+	stored, acknowledged := ident.New(), ident.New()
 	subject := topology.IntentSubject(topology.VerbRefresh, "alice", stored)
-	if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: subject, ID: stored}); err != nil {
+	if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: subject}); err != nil {
 		t.Fatal(err)
 	}
 	decide := func(id string) {
@@ -40,23 +40,23 @@ func TestAnIntentThatIsNotDecidedIsNoticed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		var said []string
-		for _, err := range invariant.Await(ctx, c, []string{told}) {
+		for _, err := range invariant.Await(ctx, c, []string{acknowledged}) {
 			said = append(said, err.Error())
 		}
 		return strings.Join(said, "\n")
 	}
-	if said := broken(time.Second); !strings.Contains(said, stored) || !strings.Contains(said, told) {
+	if said := broken(time.Second); !strings.Contains(said, stored) || !strings.Contains(said, acknowledged) {
 		t.Errorf("neither is decided; it says: %s", said)
 	}
 	decide(stored)
-	if said := broken(time.Second); strings.Contains(said, stored) || !strings.Contains(said, told) {
+	if said := broken(time.Second); strings.Contains(said, stored) || !strings.Contains(said, acknowledged) {
 		t.Errorf("one is decided; it says: %s", said)
 	}
-	decide(told)
+	decide(acknowledged)
 	if said := broken(20 * time.Second); said != "" {
 		t.Errorf("both are decided; it says: %s", said)
 	}
-	decide(told)
+	decide(acknowledged)
 	if said := broken(time.Second); !strings.Contains(said, "decided again") {
 		t.Errorf("one is decided twice; it says: %s", said)
 	}

@@ -1,5 +1,5 @@
-// Package invariant checks what must always hold, over a whole ledger: after every
-// fault, whatever was killed. Each check names the facts that break it.
+// Package invariant checks what must hold over a whole ledger after every fault. Each
+// check names the facts that break it.
 package invariant
 
 import (
@@ -14,8 +14,8 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// Check gives what does not hold in a ledger after quiescence: nothing is under way any
-// more. acknowledged are the ids of the intents whose publishers were told that they are stored.
+// Check returns the invariants that a ledger breaks once nothing is under way any more.
+// acknowledged are the ids of the intents that the bus acknowledged to their publishers.
 func Check(facts []ledger.Fact, acknowledged []string) []error {
 	c := &checker{
 		ids:     map[string]uint64{},
@@ -39,7 +39,7 @@ func Check(facts []ledger.Fact, acknowledged []string) []error {
 }
 
 type task struct {
-	place string // server and agent
+	slot  string // server and agent
 	ended bool
 	last  ledger.Fact
 }
@@ -78,7 +78,7 @@ func (c *checker) fold(f ledger.Fact) {
 		server, agent, _ := cutKey(f.Key)
 		delete(c.instances[server], agent)
 	case *serverv1.Dead:
-		c.died(f)
+		c.died(f, b)
 	}
 	if f.Noun == ledger.Task {
 		c.task(f)
@@ -99,12 +99,12 @@ func (c *checker) wanted(f ledger.Fact, b *instancev1.Wanted) {
 	c.instances[server][agent] = true
 }
 
-func (c *checker) died(f ledger.Fact) {
+func (c *checker) died(f ledger.Fact, b *serverv1.Dead) {
 	if left := c.instances[f.Key]; len(left) > 0 {
 		c.breaks(f, "server %s is dead with %d instances", f.Key, len(left))
 	}
-	for id, t := range c.tasks {
-		if server, _, _ := cutKey(t.place); server == f.Key && !t.ended {
+	for id, t := range c.tasks { // what a lost server has under way ends after it
+		if server, _, _ := cutKey(t.slot); server == f.Key && !t.ended && !b.Lost {
 			c.breaks(f, "server %s is dead while task %s is under way", f.Key, id)
 		}
 	}
@@ -137,14 +137,14 @@ func (c *checker) task(f ledger.Fact) {
 	t.last = f
 	switch {
 	case f.Name() == "assigned":
-		if other := c.open[t.place]; other != "" {
-			c.breaks(f, "task %s is assigned while %s is under way at the same place", f.Key, other)
+		if other := c.open[t.slot]; other != "" {
+			c.breaks(f, "task %s is assigned while %s is under way on the same server and agent", f.Key, other)
 		}
-		c.open[t.place] = f.Key
+		c.open[t.slot] = f.Key
 	case slices.Contains(ends, f.Name()):
 		t.ended = true
-		if c.open[t.place] == f.Key {
-			delete(c.open, t.place)
+		if c.open[t.slot] == f.Key {
+			delete(c.open, t.slot)
 		}
 	}
 }
@@ -158,11 +158,11 @@ func (c *checker) queued(f ledger.Fact, b *taskv1.Queued) {
 		c.breaks(f, "task %s is queued again", f.Key)
 	}
 	c.generations[what] = true
-	place := ledger.Key(b.ServerId, b.Agent)
+	slot := ledger.Key(b.ServerId, b.Agent)
 	if b.Agent == "" {
-		place = ledger.Key(b.ServerId, f.Key) // refreshes do not exclude each other
+		slot = ledger.Key(b.ServerId, f.Key) // refreshes do not exclude each other
 	}
-	c.tasks[f.Key] = &task{place: place, last: f}
+	c.tasks[f.Key] = &task{slot: slot, last: f}
 }
 
 // cutKey splits a server's id from an agent's name.

@@ -25,12 +25,12 @@ type Version struct {
 	Host      string // where it listens, instead of 127.0.0.1
 	Takeover  string // instead of overlap
 	Socket    bool   // it is handed its socket
-	Ready     string // until when it must be ready, as a duration
+	Ready     string // how long it may take to be ready, as a duration
 	Soak      string // how long it must stay up, as a duration
-	Stop      string // until when it must have stopped, as a duration
+	Stop      string // how long it may take to stop, as a duration
 }
 
-// Recipe gives the text of its garrison.yaml.
+// Recipe returns the text of its garrison.yaml.
 func (v Version) Recipe() string {
 	host, takeover := or(v.Host, "127.0.0.1"), or(v.Takeover, "overlap")
 	at := fmt.Sprintf("%q", host+":${label.port}")
@@ -46,8 +46,10 @@ func (v Version) Recipe() string {
 		ready = append(ready, "soak: "+v.Soak)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "agent: %s\nversion: %s\nkind: daemon\ndescription: says its version over HTTP\nrun:\n", Agent, v.Version)
-	fmt.Fprintf(&b, "  command: beacon\n  args: [%s]\n  takeover: %s\n  ready: {%s}\n", strings.Join(args, ", "), takeover, strings.Join(ready, ", "))
+	fmt.Fprintf(&b, "agent: %s\nversion: %s\nkind: daemon\ndescription: says its version over HTTP\nrun:\n", Agent,
+		v.Version)
+	fmt.Fprintf(&b, "  command: beacon\n  args: [%s]\n  takeover: %s\n  ready: {%s}\n", strings.Join(args, ", "),
+		takeover, strings.Join(ready, ", "))
 	if v.Stop != "" {
 		fmt.Fprintf(&b, "  stop_timeout: %s\n", v.Stop)
 	}
@@ -64,8 +66,8 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// Fill makes a directory from which an image of the version can be built. bin is where
-// beacon is. A file says the version, so that each has content of its own.
+// Fill creates a directory from which an image of the version can be built. bin is the
+// directory of beacon. A file holds the version, so that each image has content of its own.
 func (v Version) Fill(bin, dir string) error {
 	if err := Fill(dir, filepath.Join(bin, "beacon"), "beacon", v.Recipe()); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (v Version) Fill(bin, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "VERSION"), []byte(v.Version), 0o600)
 }
 
-// Fill makes a directory from a program and a recipe.
+// Fill creates a directory from a program and a recipe.
 func Fill(dir, program, as, recipe string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -91,8 +93,8 @@ func Fill(dir, program, as, recipe string) error {
 // CLI runs the operator's command line.
 type CLI func(ctx context.Context, args ...string) (string, error)
 
-// Import builds images of beacon below a directory, imports them and makes them active.
-// The agent must be known.
+// Import builds images of beacon below a directory, imports them and activates them.
+// The agent must exist.
 func Import(ctx context.Context, cli CLI, bin, below string, versions ...Version) error {
 	for _, v := range versions {
 		dir := filepath.Join(below, Agent+"-"+v.Version)
@@ -106,7 +108,7 @@ func Import(ctx context.Context, cli CLI, bin, below string, versions ...Version
 	return nil
 }
 
-// Activate builds the image of a directory, imports it and makes it active.
+// Activate builds the image of a directory, imports it and activates it.
 func Activate(ctx context.Context, cli CLI, dir string) error {
 	if _, err := cli(ctx, "image", "build", dir, "-o", dir+".gimg"); err != nil {
 		return err

@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// drainer ends a server without a request being lost.
+// drainer stops a server without losing a request.
 //
 // http.Server.Shutdown does not do that: a connection that was accepted an instant
 // before, and whose request is read an instant after, is closed without an answer
-// (conn.serve looks whether the server shuts down between the two). So nothing is told
-// to shut down until every connection has had its answer.
+// (conn.serve checks between the two whether the server shuts down). So the drainer
+// shuts down only after every connection has had its answer.
 type drainer struct {
 	server *http.Server
 	open   sync.WaitGroup // the connections
-	served chan error     // what Serve ended with
+	served chan error     // the error of Serve
 }
 
 func serve(server *http.Server, l net.Listener) *drainer {
 	d := &drainer{server: server, served: make(chan error, 1)}
 	server.ConnState = func(_ net.Conn, s http.ConnState) {
-		switch s { // the first is said before Serve can return
+		switch s { // the first state is reported before Serve can return
 		case http.StateNew:
 			d.open.Add(1)
 		case http.StateClosed, http.StateHijacked:
@@ -34,10 +34,10 @@ func serve(server *http.Server, l net.Listener) *drainer {
 	return d
 }
 
-// drain stops accepting, answers what was accepted, and ends. Idle connections are
-// closed between two requests; clients of HTTP know that this happens.
+// drain stops accepting, answers the accepted requests, and returns. It closes idle
+// connections between two requests, which HTTP clients expect.
 func (d *drainer) drain(ctx context.Context, l net.Listener) error {
-	err := l.Close() // the socket stays open where else it is held
+	err := l.Close() // the socket stays open in other processes
 	<-d.served       // from here on there are no new connections
 	d.server.SetKeepAlivesEnabled(false)
 	ended := make(chan struct{})

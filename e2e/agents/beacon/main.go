@@ -1,6 +1,6 @@
-// Command beacon is a small real agent: it serves HTTP, says its version, tells its
-// supervisor when it is ready, and can be told to misbehave. The demo, the tests and
-// the benchmarks install it.
+// Command beacon is a small real agent: it serves its version over HTTP, notifies its
+// supervisor when it is ready, and misbehaves on request. The demo, the tests and the
+// benchmarks install it.
 //
 //	GET /         the version
 //	GET /pid      the process id
@@ -8,9 +8,9 @@
 //	GET /slow     the version, after a third of a second
 //	GET /healthz  ok
 //
-// It listens at the first socket that it is handed (sd_listen_fds(3)) or else at -listen,
-// with SO_REUSEPORT, so that a new version can be ready before the old one stops. At
-// SIGTERM it answers what it has accepted, and ends.
+// It listens on the first socket that is passed to it (sd_listen_fds(3)), or else at
+// -listen with SO_REUSEPORT, so that a new version can be ready before the old one stops.
+// At SIGTERM it answers the accepted requests and exits.
 package main
 
 import (
@@ -33,9 +33,9 @@ import (
 
 // The ways to misbehave.
 const (
-	exitAtOnce = "exit"        // ends with 1 before it listens
-	exitLater  = "exit-later"  // is ready, and ends with 1 half a second later
-	neverReady = "never-ready" // listens, but never says so
+	exitAtOnce = "exit"        // exits with 1 before it listens
+	exitLater  = "exit-later"  // is ready, and exits with 1 half a second later
+	neverReady = "never-ready" // listens, but never notifies its supervisor
 	ignoreTerm = "ignore-term" // does not stop at SIGTERM
 	flood      = "flood"       // writes as much as it can
 	forks      = "fork"        // starts a child that outlives it, unless the whole group is stopped
@@ -46,7 +46,7 @@ func main() {
 	version := flag.String("version", "0.0.0", "the `VERSION` to answer with")
 	misbehave := flag.String("misbehave", "", "one of exit, exit-later, never-ready, ignore-term, flood, fork")
 	config := flag.String("config", "", "configuration `FILE` to read at the start")
-	check := flag.Bool("check", false, "read the configuration and end")
+	check := flag.Bool("check", false, "read the configuration and exit")
 	flag.Parse()
 	if err := run(*listen, *version, *misbehave, *config, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "beacon:", err)
@@ -61,7 +61,7 @@ func run(listen, version, misbehave, config string, check bool) error {
 	}
 	fmt.Printf("beacon %s starts with pid %d\n", version, os.Getpid())
 	if misbehave == exitAtOnce {
-		return errors.New("told to end at once")
+		return errors.New("asked to exit at once")
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
@@ -86,7 +86,7 @@ func run(listen, version, misbehave, config string, check bool) error {
 	}
 	select {
 	case <-after:
-		return errors.New("told to end after a while")
+		return errors.New("asked to exit after a while")
 	case err := <-d.served:
 		return err
 	case <-ctx.Done():
@@ -109,10 +109,10 @@ func readConfig(path string) (string, error) {
 	return string(data), err
 }
 
-// firstSocket is the file descriptor of the first socket that is handed over.
+// firstSocket is the file descriptor of the first socket that is passed on.
 const firstSocket = 3
 
-// listener gives the socket that was handed over for this process, or opens one.
+// listener returns the socket that was passed to this process, or opens one.
 func listener(ctx context.Context, listen string) (net.Listener, error) {
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) || os.Getenv("LISTEN_FDS") == "0" {
 		config := net.ListenConfig{Control: reusePort}
@@ -136,7 +136,7 @@ func handler(version, settings string) http.Handler {
 	return mux
 }
 
-// start begins to misbehave. The channel says when to end.
+// start begins to misbehave. The channel is closed when the process must exit.
 func start(misbehave string) (<-chan time.Time, error) {
 	switch misbehave {
 	case exitLater:

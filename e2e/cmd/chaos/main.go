@@ -1,9 +1,9 @@
 // Command chaos runs rounds of random faults against a fleet of shipped binaries and
-// prints a table of what held.
+// prints a table of the results.
 //
 //	chaos --bin DIR [--rounds N] [--mode apart|one|both] [--kinds LIST] [--load D] [--seed N] [--keep]
 //
-// It ends with 1 when something did not hold. The same seed leads to the same schedule.
+// It exits with 1 when a check failed. The same seed leads to the same schedule.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/chaos"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 )
 
 type settings struct {
@@ -28,7 +28,7 @@ type settings struct {
 	keep             bool
 }
 
-var errWrong = errors.New("something did not hold; see above")
+var errWrong = errors.New("a check failed; see above")
 
 func main() {
 	var s settings
@@ -41,7 +41,7 @@ func main() {
 	flag.Uint64Var(&s.seed, "seed", rand.Uint64(), "of the schedule; random by default")
 	flag.BoolVar(&s.keep, "keep", false, "leave the logs and data of a run that failed")
 	flag.Parse()
-	ctx, cancel := lifecycle.Signals()
+	ctx, cancel := rungroup.Signals()
 	defer cancel()
 	if err := run(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)

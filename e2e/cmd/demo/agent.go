@@ -32,12 +32,13 @@ func agentNamed(name, bin string) (agent, error) {
 		return agent{
 			name: "node-exporter", versions: [2]string{"1.9.1", "1.10.2"},
 			prepare: func(dir, version string) error {
-				return sample.Fill(dir, filepath.Join(bin, "node_exporter-"+version), "node_exporter", exporterRecipe(version))
+				return sample.Fill(dir, filepath.Join(bin, "node_exporter-"+version), "node_exporter",
+					exporterRecipe(version))
 			},
 			version: scrapedVersion,
 		}, nil
 	}
-	return agent{}, fmt.Errorf("there is no agent %q to show (want beacon or node_exporter)", name)
+	return agent{}, fmt.Errorf("unknown agent %q (want beacon or node_exporter)", name)
 }
 
 func exporterRecipe(version string) string {

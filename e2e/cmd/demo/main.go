@@ -1,10 +1,10 @@
 // Command demo shows Garrison at work: a control plane, three servers, and an agent
-// that is installed, upgraded, upgraded through a crash, and taken away again. It uses
-// the shipped binaries and says in plain words what it does.
+// that is installed, upgraded, upgraded through a crash, removed, and installed by
+// default on a new server. It runs the shipped binaries and prints in plain words what it does.
 //
 //	demo --bin DIR [--agent beacon|node_exporter] [--keep]
 //
-// It ends with 0, and leaves no process and no file behind, unless told to keep them.
+// It exits with 0 and leaves no process and no file behind, except with --keep.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 )
 
 func main() {
@@ -24,7 +24,7 @@ func main() {
 	agent := flag.String("agent", "beacon", "what to install: beacon or node_exporter")
 	keep := flag.Bool("keep", false, "leave everything running at the end")
 	flag.Parse()
-	ctx, cancel := lifecycle.Signals()
+	ctx, cancel := rungroup.Signals()
 	defer cancel()
 	if err := run(ctx, *bin, *agent, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
@@ -63,7 +63,7 @@ func run(ctx context.Context, bin, agent string, keep bool) (err error) {
 	}()
 	for _, act := range []func(context.Context) error{
 		s.startGarrison, s.enrolServers, s.buildImages, s.installFirst, s.upgrade, s.askForWhatIsNot,
-		s.upgradeThroughACrash, s.decommission, s.rebuildViews,
+		s.upgradeThroughACrash, s.decommission, s.newServer, s.rebuildViews,
 	} {
 		if err := act(ctx); err != nil {
 			return err

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// show is the demo on its way.
+// show is the state of the demo.
 type show struct {
 	fleet   *fleet.Fleet
 	agent   agent
@@ -31,7 +32,7 @@ func (s *show) title(format string, args ...any) {
 
 func say(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) }
 
-// cli runs garrison before the reader's eyes.
+// cli runs garrison, and prints the command and its output.
 func (s *show) cli(ctx context.Context, args ...string) (string, error) {
 	fmt.Printf("   $ garrison %s\n", strings.Join(args, " "))
 	out, err := s.fleet.CLI(ctx, args...)
@@ -42,7 +43,8 @@ func (s *show) cli(ctx context.Context, args ...string) (string, error) {
 }
 
 func (s *show) startGarrison(ctx context.Context) error {
-	s.title("Start Garrison: a bus with its data on disk, the registry, the image-catalog and the task-dispatcher, in one process.")
+	s.title("Start Garrison: a bus with its data on disk, the registry, the image-catalog and the task-dispatcher, " +
+		"in one process.")
 	if err := s.fleet.Start(ctx); err != nil {
 		return err
 	}
@@ -51,7 +53,8 @@ func (s *show) startGarrison(ctx context.Context) error {
 }
 
 func (s *show) enrolServers(ctx context.Context) error {
-	s.title("Enrol three servers. Each has a process of its own, a directory of its own, and credentials that reach nothing but its own subjects.")
+	s.title("Enrol three servers. Each has a process of its own, a directory of its own, and credentials that reach " +
+		"only its own subjects.")
 	for _, name := range []string{"alpha", "bravo", "charlie"} {
 		server, err := s.fleet.AddServer(ctx, name)
 		if err != nil {
@@ -95,7 +98,8 @@ func (s *show) buildImages(ctx context.Context) error {
 }
 
 func (s *show) installFirst(ctx context.Context) error {
-	s.title("Install version %s on all three servers: one intent on the bus, answered in the ledger.", s.agent.versions[0])
+	s.title("Install version %s on all three servers: one intent on the bus, answered in the ledger.",
+		s.agent.versions[0])
 	if _, err := s.cli(ctx, "install", s.agent.name+"@"+s.agent.versions[0], "--on", "all"); err != nil {
 		return err
 	}
@@ -113,7 +117,7 @@ func (s *show) upgrade(ctx context.Context) error {
 	return s.expectVersion(ctx, s.agent.versions[1])
 }
 
-// expectVersion asks each agent itself.
+// expectVersion compares the version that each agent answers over HTTP.
 func (s *show) expectVersion(ctx context.Context, want string) error {
 	for _, server := range s.servers {
 		got, err := s.agent.version(ctx, server)
@@ -129,15 +133,15 @@ func (s *show) expectVersion(ctx context.Context, want string) error {
 }
 
 func (s *show) askForWhatIsNot(ctx context.Context) error {
-	s.title("Ask for a version that does not exist. Nothing happens, and the refusal says what to do.")
+	s.title("Ask for a version that does not exist. Nothing changes, and the refusal says what to do.")
 	_, err := s.cli(ctx, "up", s.agent.name+"@9.9.9", "--on", "all", "--yes")
 	refused, ok := errors.AsType[*fleet.CLIError](err)
 	if !ok {
-		return fmt.Errorf("want a refusal, have: %w", errors.Join(err, errors.New("it was not refused")))
+		return fmt.Errorf("want a refusal, have: %w", errors.Join(err, errors.New("the CLI accepted it")))
 	}
 	say("%s", strings.TrimSpace(refused.Stderr))
 	say("(exit code %d)", refused.Code)
-	if !strings.Contains(refused.Stderr, "NO_MATCH") {
+	if !strings.Contains(refused.Stderr, code.NoMatch) {
 		return errors.New("the refusal has no code NO_MATCH")
 	}
 	return s.expectVersion(ctx, s.agent.versions[1])
@@ -145,20 +149,22 @@ func (s *show) askForWhatIsNot(ctx context.Context) error {
 
 func (s *show) upgradeThroughACrash(ctx context.Context) error {
 	back := s.agent.versions[0]
-	s.title("Go back to version %s, and in the middle of it kill garrisond, bus and all, and one executor, with SIGKILL.", back)
+	s.title("Go back to version %s, and meanwhile kill garrisond, with the bus, and one executor, with SIGKILL.", back)
 	if _, err := s.cli(ctx, "up", s.agent.name+"@"+back, "--on", "all", "--yes", "--detach"); err != nil {
 		return err
 	}
 	victim := s.servers[1]
-	say("SIGKILL to garrisond (pid %d) and to the executor of %s (pid %d)", s.fleet.Garrisond.Pid(), victim.Name, victim.Executor.Pid())
+	say("SIGKILL to garrisond (pid %d) and to the executor of %s (pid %d)", s.fleet.Garrisond.Pid(), victim.Name,
+		victim.Executor.Pid())
 	if err := errors.Join(s.fleet.Garrisond.Kill(), victim.Executor.Kill()); err != nil {
 		return err
 	}
-	say("both are dead; starting them again, and nothing else")
+	say("both are dead; starting both again is all that is done")
 	if err := errors.Join(s.fleet.Start(ctx), victim.Executor.Start()); err != nil {
 		return err
 	}
-	if err := s.wait(ctx, "the upgrade ends", func(ctx context.Context) error { return s.converged(ctx, back, 3) }); err != nil {
+	ended := func(ctx context.Context) error { return s.converged(ctx, back, 3) }
+	if err := s.wait(ctx, "the upgrade ends", ended); err != nil {
 		return err
 	}
 	if _, err := s.cli(ctx, "task", "list", "--limit", "3"); err != nil {
@@ -167,7 +173,7 @@ func (s *show) upgradeThroughACrash(ctx context.Context) error {
 	return s.expectVersion(ctx, back)
 }
 
-// converged says whether that many instances are at a version, and nothing is under way.
+// converged reports whether that many instances are at a version, and nothing is under way.
 func (s *show) converged(ctx context.Context, version string, want int) error {
 	out, err := s.fleet.CLI(ctx, "instance", "list", "-o", "json")
 	if err != nil {
@@ -198,11 +204,14 @@ func (s *show) converged(ctx context.Context, version string, want int) error {
 
 func (s *show) decommission(ctx context.Context) error {
 	gone := s.servers[2]
-	s.title("Decommission %s: its agents leave the disk, the process table and the inventory, in one step of the ledger.", gone.Name)
+	s.title(
+		"Decommission %s: its agents leave the disk, the process table and the inventory, in one step of the ledger.",
+		gone.Name)
 	if _, err := s.cli(ctx, "server", "decommission", gone.Name, "--yes"); err != nil {
 		return err
 	}
-	if err := s.wait(ctx, "its agent's process and files are gone", func(context.Context) error { return nothingLeft(gone) }); err != nil {
+	removed := func(context.Context) error { return nothingLeft(gone) }
+	if err := s.wait(ctx, "its agent's process and files are gone", removed); err != nil {
 		return err
 	}
 	s.servers = s.servers[:2]
@@ -236,7 +245,8 @@ func (s *show) rebuildViews(ctx context.Context) error {
 	if _, err := s.cli(ctx, "events"); err != nil {
 		return err
 	}
-	s.title("Rebuild every service's view from the ledger, in a fresh process, and compare it with the live one, byte for byte.")
+	s.title("Rebuild every service's view from the ledger, in a new process, and compare it with the live one, " +
+		"byte for byte.")
 	for _, service := range topology.Services {
 		live, err := s.liveView(ctx, service)
 		if err != nil {
@@ -251,14 +261,16 @@ func (s *show) rebuildViews(ctx context.Context) error {
 			return err
 		}
 		if !bytes.Equal(live.Canonical, rebuilt) {
-			return fmt.Errorf("the view of %s at %d differs: live %d bytes, rebuilt %d", service, live.Position, len(live.Canonical), len(rebuilt))
+			return fmt.Errorf("the view of %s at %d differs: live %d bytes, rebuilt %d", service, live.Position,
+				len(live.Canonical), len(rebuilt))
 		}
-		say("%-15s at fact %d: %d bytes live, %d bytes rebuilt, equal", service, live.Position, len(live.Canonical), len(rebuilt))
+		say("%-15s at fact %d: %d bytes live, %d bytes rebuilt, equal", service, live.Position, len(live.Canonical),
+			len(rebuilt))
 	}
 	return nil
 }
 
-// wait tries again until done gives no error.
+// wait retries until done returns no error.
 func (s *show) wait(ctx context.Context, what string, done func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
@@ -277,7 +289,7 @@ func (s *show) wait(ctx context.Context, what string, done func(context.Context)
 
 func (s *show) sayHowToGoOn(dir string) {
 	fmt.Printf(`
-Everything is left running. Talk to it with:
+Everything is still running. Use it with:
 
    export GARRISON_CONTEXT=%s
    bin/garrison instance list

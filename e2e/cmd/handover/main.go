@@ -1,11 +1,11 @@
 // Command handover shows that upgrades lose no request: it starts a whole Garrison with
-// one server, upgrades an agent back and forth while clients ask it, each time on a new
-// connection, and counts what was refused and what failed.
+// one server, upgrades an agent back and forth while clients send it requests, each on a
+// new connection, and counts the refused and the failed ones.
 //
 //	handover --bin DIR [--upgrades 100] [--takeover overlap|restart] [--itself]
 //
-// It ends with 0 when nothing was refused and nothing failed. With --itself each version
-// opens its socket by itself, which shows what is lost without a handover.
+// It exits with 0 when no request was refused or failed. With --itself each version opens
+// its socket itself, which shows what is lost without a handover.
 package main
 
 import (
@@ -18,13 +18,13 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/handover"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 )
 
 // load is four hundred quick requests a second, and six slow ones always under way.
 var load = handover.Load{Quick: 8, Slow: 6, Every: 20 * time.Millisecond}
 
-// forEach bounds an upgrade, and what comes before the first.
+// forEach bounds one upgrade, and the start before the first.
 const forEach = 20 * time.Second
 
 func main() {
@@ -32,9 +32,9 @@ func main() {
 	upgrades := flag.Int("upgrades", 100, "how `MANY` upgrades")
 	var way handover.Way
 	flag.StringVar(&way.Takeover, "takeover", "overlap", "how a version replaces the other: overlap or restart")
-	flag.BoolVar(&way.Itself, "itself", false, "the agent opens its socket by itself, for comparison")
+	flag.BoolVar(&way.Itself, "itself", false, "the agent opens its socket itself, for comparison")
 	flag.Parse()
-	ctx, cancel := lifecycle.Signals()
+	ctx, cancel := rungroup.Signals()
 	defer cancel()
 	if err := run(ctx, *bin, way, *upgrades); err != nil {
 		fmt.Fprintln(os.Stderr, "handover:", err)
@@ -70,7 +70,7 @@ func run(ctx context.Context, bin string, way handover.Way, upgrades int) (err e
 			fmt.Printf("%d of %d upgrades\n", done, upgrades)
 		}
 	})
-	print(way, upgrades, time.Since(began), count)
+	report(way, upgrades, time.Since(began), count)
 	return errors.Join(err, count.Err())
 }
 
@@ -87,16 +87,18 @@ func start(ctx context.Context, f *fleet.Fleet, way handover.Way) (*fleet.Server
 	return f.AddServer(ctx, "alpha")
 }
 
-func print(way handover.Way, upgrades int, took time.Duration, c handover.Count) {
+func report(way handover.Way, upgrades int, took time.Duration, c handover.Count) {
 	whose := "a socket that is handed over"
 	if way.Itself {
-		whose = "each version opens its socket by itself"
+		whose = "each version opens its socket itself"
 	}
-	fmt.Printf("\n%d upgrades (%s, %s) in %.1f s, %d clients\n\n", upgrades, way.Takeover, whose, took.Seconds(), load.Quick+load.Slow)
+	fmt.Printf("\n%d upgrades (%s, %s) in %.1f s, %d clients\n\n", upgrades, way.Takeover, whose, took.Seconds(),
+		load.Quick+load.Slow)
 	fmt.Printf("  requests  %8d   (a new connection each; %.0f/s)\n", c.Requests, float64(c.Requests)/took.Seconds())
 	fmt.Printf("  refused   %8d\n  failed    %8d\n", c.Refused, c.Failed)
 	for _, v := range handover.Versions {
 		fmt.Printf("  by %-6s %8d\n", v, c.Answers[v])
 	}
-	fmt.Printf("  longest   %8.0f ms   (a third of a second is what slow requests take)\n", float64(c.Longest.Microseconds())/1000)
+	fmt.Printf("  longest   %8.0f ms   (a third of a second is what slow requests take)\n",
+		float64(c.Longest.Microseconds())/1000)
 }

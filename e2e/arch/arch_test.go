@@ -1,4 +1,5 @@
-package e2e_test
+// Package arch_test checks the source tree: import directions, pure packages, sizes and language.
+package arch_test
 
 import (
 	"bytes"
@@ -31,7 +32,8 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Name,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps", "work")
+	cmd := exec.CommandContext(t.Context(), "go", "list",
+		"-json=ImportPath,Dir,Name,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps", "work")
 	cmd.Dir = root(t)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -54,14 +56,14 @@ func packages(t *testing.T) []pkg {
 
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("..")
+	dir, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// below says whether path is dir or below it.
+// below reports whether path is dir or below it.
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 func belowAny(path string, dirs ...string) bool {
@@ -102,7 +104,11 @@ func TestOnlyTheBusTalksNATS(t *testing.T) {
 		allowed []string // where shipped code may use it
 		tests   []string // where tests may, besides
 	}{
-		{"github.com/nats-io/nats.go", []string{"pkg/bus", "pkg/topology", "pkg/bustest", "e2e/bench"}, []string{"pkg/trust", "services/operator", "e2e"}},
+		{
+			"github.com/nats-io/nats.go",
+			[]string{"pkg/bus", "pkg/topology", "pkg/bustest", "e2e/bench"},
+			[]string{"pkg/trust", "services/access", "services/operator", "deploy/allinone", "e2e"},
+		},
 		{"github.com/nats-io/nats-server", []string{"pkg/bustest", "deploy/allinone", "e2e/bench"}, nil},
 		{"github.com/nats-io/jwt", []string{"pkg/trust", "pkg/bustest", "deploy/allinone", "e2e/bench"}, nil},
 	}
@@ -137,17 +143,40 @@ func TestTheExecutorDoesNotLinkAServer(t *testing.T) {
 }
 
 // The pure cores: decisions without a clock, a log, a bus or an operating system.
-var cores = []string{"services/registry/internal", "services/image-catalog/internal", "services/task-dispatcher/internal", "pkg/ledger", "pkg/fsm", "pkg/fault"}
+var cores = []string{
+	"services/registry/internal",
+	"services/image-catalog/internal",
+	"services/task-dispatcher/internal",
+	"services/access/internal",
+	"services/executor/internal/change",
+	"services/executor/internal/lifecycle",
+	"pkg/ledger",
+	"pkg/noun",
+	"pkg/fsm",
+	"pkg/fault",
+}
 
 func TestCoresArePure(t *testing.T) {
-	forbidden := []string{"os", "net", "log", "io/fs", "os/exec", "syscall", "context", "github.com/rs/zerolog", "github.com/nats-io", module + "pkg/bus", module + "pkg/logs"}
+	forbidden := []string{
+		"os",
+		"net",
+		"log",
+		"io/fs",
+		"os/exec",
+		"syscall",
+		"context",
+		"github.com/rs/zerolog",
+		"github.com/nats-io",
+		module + "pkg/bus",
+		module + "pkg/logs",
+	}
 	clock := regexp.MustCompile(`\btime\.(Now|Since|Until|Sleep|After|AfterFunc|NewTimer|NewTicker|Tick)\b`)
 	for _, p := range packages(t) {
 		if !belowAny(p.ImportPath, cores...) {
 			continue
 		}
 		for _, i := range p.Imports {
-			if belowAny(i, forbidden...) {
+			if i != "net/netip" && belowAny(i, forbidden...) { // addresses as values
 				t.Errorf("the core %s imports %s", p.ImportPath, i)
 			}
 		}
@@ -229,7 +258,8 @@ func TestModulesAgree(t *testing.T) {
 			t.Errorf("%s/go.mod asks for another Go than go.work", rel)
 		}
 		for line := range strings.Lines(string(text)) {
-			if from, to, ok := strings.Cut(line, "=>"); ok && (!strings.Contains(from, module) || !strings.Contains(to, "../")) {
+			if from, to, ok := strings.Cut(line, "=>"); ok &&
+				(!strings.Contains(from, module) || !strings.Contains(to, "../")) {
 				t.Errorf("%s/go.mod replaces something that is not ours: %s", rel, strings.TrimSpace(line))
 			}
 		}
@@ -241,7 +271,24 @@ func TestModulesAgree(t *testing.T) {
 }
 
 func TestTheTopLevelHoldsNothingElse(t *testing.T) {
-	want := []string{"ARCHITECTURE.md", "LICENSE", "Makefile", "README.md", "bin", "deploy", "docker-compose.yml", "e2e", "go.work", "go.work.sum", "pkg", "proto", "services"}
+	want := []string{
+		"ARCHITECTURE.md",
+		"CHANGELOG.md",
+		"CONTRIBUTING.md",
+		"LICENSE",
+		"Makefile",
+		"README.md",
+		"SECURITY.md",
+		"bin",
+		"deploy",
+		"docker-compose.yml",
+		"e2e",
+		"go.work",
+		"go.work.sum",
+		"pkg",
+		"proto",
+		"services",
+	}
 	entries, err := os.ReadDir(root(t))
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,237 @@
+// Package simulated runs a whole Garrison with a fleet of simulated servers (garrison-sim): it enrols them with one
+// pooled token, installs an agent on all of them, upgrades it, and has the ledger compared with what they did.
+package simulated
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/pkg/client"
+)
+
+// Options say how many servers there are and what is wrong with them.
+type Options struct {
+	Servers int
+	Flags   []string      // of garrison-sim, such as --failing 0.1
+	Faulty  bool          // changes may come to a part of the servers only
+	Within  time.Duration // bounds each step
+}
+
+// Step is how long a step of the scenario took, and the processor time of garrisond during it.
+type Step struct {
+	Name      string
+	Took, CPU time.Duration
+}
+
+// Summary is what garrison-sim printed at its end, as far as tests read it.
+type Summary struct {
+	Servers   int            `json:"servers"`
+	Joined    int            `json:"joined"`
+	Faults    map[string]int `json:"faults"`
+	Begun     int            `json:"tasks_begun"`
+	Succeeded int            `json:"tasks_succeeded"`
+	Undone    int            `json:"tasks_undone"`
+	Checked   bool           `json:"ledger_checked"`
+	Tasks     int            `json:"ledger_tasks"`
+	Compared  int            `json:"ledger_tasks_compared"`
+	Open      int            `json:"ledger_tasks_open"`
+	Findings  []string       `json:"findings"`
+}
+
+// Run starts the fleet and does every step. The caller closes the fleet, also after an error. The error names the
+// findings of garrison-sim.
+func Run(ctx context.Context, f *fleet.Fleet, o Options) ([]Step, Summary, error) {
+	r := New(f, o)
+	if err := r.Prepare(ctx); err != nil {
+		return nil, Summary{}, err
+	}
+	sim, err := r.Start(ctx)
+	if err != nil {
+		return nil, Summary{}, err
+	}
+	err = r.steps(ctx)
+	s, e := sim.Stop(o.Within)
+	return r.took, s, errors.Join(err, e)
+}
+
+// Runner starts a fleet and its simulated servers.
+type Runner struct {
+	fleet   *fleet.Fleet
+	options Options
+	took    []Step
+}
+
+// New returns a runner on a fleet that was not started.
+func New(f *fleet.Fleet, o Options) *Runner { return &Runner{fleet: f, options: o} }
+
+// Prepare starts garrisond, imports two versions of the sample agent, and creates the token.
+func (r *Runner) Prepare(ctx context.Context) error {
+	if err := r.fleet.Start(ctx); err != nil {
+		return err
+	}
+	if _, err := r.fleet.CLI(ctx, "agent", "create", sample.Agent, "--kind", "daemon"); err != nil {
+		return err
+	}
+	err := sample.Import(ctx, r.fleet.CLI, r.fleet.Bin, r.fleet.Dir,
+		sample.Version{Version: "1.0.0"}, sample.Version{Version: "2.0.0"})
+	if err != nil {
+		return err
+	}
+	token, err := r.fleet.CLI(ctx, "token", "create", "simulated", "--uses", strconv.Itoa(r.options.Servers))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(r.tokenFile(), []byte(token), 0o600)
+}
+
+func (r *Runner) tokenFile() string { return filepath.Join(r.fleet.Dir, "simulated.token") }
+
+// steps does what is measured.
+func (r *Runner) steps(ctx context.Context) error {
+	on := []string{"--on", "all"}
+	for _, s := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"join", r.Online},
+		{"install", r.change(append([]string{"install", sample.Agent + "@1.0.0"}, on...))},
+		{"upgrade", r.change(append([]string{"up", sample.Agent + "@2.0.0", "--yes"}, on...))},
+	} {
+		if err := r.measure(ctx, s.name, s.do); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) measure(ctx context.Context, name string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Within)
+	defer cancel()
+	began, used := time.Now(), processorTime(r.fleet.Garrisond.Pid())
+	err := do(ctx)
+	r.took = append(r.took, Step{name, time.Since(began), processorTime(r.fleet.Garrisond.Pid()) - used})
+	return err
+}
+
+// Online waits until every server is online.
+func (r *Runner) Online(ctx context.Context) error {
+	for {
+		n, err := r.countOnline(ctx)
+		if err == nil && n >= r.options.Servers {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d servers are online: %w", n, r.options.Servers, errors.Join(err, ctx.Err()))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// countOnline returns how many servers are online.
+func (r *Runner) countOnline(ctx context.Context) (int, error) {
+	c, err := r.fleet.Client(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	a, err := client.Call[*registryv1.CountServersResponse](ctx, c,
+		&registryv1.CountServersRequest{By: []string{"presence"}})
+	for _, g := range a.GetCounts().GetGroups() {
+		if g.GetValues()[0] == "online" {
+			return int(g.GetCount()), err
+		}
+	}
+	return 0, err
+}
+
+// partly are the exit codes of a change that did not come to every server.
+var partly = map[int]bool{5: true, 6: true}
+
+// change runs a change by the CLI, which waits for its end. With faults it may come to a part of the servers only.
+func (r *Runner) change(args []string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := r.fleet.CLI(ctx, args...)
+		if e, ok := errors.AsType[*fleet.CLIError](err); ok && partly[e.Code] && r.options.Faulty {
+			return nil
+		}
+		return err
+	}
+}
+
+// Process is a garrison-sim that runs.
+type Process struct {
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+}
+
+// Start starts garrison-sim.
+func (r *Runner) Start(ctx context.Context) (*Process, error) {
+	args := []string{
+		"--dir", filepath.Join(r.fleet.Dir, "simulated"), "--servers", strconv.Itoa(r.options.Servers),
+		"--token-file", r.tokenFile(), "--context", r.fleet.ContextFile(), "--beat-interval", r.fleet.Beat.String(),
+		"--settle", "1m", "-o", "json",
+	}
+	p := &Process{cmd: exec.CommandContext(ctx, filepath.Join(r.fleet.Bin, "garrison-sim"),
+		append(args, r.options.Flags...)...)}
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.fleet.Dir}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.WaitDelay = 10 * time.Second
+	return p, p.cmd.Start()
+}
+
+// Stop ends the simulation, which checks the ledger first, and returns what it printed.
+func (p *Process) Stop(within time.Duration) (s Summary, err error) {
+	kill := time.AfterFunc(within, func() { _ = p.cmd.Process.Kill() })
+	defer kill.Stop()
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return s, err
+	}
+	if err = p.cmd.Wait(); err != nil {
+		err = fmt.Errorf("garrison-sim: %w: %s", err, strings.TrimSpace(p.stderr.String()))
+	}
+	if e := json.Unmarshal(p.stdout.Bytes(), &s); e != nil {
+		return s, errors.Join(err, fmt.Errorf("read what garrison-sim printed: %w", e))
+	}
+	for _, text := range s.Findings {
+		err = errors.Join(err, errors.New(text))
+	}
+	return s, err
+}
+
+// ticksPerSecond is the unit of /proc/PID/stat on every Linux that Go supports.
+const ticksPerSecond = 100
+
+// processorTime returns the processor time that a process used so far; 0 when it cannot be read.
+func processorTime(pid int) time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(data, []byte(") "))
+	fields := strings.Fields(string(rest))
+	if len(fields) < 13 {
+		return 0
+	}
+	var ticks int64
+	for _, f := range fields[11:13] { // utime and stime
+		n, _ := strconv.ParseInt(f, 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / ticksPerSecond
+}
