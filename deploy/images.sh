@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds a container image for each program, from scratch and the static binaries in $1.
+# Builds a container image for each program, from scratch, with the static binaries in directory $1.
 set -euo pipefail
 bin=$1
 here=$(cd "$(dirname "$0")" && pwd)
 
-# image NAME PROGRAM [OTHER …]: the program is the entry point, the others lie beside it.
+# image NAME PROGRAM [OTHER …]: PROGRAM is the entry point; the others are beside it.
 image() {
   local name=$1 program=$2 context
   shift 2
@@ -16,7 +16,7 @@ image() {
   echo "garrison/$name"
 }
 
-image bus nats-server garrisond # garrisond asks the bus whether it is healthy
+image bus nats-server garrisond # garrisond is the health check of the bus
 image garrisond garrisond
 image garrison garrison
-for service in registry image-catalog task-dispatcher executor; do image "$service" "$service"; done
+for service in registry image-catalog task-dispatcher access executor; do image "$service" "$service"; done

@@ -14,52 +14,69 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// Config says where a Garrison keeps its data and listens.
+// Config is what a Garrison in one process needs.
 type Config struct {
-	Data     string   // the data directory; made if it is not there
-	Listen   string   // host:port; port 0 means a free one, chosen once and kept
-	Services []string // which services run in this process; nil means all
-	Lazy     bool     // do not sync each write to disk: for trying it out
-	// AcceptLedger takes a ledger that lost facts as it is, for this start.
+	Data   string // the data directory; created if it is missing
+	Listen string // host:port; port 0 means a free port, chosen once and kept
+	// Advertise is the HOST or HOST:PORT that invited servers connect to; empty means Listen.
+	Advertise string
+	TLS       TLS
+	Services  []string // which services run in this process; nil means all
+	Lazy      bool     // do not sync each write to disk: for trying it out
+	// AcceptLedger accepts, for this start, a ledger that lost facts.
 	AcceptLedger bool
-	ImageKeys    seal.Keys      // an image must be signed by one of them; none means that it need not be signed
-	Log          zerolog.Logger // what changed
+	Lobby        bool           // take machines without a token, which an operator accepts or rejects
+	ImageKeys    seal.Keys      // one of them must have signed each image; without keys, images need no signature
+	Log          zerolog.Logger // one line for each change
 	Tuning       Tuning
+	Debug        *debug.State // takes what a debug socket shows; may be nil
 }
 
 // Tuning is what tests and benchmarks set; zero values mean the services' own defaults.
 type Tuning struct {
 	BeatInterval time.Duration // how often servers beat
-	TaskDeadline time.Duration // how long a task may take once it is assigned
-	Concurrency  int           // how many tasks are under way at once
+	// ServerCredentials is how long the credentials of a server are valid.
+	ServerCredentials time.Duration
+	TaskDeadline      time.Duration // how long a task may take once it is assigned
+	Concurrency       int           // how many tasks are under way at once
+	ServerBudget      uint64        // how many bytes of facts one server may cause in a day
 }
 
 // Garrison is a Garrison in one process.
 type Garrison struct {
 	config    Config
 	authority *trust.Authority
+	secrets   *secret.Key // of the registry and the task-dispatcher
 	lock      *os.File
 	server    *server.Server
-	url       string
-	parts     []lifecycle.Part
+	reserved  *reservation  // the address, until the server listens there
+	listening chan struct{} // closed once it does
+	url       string        // for this host
+	joinURL   string        // for other hosts
+	certs     *certs
+	parts     []rungroup.Part
 	conns     []*bus.Conn
 	store     *storeWatch
 }
 
-// Start makes the keys if there are none, starts the embedded server, provisions the
-// streams and makes the services. Run must be called to run them, and Close at the end.
+// Start creates missing keys, starts the embedded server, provisions the streams and creates
+// the services. The caller then calls Run, and Close at the end. Clients can connect once Run made the services ready.
 func Start(ctx context.Context, c Config) (*Garrison, error) {
 	if c.Services == nil {
 		c.Services = topology.Services
 	}
-	g := &Garrison{config: c}
+	g := &Garrison{config: c, listening: make(chan struct{})}
 	g.store = &storeWatch{dir: c.Data, log: g.logger("bus"), every: storeEvery, free: freeAt, trouble: g.trouble}
 	if err := g.start(ctx); err != nil {
 		g.Close()
@@ -68,32 +85,14 @@ func Start(ctx context.Context, c Config) (*Garrison, error) {
 	return g, nil
 }
 
-func (g *Garrison) start(ctx context.Context) (err error) {
-	have, err := checkData(g.config.Data)
-	if err != nil {
-		return err
-	}
-	if _, err := trust.ReadContext(g.ContextFile()); fault.Is(err, fault.Invalid) && !errors.Is(err, trust.ErrDamaged) {
-		return err // of a newer program
-	}
-	if err := os.MkdirAll(filepath.Join(g.config.Data, "views"), 0o700); err != nil {
-		return fmt.Errorf("make data directory: %w", err)
-	}
-	if g.lock, err = lock(filepath.Join(g.config.Data, "lock")); err != nil {
-		return err
-	}
-	if g.authority, err = trust.OpenAuthority(filepath.Join(g.config.Data, "trust")); err != nil {
-		return err
-	}
-	if err := adoptData(g.config.Data, have); err != nil {
-		return fmt.Errorf("write the format of the data directory: %w", err)
-	}
-	if err := g.checkRoom(); err != nil {
+func (g *Garrison) start(ctx context.Context) error {
+	if err := g.openData(); err != nil {
 		return err
 	}
 	if err := g.startBus(); err != nil {
 		return fmt.Errorf("start the bus: %w", err)
 	}
+	g.certs.changed = g.writeContext
 	if err := g.writeContext(); err != nil {
 		return err
 	}
@@ -112,19 +111,64 @@ func (g *Garrison) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// URL gives where servers and operators connect.
+// openData checks and locks the data directory, and opens the authority in it.
+func (g *Garrison) openData() error {
+	have, err := checkData(g.config.Data)
+	if err != nil {
+		return err
+	}
+	if _, err := trust.ReadContext(g.ContextFile()); fault.Is(err, fault.Invalid) && !errors.Is(err, trust.ErrDamaged) {
+		return err // of a newer program
+	}
+	if err := strictdir.Make(filepath.Join(g.config.Data, "views"), 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if g.lock, err = lock(filepath.Join(g.config.Data, "lock")); err != nil {
+		return err
+	}
+	if g.authority, err = trust.OpenAuthority(g.trustDir()); err != nil {
+		return err
+	}
+	if g.secrets, err = readSecretKey(g.authority); err != nil {
+		return err
+	}
+	if err := adoptData(g.config.Data, have); err != nil {
+		return fmt.Errorf("write the format of the data directory: %w", err)
+	}
+	return g.checkRoom()
+}
+
+// URL returns the address for clients on this host.
 func (g *Garrison) URL() string { return g.url }
 
-// ContextFile gives the file with the first operator's context.
+// JoinURL returns the address for servers on other hosts.
+func (g *Garrison) JoinURL() string { return g.joinURL }
+
+// ReloadCertificates looks at once at the files and the CA that Run looks at every minute.
+func (g *Garrison) ReloadCertificates() error { return g.certs.load() }
+
+// ContextFile returns the path of the first operator's context.
 func (g *Garrison) ContextFile() string { return filepath.Join(g.config.Data, "operator.json") }
 
-// Authority gives the keys, for tests that need credentials of their own.
+// Authority returns the keys, for tests that need credentials of their own.
 func (g *Garrison) Authority() *trust.Authority { return g.authority }
 
-// Run runs the services until ctx is done or one of them cannot go on. ErrStore means
-// that a Garrison started anew would go on.
+// Run runs the services until ctx is done or one of them fails. ErrStore means that a new
+// Start can succeed.
 func (g *Garrison) Run(ctx context.Context) error {
-	return lifecycle.Run(ctx, append(slices.Clone(g.parts), lifecycle.Part{Name: "bus", Run: g.store.run})...)
+	g.config.Debug.Set("bus", func() any { return orError(g.server.Varz(nil)) })
+	g.config.Debug.Set("jetstream", func() any { return orError(g.server.Jsz(nil)) })
+	return rungroup.Run(ctx, append(slices.Clone(g.parts),
+		rungroup.Part{Name: "bus", Run: g.store.run}, rungroup.Part{Name: "certificates", Run: g.certs.run},
+		rungroup.Part{Name: "listener", Run: g.listen})...)
+}
+
+// orError returns a value, or the error of reading it.
+func orError[T any](v T, err error) any {
+	if err != nil {
+		return err
+	}
+	return v
 }
 
 // Close disconnects the services and stops the bus.
@@ -136,6 +180,7 @@ func (g *Garrison) Close() {
 		g.server.Shutdown()
 		g.server.WaitForShutdown()
 	}
+	g.reserved.release()
 	if g.lock != nil {
 		_ = g.lock.Close()
 	}
@@ -147,6 +192,7 @@ func (g *Garrison) dial(name string) (*bus.Conn, error) {
 		InProcess:   g.server,
 		Credentials: trust.ReadCredentials(g.authority.ServiceCredentials(name)),
 		Name:        name,
+		API:         topology.APIOf(name),
 		Log:         g.logger(name),
 	})
 	if err == nil {
@@ -159,26 +205,21 @@ func (g *Garrison) logger(service string) zerolog.Logger {
 	return g.config.Log.With().Str("service", service).Logger()
 }
 
-// writeContext makes the first operator's credentials, once, and keeps the address in
-// them true. Damaged ones are made anew: the keys that sign them are here, and those that
-// were in the file stay valid for whoever has a copy.
+// writeContext keeps the first operator's context, with the present address and CA. See operatorContext.
 func (g *Garrison) writeContext() error {
-	c, err := trust.ReadContext(g.ContextFile())
-	switch {
-	case errors.Is(err, trust.ErrDamaged):
-		log := g.logger("bus")
-		log.Warn().Err(err).Msg("operator's context is made anew")
-		fallthrough
-	case errors.Is(err, os.ErrNotExist):
-		if c, err = g.authority.Person("operator", topology.Admin, g.url, time.Time{}); err != nil {
-			return err
-		}
-	case err != nil:
+	ca, err := g.certs.Bundle()
+	if err != nil {
 		return err
-	case c.URL == g.url:
-		return nil
 	}
-	c.URL = g.url
+	c, why, err := operatorContext(g.authority, g.ContextFile(), time.Now())
+	if err != nil || why == "" && c.URL == g.url && c.CA == string(ca) {
+		return err
+	}
+	if why != "" {
+		log := g.logger("bus")
+		log.Info().Str(logs.Path, g.ContextFile()).Str(logs.Reason, why).Msg("operator's context written")
+	}
+	c.URL, c.CA = g.url, string(ca)
 	return c.Write(g.ContextFile())
 }
 
@@ -193,7 +234,8 @@ func ParseServices(s string) ([]string, error) {
 	out := strings.Split(s, ",")
 	for _, name := range out {
 		if !slices.Contains(topology.Services, name) {
-			return nil, fmt.Errorf("there is no service %q (want all, none, or some of %s)", name, strings.Join(topology.Services, ","))
+			return nil, fmt.Errorf("unknown service %q (want all, none, or some of %s)", name,
+				strings.Join(topology.Services, ","))
 		}
 	}
 	return out, nil

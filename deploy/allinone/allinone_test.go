@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -19,6 +20,17 @@ func start(t *testing.T, dir string) (*allinone.Garrison, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	return allinone.Start(ctx, allinone.Config{Data: dir, Listen: "127.0.0.1:0", Log: zerolog.Nop(), Lazy: true})
+}
+
+// run runs a Garrison until the test ends, and waits until clients can connect.
+func run(t *testing.T, g *allinone.Garrison) {
+	t.Helper()
+	bustest.Go(t, g.Run)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := g.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestItIsFoundAtTheSameAddressAfterARestart(t *testing.T) {
@@ -56,7 +68,7 @@ func TestAnAddressThatIsDamagedIsReplaced(t *testing.T) {
 			}
 			g.Close()
 			kept, err := os.ReadFile(filepath.Join(dir, "address"))
-			if err != nil || "nats://"+strings.TrimSpace(string(kept)) != g.URL() {
+			if err != nil || "tls://"+strings.TrimSpace(string(kept)) != g.URL() {
 				t.Errorf("kept %q (%v), want %s", kept, err, g.URL())
 			}
 		})
@@ -115,11 +127,12 @@ func TestSecretsAreForTheirOwnerOnly(t *testing.T) {
 }
 
 func TestWhatIsNoServiceIsRefused(t *testing.T) {
-	if _, err := allinone.ParseServices("registry,nonsense"); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
+	if _, err := allinone.ParseServices("registry,nonsense"); err == nil ||
+		!strings.Contains(err.Error(), `"nonsense"`) {
 		t.Errorf("%v, want nonsense refused", err)
 	}
 	if s, err := allinone.ParseServices("none"); err != nil || s == nil || len(s) != 0 {
-		t.Errorf("none gives %v, %v", s, err)
+		t.Errorf("none is read as %v, %v", s, err)
 	}
 }
 
@@ -129,13 +142,15 @@ func TestABusThatForgetsAtAPowerCutIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Close()
+	t.Cleanup(g.Close)
+	run(t, g)
 	p := allinone.Provisioning{Data: dir, URL: g.URL(), Replicas: 1}
-	if err := allinone.Provision(t.Context(), p); err == nil || !strings.Contains(err.Error(), "sync_interval: always") {
+	if err := allinone.Provision(t.Context(), p); err == nil ||
+		!strings.Contains(err.Error(), "sync_interval: always") {
 		t.Errorf("%v, want it refused", err)
 	}
 	p.Lazy = true
 	if err := allinone.Provision(t.Context(), p); err != nil {
-		t.Errorf("told to take the risk: %v", err)
+		t.Errorf("with the risk accepted: %v", err)
 	}
 }

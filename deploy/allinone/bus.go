@@ -1,12 +1,14 @@
 package allinone
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,65 +19,99 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// noStoreLimit is a limit for the streams' files that no disk reaches.
+// maxPending bounds the bytes that wait for one client; one that falls behind further is disconnected.
+const maxPending = 16 << 20
+
+// noStoreLimit is a limit for the streams' files that is above the size of any disk.
 const noStoreLimit = 1 << 60
 
-// startBus starts the embedded nats-server in operator mode.
+// startBus starts the embedded nats-server in operator mode. It does not listen yet: see listen.
 func (g *Garrison) startBus() error {
 	host, port, err := g.address()
 	if err != nil {
 		return err
 	}
-	if err := mayListen(host, port); err != nil {
+	if g.reserved, err = reserve(host, port); err != nil {
+		return err
+	}
+	if err := g.openCerts(host); err != nil {
 		return err
 	}
 	operator, err := jwt.DecodeOperatorClaims(g.authority.OperatorJWT)
 	if err != nil {
 		return fmt.Errorf("read operator JWT: %w", err)
 	}
-	resolver := &server.MemAccResolver{}
-	for public, token := range g.authority.Accounts {
-		if err := resolver.Store(public, token); err != nil {
-			return fmt.Errorf("load account: %w", err)
-		}
+	resolver, lobby, err := g.accounts()
+	if err != nil {
+		return err
 	}
 	g.server, err = server.NewServer(&server.Options{
 		ServerName: "garrisond",
 		Host:       host,
-		Port:       port,
+		Port:       g.reserved.port,
+		DontListen: true,
 		JetStream:  true,
 		StoreDir:   g.streamsDir(),
 		SyncAlways: !g.config.Lazy,
-		// Without a limit the server would take one from what is free now, and keep it
-		// when there is room again. The disk itself is the limit; see storeWatch.
+		// Without a limit the server would set one from the free space of now, and keep it
+		// when there is more space later. The disk itself is the limit; see storeWatch.
 		JetStreamMaxStore: noStoreLimit,
 		TrustedOperators:  []*jwt.OperatorClaims{operator},
 		SystemAccount:     g.authority.SystemAccount,
 		AccountResolver:   resolver,
+		DefaultSentinel:   lobby,
 		NoSigs:            true, // signals are the process's, not the server's
 		MaxPayload:        1 << 20,
-		PingInterval:      10 * time.Second,
-		MaxPingsOut:       2,
-		WriteDeadline:     10 * time.Second,
+		PingInterval:      topology.PingEvery,
+		MaxPingsOut:       topology.PingsMissed,
+		// What waits for one client is bounded: a window of 16 chunks, or a batch of the ledger.
+		MaxPending:    maxPending,
+		WriteDeadline: 2 * time.Second,
+		WriteTimeout:  server.WriteTimeoutPolicyRetry, // a slow client may take longer, one that takes nothing may not
+		TLSConfig:     g.certs.config(),
+		// A fleet that connects at once waits for this processor, not for the network.
+		TLSTimeout:  topology.LoginWithin.Seconds(),
+		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),
+		AllowNonTLS: isLoopback(host) || g.config.TLS.AllowPlain,
 	})
 	if err != nil {
 		return err
 	}
 	g.server.SetLoggerV2(&serverLog{log: g.logger("bus")}, false, false, false)
+	// The server sets an account up when it meets it first, and then deletes the directory of its streams. Meet every
+	// account before Start: a connection must not lead to that while the streams are declared.
+	for public := range g.authority.Accounts {
+		if _, err := g.server.LookupAccount(public); err != nil {
+			return fmt.Errorf("load account: %w", err)
+		}
+	}
 	g.server.Start()
 	if !g.server.ReadyForConnections(30 * time.Second) {
 		return errors.New("not ready for connections after 30 s")
 	}
-	addr, ok := g.server.Addr().(*net.TCPAddr)
-	if !ok {
-		return errors.New("no TCP address")
-	}
-	return g.keepAddress(host, addr.Port)
+	return g.keepAddress(host, g.reserved.port)
 }
 
-// address gives where to listen: what the configuration says, or the port that was chosen before.
+// listen lets clients connect once every service answers. Before, a fleet that comes back would compete with the
+// services for the processor, which would then be ready later. It blocks until ctx is done.
+func (g *Garrison) listen(ctx context.Context) error {
+	if err := g.waitServices(ctx); err != nil {
+		return err
+	}
+	g.server.AcceptLoop(make(chan struct{})) // it returns once it listens
+	g.reserved.release()
+	if g.server.Addr() == nil {
+		return fmt.Errorf("cannot listen at %s", g.url)
+	}
+	close(g.listening)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// address returns the address to listen at: that of the configuration, with the port that was chosen before.
 func (g *Garrison) address() (host string, port int, err error) {
 	listen := g.config.Listen
 	host, p, err := net.SplitHostPort(listen)
@@ -91,12 +127,12 @@ func (g *Garrison) address() (host string, port int, err error) {
 	return host, g.keptPort(), nil
 }
 
-// keptPort returns the port that was chosen before. Without one, or when what is kept
-// cannot be read, it returns the server's mark for a free port.
+// keptPort returns the port that was chosen before. Without one, or with a damaged file, it
+// returns 0, for a free port.
 func (g *Garrison) keptPort() int {
 	kept, err := os.ReadFile(g.addressFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return server.RANDOM_PORT
+		return 0
 	}
 	var text string
 	if err == nil {
@@ -109,40 +145,83 @@ func (g *Garrison) keptPort() int {
 	if err != nil || port == 0 {
 		log := g.logger("bus")
 		log.Warn().Err(err).Str(logs.Path, g.addressFile()).
-			Msg("kept address is damaged; choosing a new port: servers and saved contexts that use the old one must be changed")
-		return server.RANDOM_PORT
+			Msg("kept address is damaged; choosing a new port: " +
+				"servers and saved contexts that use the old one must be changed")
+		return 0
 	}
 	return int(port)
 }
 
-// mayListen says at once that an address is taken: the server itself would try it, in
-// silence, until it is given up.
-func mayListen(host string, port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(max(port, 0))))
-	if err != nil {
-		return fmt.Errorf("%w; say where with --listen HOST:PORT", err)
-	}
-	return l.Close()
-}
-
-// keepAddress records where the bus listens. A bus on every interface is reached from
-// this machine by the loopback address. An address that is kept already is not written
-// again, so that a start needs no room for it.
+// keepAddress records the address of the bus: the loopback address for a bus that listens
+// on every interface. It does not write an address that is kept already, so that a start
+// needs no disk space for it.
 func (g *Garrison) keepAddress(host string, port int) error {
-	if host == "" || host == "0.0.0.0" || host == "::" {
+	g.joinURL = "tls://" + advertised(g.config.Advertise, host, port)
+	if isWildcard(host) {
 		host = "127.0.0.1"
 	}
 	address := net.JoinHostPort(host, strconv.Itoa(port))
-	g.url = "nats://" + address
+	g.url = "tls://" + address
 	if kept, err := os.ReadFile(g.addressFile()); err == nil && string(kept) == address+"\n" {
 		return nil
 	}
 	return renameio.WriteFile(g.addressFile(), []byte(address+"\n"), 0o600)
 }
 
+// advertised returns the address that invited servers get: advertise with a port, or the address of the listener.
+func advertised(advertise, host string, port int) string {
+	if advertise == "" {
+		if isWildcard(host) {
+			host = "127.0.0.1"
+		}
+		return net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	if _, _, err := net.SplitHostPort(advertise); err == nil {
+		return advertise
+	}
+	return net.JoinHostPort(strings.Trim(advertise, "[]"), strconv.Itoa(port))
+}
+
+// openCerts makes or reads the certificate of the bus, which names every address that clients may use.
+func (g *Garrison) openCerts(host string) error {
+	names := localNames
+	if isLoopback(host) {
+		names = func() []string { return loopbackNames }
+	}
+	g.certs = &certs{
+		TLS: g.config.TLS, trustDir: filepath.Join(g.config.Data, "trust"), log: g.logger("bus"), now: time.Now,
+		hosts: func() []string {
+			all := names()
+			for _, h := range []string{host, hostOf(g.config.Advertise)} {
+				if !isWildcard(h) {
+					all = append(slices.Clone(all), h)
+				}
+			}
+			return all
+		},
+	}
+	log := g.logger("bus")
+	if g.config.TLS.AllowPlain && !isLoopback(host) {
+		log.Warn().Str("listen", host).Msg("PLAIN CONNECTIONS ARE ALLOWED FROM EVERY HOST: anybody on the way can " +
+			"read and change what servers run; restart without --allow-plain once every server and person uses TLS")
+	}
+	if isWildcard(host) && g.config.Advertise == "" {
+		log.Warn().Msg("tokens name 127.0.0.1 as the address of the bus; name this host with --advertise HOST")
+	}
+	return g.certs.load()
+}
+
+// hostOf returns the host of HOST or HOST:PORT.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return strings.Trim(address, "[]")
+}
+
 func (g *Garrison) addressFile() string { return filepath.Join(g.config.Data, "address") }
 
-// lock takes the lock file, or says that somebody else has it. It is let go when the process ends, however it ends.
+// lock takes the lock file, or returns an error when another process has it. The end of the process releases it.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -11,14 +11,18 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 )
 
-// dataFormat numbers the data directory; its numbers stand in the file "format".
+// dataFormat is the format of the data directory, as the file "format" holds it.
 var dataFormat = format.Spec{Kind: "data directory", Now: 1, Floor: 1}
 
-// checkData refuses a data directory of a format that only a newer program may use.
-// Nothing is written. A directory from before there were numbers has none.
+// checkData refuses a data directory that another user could change, or whose format needs a newer
+// program. It writes nothing. Directories from before there were numbers have none.
 func checkData(data string) (have format.Stamp, err error) {
+	if err := checkPermissions(data); err != nil {
+		return have, err
+	}
 	text, err := os.ReadFile(filepath.Join(data, "format"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return have, nil
@@ -32,7 +36,26 @@ func checkData(data string) (have format.Stamp, err error) {
 	return have, nil
 }
 
-// adoptData writes the numbers into a directory that has older ones, or none.
+// checkPermissions refuses a data directory in which another user could change the keys or what the
+// services believe.
+func checkPermissions(data string) error {
+	if err := strictdir.Dir(data); err != nil {
+		return err
+	}
+	for _, dir := range []string{"jetstream", "views", "accounts", "trust", "trust/tls"} {
+		if err := strictdir.Dir(filepath.Join(data, dir)); err != nil {
+			return err
+		}
+	}
+	for _, file := range []string{"format", "address", "lock", "operator.json", "trust/authority.json"} {
+		if err := strictdir.File(filepath.Join(data, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return strictdir.Tree(filepath.Join(data, "trust", "keys"))
+}
+
+// adoptData writes the current numbers into a directory with older ones, or without.
 func adoptData(data string, have format.Stamp) error {
 	if have.Format >= dataFormat.Now {
 		return nil

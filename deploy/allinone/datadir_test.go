@@ -16,12 +16,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// oldData unpacks the data directory of a garrisond from before there were numbers: ten
-// facts, an image's content, an operator.
+// oldData unpacks the data directory of a garrisond from before format numbers: ten facts,
+// an image's content, an operator.
 func oldData(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("tar", "-C", dir, "-xzf", "testdata/data-format-0.tar.gz").CombinedOutput(); err != nil {
+	unpack := exec.Command("tar", "-C", dir, "-xzf", "testdata/data-format-0.tar.gz")
+	if out, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return dir
@@ -44,7 +45,7 @@ func messages(t *testing.T, g *Garrison) map[string]uint64 {
 	return out
 }
 
-// logText is a log that several parts write and a test reads.
+// logText is a log that several goroutines write and a test reads.
 type logText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -60,6 +61,20 @@ func (l *logText) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// running runs g until the returned function is called, which waits for its end: until then it writes.
+func running(t *testing.T, g *Garrison) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	}
 }
 
 func TestADataDirectoryWithoutANumberIsAdopted(t *testing.T) {
@@ -83,9 +98,7 @@ func TestADataDirectoryWithoutANumberIsAdopted(t *testing.T) {
 	if err != nil || string(text) != `{"format":1,"format_floor":1}`+"\n" {
 		t.Errorf("the format is %q (%v)", text, err)
 	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() { _ = g.Run(running) }()
+	defer running(t, g)()
 	recorded(t, asOperator(t, g), "goes-on")
 }
 
@@ -95,7 +108,8 @@ func TestANewerDataDirectoryIsRefusedByItsNumberAndNothingIsWritten(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := oldData(t)
-			if err := os.WriteFile(filepath.Join(data, file), []byte(`{"format": 9, "format_floor": 8}`), 0o600); err != nil {
+			newer := []byte(`{"format": 9, "format_floor": 8}`)
+			if err := os.WriteFile(filepath.Join(data, file), newer, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			before := listing(t, data)
@@ -114,7 +128,7 @@ func TestANewerDataDirectoryIsRefusedByItsNumberAndNothingIsWritten(t *testing.T
 	}
 }
 
-// listing names every file with its size and time.
+// listing returns the name, size and time of every file.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -21,23 +21,17 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// smallDisk mounts a file system of its own, and puts a new Garrison's data on it.
+// smallDisk mounts a file system of its own with the data of a new Garrison.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: a full disk needs a file system of its own, and only root may mount one")
 	}
 	made := filepath.Join(t.TempDir(), "data")
-	first := startIn(t, made) // here, because a first start wants more room than the small disk has
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- first.Run(ctx) }()
+	first := startIn(t, made) // here, because a first start needs more space than the small disk has
+	stop := running(t, first)
 	recorded(t, asOperator(t, first), "before")
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
 	first.Close()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
@@ -67,7 +61,7 @@ func tryStart(t *testing.T, data string) (*Garrison, error) {
 	return Start(ctx, Config{Data: data, Listen: "127.0.0.1:0", Log: zerolog.Nop()})
 }
 
-// fill takes all the room of the file system that dir is on, and returns what frees it.
+// fill writes until the file system of dir is full, and returns a function that frees the space.
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	name := filepath.Join(filepath.Dir(dir), "filler")
@@ -90,9 +84,12 @@ func fill(t *testing.T, dir string) (free func()) {
 	}
 }
 
-// create has the registry record an application.
+// create asks the registry for a new application.
 func create(ctx context.Context, c *bus.Conn, name string) error {
-	method := registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").Methods().ByName("CreateApplication")
+	method := registryv1.File_garrison_registry_v1_registry_service_proto.Services().
+		ByName("RegistryService").
+		Methods().
+		ByName("CreateApplication")
 	q := &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: name}}
 	_, err := bus.Call[*registryv1.CreateApplicationResponse](ctx, c, topology.UserRegistry, method, q)
 	return err
@@ -104,7 +101,7 @@ func recorded(t *testing.T, c *bus.Conn, name string) {
 	deadline := time.Now().Add(20 * time.Second)
 	for err := create(t.Context(), c, name); err != nil; err = create(t.Context(), c, name) {
 		if time.Now().After(deadline) {
-			t.Fatalf("there is room, and nothing is recorded: %v", err)
+			t.Fatalf("there is space, and nothing is recorded: %v", err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -112,11 +109,22 @@ func recorded(t *testing.T, c *bus.Conn, name string) {
 
 func asOperator(t *testing.T, g *Garrison) *bus.Conn {
 	t.Helper()
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := g.WaitReady(soon); err != nil {
+		t.Fatal(err)
+	}
 	who, err := trust.ReadContext(g.ContextFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := bus.Dial(bus.Options{URL: g.URL(), Name: who.Actor, API: topology.OpsAPI, Credentials: who.Credentials, Log: zerolog.Nop()})
+	c, err := bus.Dial(bus.Options{
+		URL:         g.URL(),
+		Name:        who.Actor,
+		TLS:         bus.TLSOf(who),
+		Credentials: who.Credentials,
+		Log:         zerolog.Nop(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,12 +135,12 @@ func asOperator(t *testing.T, g *Garrison) *bus.Conn {
 	return c
 }
 
-// A Garrison that starts while its disk is full decides again once there is room.
+// A Garrison that starts on a full disk decides again once there is space.
 func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
 	data := smallDisk(t)
 	free := fill(t, data)
 	g, err := tryStart(t, data)
-	if err != nil { // a start that needs room fails; one that needs none may follow
+	if err != nil { // a start that needs space fails; the next one may need none
 		if g, err = tryStart(t, data); err != nil {
 			t.Skipf("SKIPPED: it does not start at all on a full disk: %v", err)
 		}
@@ -143,12 +151,13 @@ func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
 	c := asOperator(t, g)
-	for i := 0; ; i++ { // the last page of a file may have room for some
+	for i := 0; ; i++ { // the last page of a file may have space for some
 		once, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := create(once, c, fmt.Sprint("while-full-", i))
 		cancel()
-		if err != nil && fault.RefusalOf(err).GetCode() != "NO_ANSWER" || errors.Is(once.Err(), context.DeadlineExceeded) {
-			break // it serves, and cannot write
+		if err != nil && fault.RefusalOf(err).GetCode() != "NO_ANSWER" ||
+			errors.Is(once.Err(), context.DeadlineExceeded) {
+			break // it answers, and cannot write
 		}
 		if i == 1000 {
 			t.Fatal("1,000 facts were recorded on a full disk")
@@ -156,19 +165,19 @@ func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
 	}
 	free()
 
+	halt := func() { stop(); <-ended }
 	select {
-	case err = <-ended: // it asks to be started anew
+	case err = <-ended: // it asks for a restart
 		g.Close()
 		if !errors.Is(err, ErrStore) {
 			t.Fatalf("ended with %v, want ErrStore", err)
 		}
 		g = startIn(t, data)
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go func() { _ = g.Run(ctx) }()
+		halt = running(t, g)
 		c = asOperator(t, g)
 	case <-time.After(2 * time.Second): // or writes by itself
 	}
 	defer g.Close()
+	defer halt()
 	recorded(t, c, "with-room")
 }

@@ -5,13 +5,16 @@ go 1.26.0
 require (
 	github.com/garrison-fleet/garrison/pkg v0.0.0
 	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/garrison-fleet/garrison/services/access v0.0.0
 	github.com/garrison-fleet/garrison/services/image-catalog v0.0.0
 	github.com/garrison-fleet/garrison/services/registry v0.0.0
 	github.com/garrison-fleet/garrison/services/task-dispatcher v0.0.0
 	github.com/google/renameio/v2 v2.0.2
 	github.com/nats-io/jwt/v2 v2.8.2
 	github.com/nats-io/nats-server/v2 v2.15.2
+	github.com/nats-io/nats.go v1.55.0
 	github.com/rs/zerolog v1.35.1
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -23,22 +26,23 @@ require (
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
-	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/tidwall/btree v1.8.1 // indirect
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 replace (
 	github.com/garrison-fleet/garrison/pkg => ../../pkg
 	github.com/garrison-fleet/garrison/proto => ../../proto
+	github.com/garrison-fleet/garrison/services/access => ../../services/access
 	github.com/garrison-fleet/garrison/services/image-catalog => ../../services/image-catalog
 	github.com/garrison-fleet/garrison/services/registry => ../../services/registry
 	github.com/garrison-fleet/garrison/services/task-dispatcher => ../../services/task-dispatcher

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Health connects to the bus at an address and waits for its greeting; it needs no credentials.
+// Health connects to the bus at an address and waits for its greeting. It needs no credentials.
 func Health(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -32,7 +32,7 @@ func Health(ctx context.Context, address string) error {
 		return fmt.Errorf("read the bus's greeting: %w", err)
 	}
 	if !strings.HasPrefix(greeting, "INFO ") {
-		return errors.New("what listens there is not a bus")
+		return errors.New("the listener there is not a NATS server")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -15,21 +16,26 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// Provisioning says where a bus that runs elsewhere is to get its streams.
+// Provisioning describes a bus that runs elsewhere and gets its streams.
 type Provisioning struct {
 	Data     string // the data directory with the keys
 	URL      string
-	Replicas int       // how many servers keep each stream; as many are asked for their settings
-	Lazy     bool      // take a bus that does not sync each write to disk
-	DryRun   bool      // change nothing
-	Log      io.Writer // what is changed, or would be
+	Replicas int  // how many servers keep each stream, and are asked for their settings
+	Lazy     bool // accept a bus that does not sync each write to disk
+	DryRun   bool // change nothing
+	// AllowPlain allows a bus on another host without TLS.
+	AllowPlain bool
+	Log        io.Writer // what is changed, or would be
 }
 
-// Provision declares the streams on a bus that runs elsewhere. It waits for the bus for
-// a minute. It refuses a bus that acknowledges what is not on the disk, unless told to take it.
+// Provision declares the streams on a bus that runs elsewhere. It waits a minute for the bus, and for
+// a leader of its servers. It refuses a bus that acknowledges writes before they are on disk, unless Lazy is set.
 func Provision(ctx context.Context, p Provisioning) error {
 	if p.URL == "" {
-		return errors.New("--url is missing: say where the bus is")
+		return errors.New("--url is missing: pass the address of the bus")
+	}
+	if err := checkPermissions(p.Data); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -38,15 +44,21 @@ func Provision(ctx context.Context, p Provisioning) error {
 		return err
 	}
 	want := topology.Bus{Replicas: p.Replicas}
-	err = as(ctx, a, topology.UserSystem, p.URL, func(c *bus.Conn) (err error) {
-		want.SyncsAlways, err = checkSync(ctx, c, p)
-		return err
+	err = p.as(ctx, a, topology.UserSystem, func(c *bus.Conn) error {
+		return p.onceReady(ctx, func(ctx context.Context) (err error) {
+			want.SyncsAlways, err = checkSync(ctx, c, p)
+			return err
+		})
 	})
 	if err != nil {
 		return err
 	}
-	return as(ctx, a, topology.UserProvision, p.URL, func(c *bus.Conn) error {
-		plan, err := c.Topology(ctx, want)
+	return p.as(ctx, a, topology.UserProvision, func(c *bus.Conn) error {
+		var plan topology.Plan
+		err := p.onceReady(ctx, func(ctx context.Context) (err error) {
+			plan, err = c.Topology(ctx, want)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -58,6 +70,34 @@ func Provision(ctx context.Context, p Provisioning) error {
 	})
 }
 
+const (
+	// askedWithin is how long the bus has for one answer: without a leader it does not answer.
+	askedWithin = 5 * time.Second
+	askedEvery  = 500 * time.Millisecond
+)
+
+// onceReady asks the bus, and again while its servers are not all there or have no leader. It prints what it waits for.
+func (p Provisioning) onceReady(ctx context.Context, ask func(context.Context) error) error {
+	said := false
+	for {
+		once, cancel := context.WithTimeout(ctx, askedWithin)
+		err := ask(once)
+		cancel()
+		if err == nil || ctx.Err() != nil || !bus.NotReady(err) {
+			return err
+		}
+		if !said && p.Log != nil {
+			fmt.Fprintf(p.Log, "waiting for the servers of the bus, and for one to lead: %v\n", err)
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askedEvery):
+		}
+	}
+}
+
 // printPlan prints what brings a bus to this program's topology.
 func printPlan(w io.Writer, p topology.Plan) {
 	if w == nil {
@@ -65,7 +105,8 @@ func printPlan(w io.Writer, p topology.Plan) {
 	}
 	switch {
 	case p.From.Newer():
-		fmt.Fprintf(w, "the bus has topology %d, this program knows %d: it is left as it is\n", p.From.Number, topology.Number)
+		fmt.Fprintf(w, "the bus has topology %d, this program knows %d: it stays as it is\n", p.From.Number,
+			topology.Number)
 	case len(p.Changes) == 0:
 		fmt.Fprintf(w, "the bus has topology %d: nothing to change\n", topology.Number)
 	case p.New:
@@ -81,10 +122,15 @@ func printPlan(w io.Writer, p topology.Plan) {
 }
 
 // as connects as one of the authority's users for as long as do takes.
-func as(ctx context.Context, a *trust.Authority, user, url string, do func(*bus.Conn) error) error {
+func (p Provisioning) as(ctx context.Context, a *trust.Authority, user string, do func(*bus.Conn) error) error {
+	file := filepath.Join(p.Data, "trust", "tls", "ca.pem")
+	known := bus.TLS{Source: file, Renew: "garrisond keys --data DIR --url URL", AllowPlain: p.AllowPlain}
+	if _, err := os.Stat(file); err == nil {
+		known.CA = trust.ReadBundle(file)
+	}
 	c, err := bus.Dial(bus.Options{
-		URL: url, Name: user, Log: zerolog.Nop(), Persist: true,
-		Credentials: trust.ReadCredentials(a.ServiceCredentials(user)),
+		URL: p.URL, Name: user, TLS: known, Log: zerolog.Nop(), Persist: true,
+		Credentials: trust.ReadCredentials(a.ServiceCredentials(user)), API: topology.APIOf(user),
 	})
 	if err != nil {
 		return err
@@ -96,8 +142,8 @@ func as(ctx context.Context, a *trust.Authority, user, url string, do func(*bus.
 	return do(c)
 }
 
-// checkSync reports whether every server acknowledges only what is on its disk, and
-// refuses one that does not, unless that risk is taken.
+// checkSync reports whether every server acknowledges writes only when they are on its disk.
+// It returns an error for one that does not, unless Lazy is set.
 func checkSync(ctx context.Context, c *bus.Conn, p Provisioning) (always bool, err error) {
 	settings, err := c.Settings(ctx, p.Replicas)
 	if err != nil {
@@ -107,7 +153,7 @@ func checkSync(ctx context.Context, c *bus.Conn, p Provisioning) (always bool, e
 	for _, s := range settings {
 		if !s.SyncAlways && !p.Lazy {
 			return false, fmt.Errorf("server %s of the bus acknowledges facts before they are on the disk; "+
-				"set sync_interval: always in its jetstream block, or take the risk with --allow-lazy-sync", s.Server)
+				"set sync_interval: always in its jetstream block, or accept the risk with --allow-lazy-sync", s.Server)
 		}
 		always = always && s.SyncAlways
 	}

@@ -11,14 +11,24 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 )
 
-// askReady is how often a service that does not answer yet is asked.
+// askReady is the pause between two calls of a service that does not answer yet.
 const askReady = 50 * time.Millisecond
 
-// WaitReady waits, while Run runs, until every service answers requests. An error is ctx's.
+// WaitReady waits, while Run runs, until every service answers requests and clients can connect. An error is ctx's.
 func (g *Garrison) WaitReady(ctx context.Context) error {
+	select {
+	case <-g.listening:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait until the services answer: %w", context.Cause(ctx))
+	}
+}
+
+// waitServices waits until every service answers requests. An error is ctx's.
+func (g *Garrison) waitServices(ctx context.Context) error {
 	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
 	for _, c := range g.conns {
-		for slices.Contains(g.config.Services, c.Name()) { // the others ask only
+		for slices.Contains(g.config.Services, c.Name()) { // the other connections serve nothing
 			_, err := bus.Call[*apiv1.AboutResponse](ctx, c, c.Name(), about, &apiv1.AboutRequest{})
 			if err == nil {
 				break

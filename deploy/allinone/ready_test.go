@@ -3,14 +3,15 @@ package allinone_test
 import (
 	"context"
 	"errors"
+	"net"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -25,21 +26,28 @@ func TestItIsReadyOnceItsServicesAnswer(t *testing.T) {
 	if err := g.WaitReady(soon); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ready before its services run: %v", err)
 	}
-	bustest.Go(t, g.Run)
-	if err := g.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+	address := strings.TrimPrefix(g.URL(), "tls://")
+	if _, err := net.Dial("tcp", address); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a client before the services run: %v, want it refused", err)
 	}
+	run(t, g)
 	who, err := trust.ReadContext(g.ContextFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := bus.Dial(bus.Options{URL: g.URL(), Name: who.Actor, API: topology.OpsAPI, Credentials: who.Credentials})
+	c, err := bus.Dial(bus.Options{
+		URL: g.URL(), Name: who.Actor, TLS: bus.TLSOf(who), Credentials: who.Credentials,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	list := registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").Methods().ByName("ListServers")
-	if _, err := bus.Call[*registryv1.ListServersResponse](t.Context(), c, "registry", list, &registryv1.ListServersRequest{}); err != nil {
+	list := registryv1.File_garrison_registry_v1_registry_service_proto.Services().
+		ByName("RegistryService").
+		Methods().
+		ByName("ListServers")
+	q := &registryv1.ListServersRequest{}
+	if _, err := bus.Call[*registryv1.ListServersResponse](t.Context(), c, "registry", list, q); err != nil {
 		t.Errorf("the first request: %v", err)
 	}
 }

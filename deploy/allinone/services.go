@@ -1,26 +1,30 @@
 package allinone
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/access"
 	catalog "github.com/garrison-fleet/garrison/services/image-catalog"
 	"github.com/garrison-fleet/garrison/services/registry"
 	dispatcher "github.com/garrison-fleet/garrison/services/task-dispatcher"
 )
 
-// addService makes one service, with a connection of its own.
+// addService creates one service, with a connection of its own.
 func (g *Garrison) addService(name string) error {
 	conn, err := g.dial(name)
 	if err != nil {
 		return err
 	}
-	part := lifecycle.Part{Name: name}
+	part := rungroup.Part{Name: name}
 	store := filepath.Join(g.config.Data, "views")
 	switch name {
 	case topology.UserRegistry:
@@ -29,8 +33,12 @@ func (g *Garrison) addService(name string) error {
 			return err
 		}
 		s, err := registry.New(registry.Config{
-			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Signer: signer, JoinURL: g.url,
-			BeatInterval: g.config.Tuning.BeatInterval, ImageKeys: g.config.ImageKeys, Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Signer: signer,
+			JoinURL: g.joinURL, Lobby: g.config.Lobby, CA: g.certs.Bundle, ImageKeys: g.config.ImageKeys,
+			BeatInterval: g.config.Tuning.BeatInterval, ServerBudget: g.config.Tuning.ServerBudget,
+			ServerCredentials: g.config.Tuning.ServerCredentials,
+			Secrets:           g.secrets,
+			Debug:             g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err
@@ -39,21 +47,62 @@ func (g *Garrison) addService(name string) error {
 	case topology.UserCatalog:
 		s, err := catalog.New(catalog.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Keys: g.config.ImageKeys,
-			Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			Debug: g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err
 		}
 		part.Run = s.Run
 	case topology.UserDispatcher:
-		part.Run = dispatcher.New(dispatcher.Config{
-			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger,
+		s, err := dispatcher.New(dispatcher.Config{
+			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Secrets: g.secrets,
 			Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
-			Log: g.logger(name), Now: time.Now, NewID: ident.New,
-		}).Run
+			Debug: g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
+		})
+		if err != nil {
+			return err
+		}
+		part.Run = s.Run
+	case topology.UserAccess:
+		run, err := g.makeAccess(conn, store)
+		if err != nil {
+			return err
+		}
+		part.Run = run
 	default:
-		return fmt.Errorf("there is no service %q", name)
+		return fmt.Errorf("unknown service %q", name)
 	}
 	g.parts = append(g.parts, part)
 	return nil
+}
+
+// readSecretKey reads the key of secrets, and creates it when it is missing.
+func readSecretKey(a *trust.Authority) (*secret.Key, error) {
+	path, err := a.SecretKeyFile()
+	if err != nil {
+		return nil, err
+	}
+	return trust.ReadSecretKey(path)
+}
+
+// makeAccess creates the service access, with a second connection in the system account.
+func (g *Garrison) makeAccess(conn *bus.Conn, store string) (func(context.Context) error, error) {
+	system, err := g.dial(topology.UserAccessSystem)
+	if err != nil {
+		return nil, err
+	}
+	issuer, err := trust.OpenIssuer(g.trustDir())
+	if err != nil {
+		return nil, err
+	}
+	s, err := access.New(access.Config{
+		Conn: conn, System: system, Issuer: issuer, CA: g.certs.Bundle, Store: store,
+		AcceptLedger: g.config.AcceptLedger,
+		Debug:        g.config.Debug.Under(topology.UserAccess), Log: g.logger(topology.UserAccess),
+		Now: time.Now, NewID: ident.New,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Run, nil
 }

@@ -17,30 +17,30 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// ErrStore is what Run returns when the bus failed to write and its disk has room: a
-// nats-server that failed once takes no more writes, and has to be started again.
-var ErrStore = errors.New("the bus failed to write, and takes no more writes until it is started again")
+// ErrStore is what Run returns when the bus failed to write and its disk has space again: a
+// nats-server that failed once refuses every write until it is restarted.
+var ErrStore = errors.New("the bus failed to write, and refuses writes until it is restarted")
 
 const (
-	// roomToGoOn is how much must be free before the bus is started again.
+	// roomToGoOn is how much must be free before the bus is restarted.
 	roomToGoOn = 32 << 20
-	// storeEvery is how often the bus is asked whether its streams take writes.
+	// storeEvery is the interval between two checks whether the streams accept writes.
 	storeEvery = 5 * time.Second
-	// sureAfter is how many answers in a row must be bad.
+	// sureAfter is how many checks in a row must fail.
 	sureAfter = 2
 )
 
-// storeWatch notices that the bus takes no more writes. While the disk is full everything
-// that only reads goes on.
+// storeWatch detects that the bus refuses writes. While the disk is full, reads keep
+// working.
 type storeWatch struct {
 	dir     string
 	log     zerolog.Logger
 	every   time.Duration
 	free    func(dir string) (uint64, error)
-	trouble func() error // why streams take no writes, or nil
+	trouble func() error // why streams refuse writes, or nil
 }
 
-// run returns ErrStore once the bus takes no more writes and there is room for more.
+// run returns ErrStore once the bus refuses writes and the disk has space for more.
 func (w *storeWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -64,15 +64,20 @@ func (w *storeWatch) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrStore, cause)
 		}
 		if !said {
-			w.log.Error().AnErr("cause", cause).Err(err).Str(logs.Path, w.dir).Uint64("free", free).Uint64("wanted", roomToGoOn).
+			w.log.Error().
+				AnErr("cause", cause).
+				Err(err).
+				Str(logs.Path, w.dir).
+				Uint64("free", free).
+				Uint64("wanted", roomToGoOn).
 				Msg("the bus cannot write: nothing is decided until its disk has room")
 			said = true
 		}
 	}
 }
 
-// trouble asks the embedded server why its streams take no writes. A stream that failed
-// to write once refuses every later write, and the server's health names it.
+// trouble asks the embedded server why its streams refuse writes. A stream that failed to
+// write once refuses every later write, and the server's health check names it.
 func (g *Garrison) trouble() error {
 	var out []error
 	for _, e := range g.server.Healthz(&server.HealthzOptions{Details: true}).Errors {
@@ -83,7 +88,7 @@ func (g *Garrison) trouble() error {
 	return errors.Join(out...)
 }
 
-// checkRoom refuses to make the streams on a disk that cannot hold what they may grow to.
+// checkRoom refuses to create the streams on a disk that is too small for them.
 func (g *Garrison) checkRoom() error {
 	if _, err := os.Stat(g.streamsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -94,7 +99,8 @@ func (g *Garrison) checkRoom() error {
 	}
 	free, err := freeAt(g.config.Data)
 	if err == nil && free < want {
-		return fmt.Errorf("the streams want %d MiB free at %s, and %d MiB are", want>>20, g.config.Data, free>>20)
+		return fmt.Errorf("the streams need %d MiB of free space in %s, and %d MiB are free",
+			want>>20, g.config.Data, free>>20)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func TestABusThatFailedToWriteIsStartedAgainOnceThereIsRoom(t *testing.T) {
 	}, trouble: func() error { return errors.New("no space left on device") }}
 	ended := make(chan error, 1)
 	go func() { ended <- w.run(t.Context()) }()
-	for range 3 { // it looks again and again, and goes on
+	for range 3 { // it keeps checking
 		<-looked
 	}
 	free.Store(roomToGoOn)
@@ -41,9 +41,9 @@ func TestABusThatFailedToWriteIsStartedAgainOnceThereIsRoom(t *testing.T) {
 func TestABusThatWritesIsLeftAlone(t *testing.T) {
 	answers := 0
 	w := &storeWatch{log: zerolog.Nop(), every: time.Millisecond, free: func(string) (uint64, error) {
-		t.Error("looked at the disk without a reason")
+		t.Error("read the free space without a reason")
 		return 0, nil
-	}, trouble: func() error { // one bad answer alone is no reason
+	}, trouble: func() error { // one failed check alone is no reason
 		if answers++; answers == 2 {
 			return errors.New("busy")
 		}

@@ -1,15 +1,18 @@
-// Command garrisond is a whole Garrison in one process, with its data in one directory.
+// Command garrisond runs a whole Garrison in one process, with its data in one directory.
 //
 //	garrisond --data DIR                      runs it
-//	garrisond keys --data DIR --url URL       makes keys, credentials and a nats-server configuration, for services in processes of their own
+//	garrisond keys --data DIR --url URL       creates keys, credentials, and the accounts and the certificate of a
+//	                                          nats-server, for services in processes of their own; run again, it
+//	                                          renews the certificate (--hand-out DIR writes a directory for each
+//	                                          part, with the files that it needs)
 //	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
 //	                                          (--dry-run prints what would change)
-//	garrisond health --url URL                exits 0 when a bus listens there
+//	garrisond health --url URL                exits with 0 when a bus listens there
 //
-// A bus whose disk was full takes no more writes, also when there is room again; garrisond
-// then starts anew by itself, in the same process.
+// A bus whose disk was full refuses writes, also when there is space again; garrisond then
+// restarts it, in the same process.
 //
-// Exit codes: 0 stopped when told to, 1 error, 2 usage.
+// Exit codes: 0 stopped by a signal, 1 error, 2 usage.
 package main
 
 import (
@@ -26,9 +29,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/config"
-	"github.com/garrison-fleet/garrison/pkg/lifecycle"
+	pkgdebug "github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/process"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
@@ -38,7 +42,7 @@ import (
 )
 
 func main() {
-	ctx, cancel := lifecycle.Signals()
+	ctx, cancel := rungroup.Signals()
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	cancel()
 	os.Exit(code)
@@ -46,18 +50,22 @@ func main() {
 
 type flags struct {
 	data, listen, level, url string
+	debugSocket              string
 	services                 serviceList
-	replicas                 int
-	lazy, showVersion        bool
+	replicas, memoryLimit    int
+	lazy, showVersion, lobby bool
 	dryRun, acceptLedger     bool
 	imageKeys                seal.Keys
+	advertise, changeCA      string
+	handOut                  string
+	tls                      allinone.TLS
 	tuning                   allinone.Tuning
 }
 
-// serviceList is the services that one process has.
+// serviceList lists the services of one process.
 type serviceList []string
 
-// String gives them as they are given.
+// String returns the list as the flag takes it.
 func (s serviceList) String() string { return strings.Join(s, ",") }
 
 func parseServices(text string) (serviceList, error) { return allinone.ParseServices(text) }
@@ -69,23 +77,49 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var f flags
 	fs := flag.NewFlagSet("garrisond", flag.ContinueOnError)
-	config.Checked(fs, &f.data, "data", "", "the `DIRECTORY` that keeps everything; made if it is not there", config.Text)
-	fs.BoolVar(&f.showVersion, "version", false, "print the version and stop")
+	config.Checked(fs, &f.data, "data", "", "the data `DIRECTORY`; created if missing",
+		config.Text)
+	fs.BoolVar(&f.showVersion, "version", false, "print the version and exit")
 	switch command {
 	case "run":
-		config.Checked(fs, &f.listen, "listen", "127.0.0.1:0", "`ADDRESS` where servers and operators connect; port 0 means a free one, chosen once and kept", config.Address)
-		config.Checked(fs, &f.services, "services", serviceList(topology.Services), "the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
+		config.Checked(fs, &f.listen, "listen", "127.0.0.1:0",
+			"`ADDRESS` where servers and operators connect; port 0 means a free port, chosen once and kept",
+			config.Address)
+		f.ownTLS(fs)
+		config.Checked(fs, &f.services, "services", serviceList(topology.Services),
+			"the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
 		config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
-		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
+		fs.BoolVar(&f.lazy, "allow-lazy-sync", false,
+			"do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
+		config.Checked(fs, &f.memoryLimit, "memory-limit", 0, "how many `MIB` of memory to stay below; 0 means half "+
+			"of the memory of the machine or its container", config.From(0))
+		fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join: each waits until an operator "+
+			"accepts it, see garrison lobby --help")
+		fs.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
 		fs.BoolVar(&f.acceptLedger, "accept-ledger", false, process.AcceptLedgerUsage)
-		fs.Var(&f.imageKeys, "image-key", "public `KEY` of which an image must be signed by one, here and on servers that join; may be repeated; without it none need be signed")
-		config.Checked(fs, &f.tuning.Concurrency, "concurrency", dispatcher.DefaultConcurrency, "how many tasks may be under way at once", config.From(1))
-		config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers are expected to beat", config.Lasting(time.Millisecond))
-		config.Checked(fs, &f.tuning.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline, "how long a task may take once it is assigned", config.Lasting(time.Millisecond))
+		fs.Var(
+			&f.imageKeys,
+			"image-key",
+			"public `KEY` that must have signed each image, here and on servers that join; repeatable: one of the "+
+				"keys is enough; without it images need no signature",
+		)
+		config.Checked(fs, &f.tuning.Concurrency, "concurrency", dispatcher.DefaultConcurrency,
+			"maximum number of concurrent tasks", config.From(1))
+		config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval,
+			"interval between two beats of a server", config.Lasting(time.Millisecond))
+		config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
+			"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
+			config.From[uint64](registry.LeastServerBudget))
+		config.Checked(fs, &f.tuning.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
+			"how long the credentials of a server are valid; it renews them after half of that",
+			config.Lasting(time.Minute))
+		config.Checked(fs, &f.tuning.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline,
+			"how long a task may take once it is assigned", config.Lasting(time.Millisecond))
 	default:
-		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as nats://bus:4222", config.BusURL)
+		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
 		config.Checked(fs, &f.replicas, "replicas", 1, "how many servers of the bus keep each stream", config.From(1))
-		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "take a bus that does not sync each write to disk")
+		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "accept a bus that does not sync each write to disk")
+		f.otherTLS(fs, command)
 		if command == "provision" {
 			fs.BoolVar(&f.dryRun, "dry-run", false, "print what would change on the bus, and change nothing")
 		}
@@ -107,7 +141,39 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// complete refuses a command without what it needs.
+// ownTLS defines how clients know the bus in this process.
+func (f *flags) ownTLS(fs *flag.FlagSet) {
+	config.Checked(fs, &f.advertise, "advertise", "",
+		"the `HOST` or HOST:PORT that servers on other hosts connect to; default: that of --listen", config.Text)
+	config.Checked(fs, &f.tls.Cert, "tls-cert", "", "a `FILE` with the bus's own certificate and chain, followed "+
+		"while it runs; default: one by a CA in the data directory", config.File)
+	config.Checked(fs, &f.tls.Key, "tls-key", "", "the `FILE` with the key of --tls-cert", config.File)
+	config.Checked(fs, &f.tls.CA, "tls-ca", "", "the `FILE` with the CA that signed --tls-cert; default: clients "+
+		"trust the CAs of their operating system", config.File)
+	fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, "let clients on other hosts connect without TLS: anybody on "+
+		"the way can read and change everything")
+	f.tlsNames(fs)
+}
+
+// otherTLS defines how clients know a bus in another process.
+func (f *flags) otherTLS(fs *flag.FlagSet, command string) {
+	fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
+	if command == "keys" {
+		fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join; the registry needs --lobby too")
+		config.Checked(fs, &f.changeCA, "change-ca", "", "a `STEP` to another CA: begin or end",
+			config.OneOf("begin", "end"))
+		config.Checked(fs, &f.handOut, "hand-out", "", "a `DIRECTORY` that gets one for the bus, each service, "+
+			"provision and the operator, with the files that each needs and no others", config.Text)
+		f.tlsNames(fs)
+	}
+}
+
+func (f *flags) tlsNames(fs *flag.FlagSet) {
+	fs.Func("tls-name", "a host `NAME` or address of the bus for its certificate, besides those it knows; repeatable",
+		func(name string) error { f.tls.Names = append(f.tls.Names, name); return nil })
+}
+
+// complete refuses a command that lacks a flag it needs.
 func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if command != "health" && f.data == "" {
 		return config.Missing(fs, "data")
@@ -115,7 +181,18 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if command != "run" && f.url == "" {
 		return config.Missing(fs, "url")
 	}
-	f.data, err = filepath.Abs(f.data) // what is printed can be used from anywhere
+	if f.tls.Cert != "" && f.tls.Key == "" {
+		return config.Missing(fs, "tls-key")
+	}
+	if f.tls.Cert == "" && f.tls.Key+f.tls.CA != "" {
+		return config.Missing(fs, "tls-cert")
+	}
+	if f.handOut != "" {
+		if f.handOut, err = filepath.Abs(f.handOut); err != nil {
+			return err
+		}
+	}
+	f.data, err = filepath.Abs(f.data) // printed paths can be used from any directory
 	return err
 }
 
@@ -124,10 +201,14 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	case "health":
 		return allinone.Health(ctx, f.url)
 	case "keys":
-		return allinone.WriteKeys(f.data, f.url)
+		return allinone.WriteKeys(allinone.Keys{
+			Data: f.data, URL: f.url, Names: f.tls.Names, AllowPlain: f.tls.AllowPlain, ChangeCA: f.changeCA,
+			Lobby: f.lobby, HandOut: f.handOut, Log: stdout,
+		})
 	case "provision":
 		return allinone.Provision(ctx, allinone.Provisioning{
-			Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy, DryRun: f.dryRun, Log: stdout,
+			Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy, DryRun: f.dryRun,
+			AllowPlain: f.tls.AllowPlain, Log: stdout,
 		})
 	}
 	log, err := logs.New(stderr, "", f.level)
@@ -135,21 +216,24 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		return err
 	}
 	debug.SetGCPercent(200)
+	limitMemory(f.memoryLimit, log)
 	c := allinone.Config{
-		Data: f.data, Listen: f.listen, Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
-		ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning,
+		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls,
+		Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
+		Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
 	}
+	defer pkgdebug.Start(ctx, f.debugSocket, c.Debug, log)()
 	for {
 		begun := time.Now()
 		err := serve(ctx, c, stdout)
 		if !errors.Is(err, allinone.ErrStore) || time.Since(begun) < againAfter {
 			return err
 		}
-		log.Warn().Err(err).Msg("starting anew")
+		log.Warn().Err(err).Msg("restarting the bus")
 	}
 }
 
-// againAfter is how long it must have run to be started anew; a disk that fails sooner needs a person.
+// againAfter is how long it must have run to be restarted; a disk that fails sooner needs a person.
 const againAfter = 10 * time.Second
 
 // serve runs one Garrison until it ends.
@@ -163,8 +247,8 @@ func serve(ctx context.Context, c allinone.Config, stdout io.Writer) error {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		if g.WaitReady(ctx) == nil { // what is typed next is answered
-			fmt.Fprintf(stdout, "garrisond %s listens at %s\nTalk to it with: export GARRISON_CONTEXT=%s\n",
+		if g.WaitReady(ctx) == nil { // the next command is answered
+			fmt.Fprintf(stdout, "garrisond %s listens at %s\nUse it with: export GARRISON_CONTEXT=%s\n",
 				version.Version, g.URL(), g.ContextFile())
 		}
 	}()
