@@ -3,24 +3,29 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MODULE := github.com/garrison-fleet/garrison
-MODULES := proto pkg services/registry services/image-catalog services/task-dispatcher services/executor services/operator deploy/allinone e2e
+MODULES := proto pkg services/registry services/image-catalog services/task-dispatcher services/access services/executor \
+  services/operator deploy/allinone e2e
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := $(CURDIR)/bin
 
 BUF := go run github.com/bufbuild/buf/cmd/buf@v1.72.0
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+REVIVE := go run github.com/mgechev/revive@v1.13.0
+GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
 # Static binaries without paths of this machine, with their version.
 export CGO_ENABLED ?= 0
 BUILD := go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
-PROGRAMS := garrisond garrison registry image-catalog task-dispatcher executor beacon demo handover chaos
+PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access executor garrison-sim beacon demo handover chaos
 garrisond.src := ./deploy/allinone/cmd/garrisond
 garrison.src := ./services/operator/cmd/garrison
 registry.src := ./services/registry/cmd/registry
 image-catalog.src := ./services/image-catalog/cmd/image-catalog
 task-dispatcher.src := ./services/task-dispatcher/cmd/task-dispatcher
+access.src := ./services/access/cmd/access
 executor.src := ./services/executor/cmd/executor
+garrison-sim.src := ./services/executor/cmd/garrison-sim
 beacon.src := ./e2e/agents/beacon
 demo.src := ./e2e/cmd/demo
 handover.src := ./e2e/cmd/handover
@@ -43,14 +48,14 @@ build: ## build every program into bin/
 	@$(foreach p,$(PROGRAMS),$(BUILD) -o $(BIN)/$(p) $($(p).src) &&) true
 
 .PHONY: demo
-demo: build $(if $(filter node_exporter,$(AGENT)),exporters) ## show it at work; AGENT=node_exporter for an agent that nobody here wrote, KEEP=1 to leave it running
+demo: build $(if $(filter node_exporter,$(AGENT)),exporters) ## run the demo; AGENT=node_exporter: a third-party agent; KEEP=1: leave it running
 	@$(BIN)/demo --bin $(BIN) --agent $(AGENT) $(if $(KEEP),--keep)
 
 UPGRADES ?= 100
 TAKEOVER ?= overlap
 
 .PHONY: handover
-handover: build ## upgrade an agent UPGRADES=100 times while clients ask it, and count lost requests; TAKEOVER=restart for the other way, ITSELF=1 for comparison without a handover
+handover: build ## upgrade an agent UPGRADES=100 times under load, count lost requests; TAKEOVER=restart or ITSELF=1 to compare
 	@$(BIN)/handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER) $(if $(ITSELF),--itself)
 
 ROUNDS ?= 10
@@ -59,8 +64,26 @@ KINDS ?=
 SEED ?=
 
 .PHONY: chaos
-chaos: build ## run ROUNDS rounds of random faults in each MODE (apart, one, both) and check everything after each; KINDS=list, SEED=n
+chaos: build ## run ROUNDS=10 rounds of random faults and check everything after each; MODE=apart|one|both, KINDS=list, SEED=n
 	@$(BIN)/chaos --bin $(BIN) --rounds $(ROUNDS) --mode $(MODE) --kinds "$(KINDS)" $(if $(SEED),--seed $(SEED)) --keep
+
+FAULT ?= 0
+
+.PHONY: sim
+sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAULT=0.05: the share of each fault; SEED=n
+	go run ./e2e/cmd/simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED))
+
+DEPLOYMENT ?= both
+
+.PHONY: attack
+attack: build ## run the book of attacks, a line for each with its figures; DEPLOYMENT=one|apart|both, RUN=regexp for some
+	@cd e2e/attack && GARRISON_BIN=$(BIN) go test -count=1 -timeout 60m -full -deployment $(DEPLOYMENT) \
+	  -run 'TestTheBook$(if $(RUN),/.*/$(RUN))'
+
+.PHONY: cluster-test
+cluster-test: ## read from a cluster of three servers of the bus, one of which lags behind
+	GARRISON_CLUSTER=1 go test -count=1 -timeout 5m -run 'LagsBehind|FreshRead' \
+	  ./pkg/bus ./services/registry ./services/executor/internal/link
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module
@@ -69,38 +92,90 @@ exporters: ## build two releases of Prometheus node_exporter from its Go module
 $(BIN)/node_exporter-%:
 	@mkdir -p $(BIN)
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && cd / && \
-	  GOWORK=off GOBIN=$$d go install -ldflags "-s -w -X github.com/prometheus/common/version.Version=$*" github.com/prometheus/node_exporter@v$* && \
+	  GOWORK=off GOBIN=$$d go install -ldflags "-s -w -X github.com/prometheus/common/version.Version=$*" \
+	    github.com/prometheus/node_exporter@v$* && \
 	  mv $$d/node_exporter $@
 
+# Packages tested side by side. Most tests wait for processes, so there may be more of them than cores.
+TESTS ?= 4
+# They begin first, so that the others run beside them.
+SLOWEST := ./services/executor ./services/executor/internal/engine ./e2e ./pkg/bus
+
 .PHONY: test
-test: build ## run the tests, with the race detector; RUN=regexp for some
-	CGO_ENABLED=1 GARRISON_BIN=$(BIN) go test -race -count=1 -p 2 -timeout 20m $(if $(RUN),-run '$(RUN)') work
+test: build ## run all tests with the race detector; RUN=regexp for some
+	go test -count=1 -timeout 5m -run '$(or $(RUN),NothingIsAnsweredAsStored)' ./pkg/bus
+	CGO_ENABLED=1 GARRISON_BIN=$(BIN) go test -race -count=1 -p $(TESTS) -parallel 4 -timeout 20m \
+	  $(if $(RUN),-run '$(RUN)') $(SLOWEST) work
 
 .PHONY: check
-check: format vet staticcheck lint breaking fresh tidy-check test systemd-check ## everything that CI runs
+check: format vet lint proto-lint breaking fresh tidy-check commits ## everything that CI runs
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync test systemd-check
+
+BASE ?= HEAD
+
+.PHONY: quick
+quick: ## vet, source rules and short tests of the packages that changed since BASE=HEAD; under a minute
+	@e2e/quick.sh $(BASE)
+
+.PHONY: cover
+cover: ## test coverage of PKG=./pkg/...; writes bin/cover.html
+	@mkdir -p $(BIN)
+	go test -short -coverprofile=$(BIN)/cover.out -coverpkg=$(PKG) $(PKG)
+	go tool cover -html=$(BIN)/cover.out -o $(BIN)/cover.html
+	@go tool cover -func=$(BIN)/cover.out | tail -1
+
+PKG ?= ./pkg/...
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for FUZZTIME=30s
+	@git grep -l '^func Fuzz' -- '*_test.go' | while read -r f; do \
+	  for n in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$f"); do \
+	    go test -run '^$$' -fuzz "^$$n\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$f")" || exit 1; done; done
+
+.PHONY: vuln
+vuln: ## govulncheck, pinned; needs the vulnerability database on the network
+	$(GOVULNCHECK) $(addsuffix /...,$(addprefix ./,$(MODULES)))
+
+.PHONY: doc
+doc: ## print the Go documentation of PKG=./pkg/...
+	@for p in $$(go list $(PKG)); do go doc -all "$$p" || exit 1; echo; done
+
+.PHONY: run
+run: build ## run garrisond and one executor in a temporary directory; Ctrl-C stops and deletes them
+	@deploy/run.sh $(BIN)
 
 .PHONY: format
 format: ## fail when a file is not formatted
-	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted (run gofmt -w):"; echo "$$out"; exit 1; fi
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then \
+	  echo "not formatted (run gofmt -w):"; echo "$$out"; exit 1; fi
 
 .PHONY: vet
 vet: ## go vet
 	go vet work
 
-.PHONY: staticcheck
-staticcheck: ## staticcheck, pinned
-	$(STATICCHECK) $(addsuffix /...,$(addprefix ./,$(MODULES)))
-
 .PHONY: lint
-lint: ## buf lint
+lint: ## lint Go code: staticcheck and revive, pinned
+	$(STATICCHECK) $(addsuffix /...,$(addprefix ./,$(MODULES)))
+	$(REVIVE) -config e2e/arch/revive.toml -set_exit_status -exclude ./proto/gen/... \
+	  $(addsuffix /...,$(addprefix ./,$(MODULES)))
+
+.PHONY: commits
+commits: ## fail when a commit subject since CONTRIBUTING.md exceeds 72 columns
+	@first=$$(git log --diff-filter=A --format=%h -- CONTRIBUTING.md | tail -1); \
+	long=$$(git log --format='%h%x09%s' $${first:-HEAD}..HEAD | awk -F'\t' 'length($$2) > 72'); \
+	if [ -n "$$long" ]; then echo "commit subjects over 72 columns:"; echo "$$long"; exit 1; fi
+
+.PHONY: proto-lint
+proto-lint: ## buf lint
 	cd proto && $(BUF) lint
 
 .PHONY: breaking
-breaking: ## fail when the contract breaks what was released: proto/baseline.binpb
+breaking: ## fail when the contract breaks the released one, proto/baseline.binpb
 	cd proto && $(BUF) breaking --against baseline.binpb
 
 .PHONY: baseline
-baseline: ## at a release: what later changes of the contract must not break
+baseline: ## at a release: record the contract that later changes must not break
 	cd proto && $(BUF) build --exclude-source-info -o baseline.binpb
 
 .PHONY: gen
@@ -108,7 +183,7 @@ gen: ## generate Go from the contract
 	cd proto && rm -rf gen/garrison && $(BUF) generate
 
 .PHONY: fresh
-fresh: gen ## fail when generated code is not what the contract gives
+fresh: gen ## fail when generated code does not match the contract
 	@if [ -n "$$(git status --porcelain proto/gen)" ]; then echo "proto/gen is stale (run make gen):"; git status --porcelain proto/gen; exit 1; fi
 
 .PHONY: tidy
@@ -120,28 +195,32 @@ tidy-check: ## fail when a go.mod is not tidy
 	@$(foreach m,$(MODULES),(cd $(m) && GOWORK=off go mod tidy -diff) &&) true
 
 .PHONY: golden
-golden: ## write the golden files anew
-	GARRISON_BIN=$(BIN) go test -count=1 ./pkg/topology ./services/registry/... ./services/image-catalog/... ./services/task-dispatcher/... ./services/operator/... -run 'Golden|Readme|README' -update
+golden: ## rewrite the golden files and the diagrams
+	go test -count=1 ./pkg/code ./pkg/topology ./services/image-catalog ./services/access \
+	  ./services/{registry,image-catalog,task-dispatcher,access}/internal/view -run 'Golden|Readme|Layout|ThePage' -update
+	UPDATE=1 go test -count=1 ./services/registry ./services/executor/internal/lifecycle -run 'Diagram|ThePage'
+
+AGENTS ?= 10
 
 .PHONY: bench
-bench: build ## measure the figures of e2e/bench/README.md
-	go run ./e2e/bench --bin $(BIN) $(if $(ONLY),--only $(ONLY))
+bench: build ## run the benchmarks of e2e/bench/README.md; ONLY=NAME for one; SERVERS=N of the inventory or the fleet
+	go run ./e2e/bench --bin $(BIN) $(if $(SERVERS),--servers $(SERVERS)) --agents $(AGENTS) $(if $(ONLY),--only $(ONLY))
 
 KILLS ?= 1000
 CUTS ?= 200
 WITHIN ?=
 
 .PHONY: crash
-crash: ## kill an executor KILLS times in each operation, its own replacement too, and cut the power CUTS times; print what was left; WITHIN=20m for as many as there is time for in each test
+crash: ## kill an executor KILLS times in each operation and cut the power CUTS times; report leftovers; WITHIN=20m bounds each test
 	@mkdir -p $(BIN)
 	@services/executor/crash.sh $(BIN) $(KILLS) $(CUTS) $(WITHIN)
 
 .PHONY: slow-disk
-slow-disk: ## upgrade an agent on a disk that is slowed down to 2 MB/s; needs root and the blkio controller
+slow-disk: ## upgrade an agent on a disk throttled to 2 MB/s; needs root and the blkio controller
 	cd services/executor && GARRISON_SLOW_DISK=1 go test -count=1 -timeout 2m -v -run 'OnASlowDisk' ./internal/engine
 
 .PHONY: crash-seeds
-crash-seeds: ## put one bug after another into the executor; count which the crash tests catch
+crash-seeds: ## seed one bug after another into the executor and count those that the crash tests catch
 	@mkdir -p $(BIN)
 	@services/executor/crash-seeds.sh $(BIN)
 
@@ -149,8 +228,8 @@ SELF ?=
 KEY ?=
 
 .PHONY: self-image
-self-image: build ## build an image that brings servers' executors to this source: SELF=1.2.3 is its version; KEY=FILE signs it
-	@test -n "$(SELF)" || { echo "say the version: make self-image SELF=1.2.3"; exit 2; }
+self-image: build ## build an image that upgrades executors to this source; SELF=1.2.3 is its version; KEY=FILE signs it
+	@test -n "$(SELF)" || { echo "missing version: make self-image SELF=1.2.3"; exit 2; }
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && cp deploy/executor/garrison.yaml $$d/ && \
 	  go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(SELF)" -o $$d/executor $(executor.src) && \
 	  $(BIN)/garrison image build $$d --version $(SELF) $(if $(KEY),--key $(KEY)) -o $(BIN)/executor-$(SELF).gimg
@@ -158,7 +237,7 @@ self-image: build ## build an image that brings servers' executors to this sourc
 SYSTEMD_BENCH := $(BIN)/systemd
 
 .PHONY: systemd-test
-systemd-test: ## run the engine's tests with agents as services of real systemd, and the executor as its unit, started here in namespaces; needs root, systemd and dbus. RUN=regexp for some
+systemd-test: ## test the engine and the executor's unit under a real systemd in namespaces; needs root, systemd, dbus; RUN=regexp
 	@mkdir -p $(SYSTEMD_BENCH)
 	@go test -c -o $(SYSTEMD_BENCH)/engine.test ./services/executor/internal/engine
 	@go test -c -o $(SYSTEMD_BENCH)/executor.test ./services/executor
@@ -166,14 +245,14 @@ systemd-test: ## run the engine's tests with agents as services of real systemd,
 	@$(BUILD) -o $(SYSTEMD_BENCH)/self ./services/executor/testdata/self
 	@$(foreach v,1.0.0 2.0.0 3.0.0,$(BUILD) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(v)" -o $(SYSTEMD_BENCH)/executor-$(v) $(executor.src) &&) true
 	@cp deploy/systemd/garrison-executor.service $(SYSTEMD_BENCH)/
-	@cd $(SYSTEMD_BENCH) && $(CURDIR)/services/executor/systemd-test.sh 600 '\
+	@cd $(SYSTEMD_BENCH) && $(CURDIR)/services/executor/systemd-test.sh 1200 '\
 	  install -D executor-1.0.0 /usr-local/executor; sed "s:/usr/local/bin/executor:/usr-local/executor:" garrison-executor.service > /run/systemd/system/garrison-executor.service && \
 	  systemd-analyze verify --man=no /run/systemd/system/garrison-executor.service && \
-	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 480s -test.run "$(or $(RUN),.)" && \
-	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 100s -test.run "$(or $(RUN),TheUnit)"'
+	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 900s -test.parallel 4 -test.run "$(or $(RUN),.)" && \
+	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 300s -test.run "$(or $(RUN),TheUnit)"'
 
 .PHONY: systemd-check
-systemd-check: ## systemd-test where this machine can run it; otherwise say why not
+systemd-check: ## systemd-test where this machine can run it; otherwise print why not
 	@for p in unshare nsenter pgrep /usr/lib/systemd/systemd /usr/bin/dbus-daemon; do \
 	  command -v $$p >/dev/null || { echo "SKIPPED: make systemd-test: $$p is missing"; exit 0; }; done; \
 	if unshare --mount --pid --fork --cgroup --ipc --uts true; then $(MAKE) --no-print-directory systemd-test; \
@@ -187,7 +266,7 @@ images: build ## build the container images, from scratch and our own static bin
 COMPOSE := $(shell if docker compose version >/dev/null 2>&1; then echo docker compose; else echo docker-compose; fi)
 
 .PHONY: up
-up: images ## start it in containers
+up: images ## start Garrison in containers
 	$(COMPOSE) up -d
 
 .PHONY: down
@@ -199,5 +278,5 @@ compose-test: images ## run the demo's scenario against containers
 	GARRISON_BIN=$(BIN) go test -count=1 -timeout 10m -tags compose -run Compose -v ./e2e/
 
 .PHONY: clean
-clean: ## delete what was built
+clean: ## delete build output
 	rm -rf $(BIN)
