@@ -169,11 +169,13 @@ func under(f ledger.Fact, at uint64) ledger.Draft {
 func TestManyFactsUnderOneGuardThatNoneWritesGoTogether(t *testing.T) {
 	for _, facts := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
-			c, w := started(t)
-			fence, err := w.Append(t.Context(), ledger.Free(queued("fence")))
+			b := bustest.Start(t)
+			c := b.Dial(t, "test")
+			fence, err := b.Writer(t, b.Dial(t, "other")).Append(t.Context(), ledger.Free(queued("fence")))
 			if err != nil {
 				t.Fatal(err)
 			}
+			w := c.NewWriter()
 			const units = 200
 			var wg sync.WaitGroup
 			for i := range units {
@@ -187,9 +189,11 @@ func TestManyFactsUnderOneGuardThatNoneWritesGoTogether(t *testing.T) {
 					}
 				})
 			}
+			bustest.Eventually(t, "all wait", func() bool { return w.Waiting() == units })
+			bustest.Go(t, w.Run)
 			wg.Wait()
-			if n := batches(t, c); n > units/4 { // one behind the other they would be 200
-				t.Errorf("%d units went in %d batches", units, n)
+			if n := batches(t, c); n != 2 { // the fence, and all that waited: they fit one batch
+				t.Errorf("%d units went in %d batches, want 1", units, n-1)
 			}
 			if end, _ := c.Stream(t.Context(), topology.Ledger); end.LastSequence != uint64(1+units*facts) {
 				t.Errorf("the ledger ends at %d, want %d", end.LastSequence, 1+units*facts)
