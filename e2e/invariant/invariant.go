@@ -39,9 +39,10 @@ func Check(facts []ledger.Fact, acknowledged []string) []error {
 }
 
 type task struct {
-	slot  string // server and agent
-	ended bool
-	last  ledger.Fact
+	slot    string // server and agent
+	started bool
+	ended   bool
+	last    ledger.Fact
 }
 
 type checker struct {
@@ -111,7 +112,10 @@ func (c *checker) died(f ledger.Fact, b *serverv1.Dead) {
 	c.dead[f.Key] = true
 }
 
-var ends = []string{"succeeded", "failed", "undone", "cancelled", "expired", "superseded"}
+var (
+	ends     = []string{"succeeded", "failed", "undone", "cancelled", "expired", "superseded"}
+	reported = []string{"succeeded", "failed", "undone"} // the ends that a server reports
+)
 
 func (c *checker) task(f ledger.Fact) {
 	switch b := f.Body.(type) {
@@ -141,7 +145,15 @@ func (c *checker) task(f ledger.Fact) {
 			c.breaks(f, "task %s is assigned while %s is under way on the same server and agent", f.Key, other)
 		}
 		c.open[t.slot] = f.Key
+	case f.Name() == "started":
+		if t.started {
+			c.breaks(f, "task %s started twice", f.Key)
+		}
+		t.started = true
 	case slices.Contains(ends, f.Name()):
+		if !t.started && slices.Contains(reported, f.Name()) {
+			c.breaks(f, "task %s was %s and never started", f.Key, f.Name())
+		}
 		t.ended = true
 		if c.open[t.slot] == f.Key {
 			delete(c.open, t.slot)

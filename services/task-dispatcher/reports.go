@@ -46,19 +46,25 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 	}
 	p.clock.checkServer(&r, m.Time)
 	var t *taskv1.Task
-	var body proto.Message
+	var facts []proto.Message
 	_, err := p.decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		var sequence uint64
 		t, sequence, _ = p.view.Task(r.GetTask().TaskId)
 		server, _ := p.view.Server(r.ServerId)
-		if body, err = report.Decide(t, server, &r); err != nil || body == nil {
+		if facts, err = report.Decide(t, server, &r); err != nil {
 			return nil, err
 		}
 		o := decide.Origin{
-			Request: t.IntentId, Cause: ledger.CausedByReport(r.ServerId, r.Sequence),
+			Request: t.GetIntentId(), Cause: ledger.CausedByReport(r.ServerId, r.Sequence),
 			Trace: ledger.CheckTrace(m.Get(ledger.HeaderTrace)),
 		}
-		return []ledger.Draft{ledger.OnKey(p.decider.Fact(o, ledger.Task, t.Id, body), sequence)}, nil
+		for _, body := range facts {
+			drafts = append(drafts, ledger.Free(p.decider.Fact(o, ledger.Task, t.GetId(), body)))
+		}
+		if len(drafts) > 0 { // all or none are recorded, so one guard holds for all
+			drafts[0] = ledger.OnKey(drafts[0].Fact, sequence)
+		}
+		return drafts, nil
 	})
 	if errors.Is(err, report.ErrIgnored) {
 		p.cfg.Log.Debug().
@@ -68,8 +74,10 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 			Msg("report ignored")
 		return nil
 	}
-	if err == nil && body != nil {
-		p.log(t, body)
+	if err == nil {
+		for _, body := range facts {
+			p.log(t, body)
+		}
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -56,14 +57,47 @@ func TestARepeatedReportLeadsToOneFact(t *testing.T) {
 	// It is handled after all others: once it is a dead letter, they were handled.
 	w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
 	bustest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
-	var facts []string
+	if got := w.factsOf(open.Id); got != "queued assigned started failed" {
+		t.Errorf("the facts are %s", got)
+	}
+}
+
+// factsOf returns the names of a task's facts, in the order of the ledger.
+func (w *world) factsOf(taskID string) string {
+	var names []string
 	for _, f := range w.ledgerFacts() {
-		if _, queued := f.Body.(*taskv1.Queued); f.Key == open.Id && !queued {
-			facts = append(facts, f.Name())
+		if f.Noun == ledger.Task && f.Key == taskID {
+			names = append(names, f.Name())
 		}
 	}
-	if len(facts) != 3 || facts[1] != "started" || facts[2] != "failed" {
-		t.Errorf("the facts are %v, want assigned, started, failed", facts)
+	return strings.Join(names, " ")
+}
+
+// The report of the start was lost with the bus, or comes after that of the end.
+func TestAnEndThatArrivesFirstIsRecordedWithItsStart(t *testing.T) {
+	for _, end := range []taskv1.State{
+		taskv1.State_STATE_SUCCEEDED, taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE,
+	} {
+		t.Run(end.String(), func(t *testing.T) {
+			w, d, server, open := assigned(t)
+			w.report(server, open.Id, end, nil)
+			w.report(server, open.Id, taskv1.State_STATE_RUNNING, nil) // says nothing new
+			address := topology.ServerAddress{Cell: "main", Server: server}
+			w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
+			bustest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
+			got := w.awaitTask(d, server, "shipper", 1, end)
+			if facts, want := w.factsOf(open.Id), "queued assigned started "+string(task.StateOf(end)); facts != want {
+				t.Errorf("the facts are %q, want %q", facts, want)
+			}
+			if got.Id != open.Id {
+				t.Errorf("the task is %v", got)
+			}
+			for _, f := range w.ledgerFacts() {
+				if s, ok := f.Body.(*taskv1.Started); ok && (s.BootId != "b" || f.Cause != ledger.CausedByReport(server, 1)) {
+					t.Errorf("it started in boot %q because of %q", s.BootId, f.Cause)
+				}
+			}
+		})
 	}
 }
 

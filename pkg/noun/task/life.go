@@ -23,9 +23,9 @@ const (
 	Superseded State = "superseded"
 )
 
-// Life lists which facts can happen in which state, and the state that follows. A report may skip
-// started: reports can be lost while a server is disconnected, and an executor repeats only the
-// last one until it is acknowledged.
+// Life lists which facts can happen in which state, and the state that follows. The task-dispatcher
+// records started before an end that a server reported. Earlier versions did not when the report of
+// the start was lost, and their ledgers are folded too, so those ends fit assigned.
 var Life = fsm.Table[State, string]{
 	Unknown: {"queued": Queued},
 	Queued:  {"assigned": Assigned, "cancelled": Cancelled, "expired": Expired, "superseded": Superseded},

@@ -76,7 +76,9 @@ func (c *Check) task(f ledger.Fact) {
 		if t.ends++; t.ends > 1 {
 			c.breaks(f, "task %s ended again, as %s", f.Key, f.Name())
 		}
-		t.end = task.State(f.Name()).Proto()
+		if t.end = task.State(f.Name()).Proto(); t.started == 0 && byServer(t.end) {
+			c.breaks(f, "task %s was %s and never started", f.Key, f.Name())
+		}
 	}
 }
 

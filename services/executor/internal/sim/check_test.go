@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,10 @@ func TestACheckFindsWhereTheLedgerDiffers(t *testing.T) {
 		"both agree":           {upgraded(), truth(same), ""},
 		"a task started again": {upgraded(task(&taskv1.Started{})), truth(same), "started again"},
 		"a task ended again":   {upgraded(task(&taskv1.Succeeded{})), truth(same), "ended again"},
-		"a task never ended":   {upgraded()[:5], truth(func(t *Truth) { t.Ended = nil }), "has not ended"},
+		"an end without a start": {
+			slices.Delete(upgraded(), 3, 4), truth(same), "never started",
+		},
+		"a task never ended": {upgraded()[:5], truth(func(t *Truth) { t.Ended = nil }), "has not ended"},
 		"another end": {
 			upgraded(), truth(ends(taskv1.State_STATE_UNDONE)), "the server ended it as undone",
 		},

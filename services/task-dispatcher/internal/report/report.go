@@ -30,10 +30,12 @@ const (
 // ErrIgnored is wrapped by the error of a report that is dropped without a trace in the ledger.
 var ErrIgnored = errors.New("report ignored")
 
-// Decide returns the fact that a report leads to for a task, nil when it repeats what is recorded.
-// The task is nil when it is unknown, the server is the one that reports. An error is Invalid when
-// such a report is never believed, or wraps ErrIgnored.
-func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report) (proto.Message, error) {
+// Decide returns the facts that a report leads to for a task, in order; none when it repeats what is
+// recorded. An end of a task whose start is not recorded leads to its start too: the report of the
+// start was lost with the bus, or waits to be delivered again. The task is nil when it is unknown,
+// the server is the one that reports. An error is Invalid when such a report is never believed, or
+// wraps ErrIgnored.
+func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report) ([]proto.Message, error) {
 	switch {
 	case t == nil:
 		return nil, fault.New(fault.NotFound, "%w: the task is unknown, or was forgotten", ErrIgnored)
@@ -51,7 +53,7 @@ func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Repor
 	case err != nil:
 		return nil, err
 	case task.AwaitsReport(t) && said.State != taskv1.State_STATE_RUNNING:
-		return &taskv1.ReportedLate{State: said.State, Outcome: bounded(said.Outcome)}, nil
+		return []proto.Message{&taskv1.ReportedLate{State: said.State, Outcome: bounded(said.Outcome)}}, nil
 	case task.Ended(t.State):
 		return nil, nil // the end is recorded; the server does not know that yet
 	case t.State == taskv1.State_STATE_RUNNING && said.State == taskv1.State_STATE_RUNNING:
@@ -59,14 +61,18 @@ func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Repor
 	case !task.Fits(t, ledger.Fact{Body: body}):
 		return nil, fault.New(fault.Invalid, "a task that is %s cannot be reported as %s",
 			task.StateOf(t.State), task.StateOf(said.State))
+	case t.State == taskv1.State_STATE_ASSIGNED && said.State != taskv1.State_STATE_RUNNING:
+		return []proto.Message{started(r.BootId), body}, nil
 	}
-	return body, nil
+	return []proto.Message{body}, nil
 }
+
+func started(bootID string) *taskv1.Started { return &taskv1.Started{BootId: tidy(bootID, MaxCode)} }
 
 func factOf(s *reportv1.TaskReport, bootID string) (proto.Message, error) {
 	switch s.State {
 	case taskv1.State_STATE_RUNNING:
-		return &taskv1.Started{BootId: tidy(bootID, MaxCode)}, nil
+		return started(bootID), nil
 	case taskv1.State_STATE_SUCCEEDED:
 		return &taskv1.Succeeded{Outcome: bounded(s.Outcome)}, nil
 	case taskv1.State_STATE_FAILED:

@@ -22,8 +22,8 @@ var enrolled = &dispatcherv1.ServerRecord{
 }
 
 // reported decides about a report of an enrolled server on its task.
-func reported(now, said task.State, o *taskv1.Outcome) (proto.Message, error) {
-	r := &reportv1.Report{ServerId: "s", Body: &reportv1.Report_Task{
+func reported(now, said task.State, o *taskv1.Outcome) ([]proto.Message, error) {
+	r := &reportv1.Report{ServerId: "s", BootId: "boot", Body: &reportv1.Report_Task{
 		Task: &reportv1.TaskReport{TaskId: "t", State: said.Proto(), Outcome: o},
 	}}
 	return Decide(&taskv1.Task{Id: "t", ServerId: "s", State: now.Proto()}, enrolled, r)
@@ -39,7 +39,9 @@ func TestAReportBecomesAFactOrRepeatsOrIsNotBelieved(t *testing.T) {
 	}{
 		{"the executor began", task.Assigned, task.Running, "started", 0},
 		{"the executor repeats that it began", task.Running, task.Running, "", 0},
-		{"it succeeded without a start", task.Assigned, task.Succeeded, "succeeded", 0},
+		{"it succeeded without a start", task.Assigned, task.Succeeded, "started succeeded", 0},
+		{"it failed without a start", task.Assigned, task.Failed, "started failed", 0},
+		{"it was undone without a start", task.Assigned, task.Undone, "started undone", 0},
 		{"it succeeded", task.Running, task.Succeeded, "succeeded", 0},
 		{"it failed", task.Running, task.Failed, "failed", 0},
 		{"it was undone", task.Running, task.Undone, "undone", 0},
@@ -51,16 +53,19 @@ func TestAReportBecomesAFactOrRepeatsOrIsNotBelieved(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			body, err := reported(c.now, c.said, nil)
+			facts, err := reported(c.now, c.said, nil)
 			if (err != nil) != (c.kind != 0) || err != nil && !fault.Is(err, c.kind) {
 				t.Fatalf("error %v, want kind %v", err, c.kind)
 			}
-			got := ""
-			if body != nil {
-				got = ledger.Fact{Body: body}.Name()
+			var names []string
+			for _, body := range facts {
+				names = append(names, ledger.Fact{Body: body}.Name())
+				if s, ok := body.(*taskv1.Started); ok && s.BootId != "boot" {
+					t.Errorf("it started in boot %q", s.BootId)
+				}
 			}
-			if got != c.fact {
-				t.Errorf("the fact is %q, want %q", got, c.fact)
+			if got := strings.Join(names, " "); got != c.fact {
+				t.Errorf("the facts are %q, want %q", got, c.fact)
 			}
 		})
 	}
@@ -84,22 +89,22 @@ func TestOnlyTheEnrolledServerOfATaskIsBelieved(t *testing.T) {
 		r := &reportv1.Report{ServerId: c.from, Body: &reportv1.Report_Task{
 			Task: &reportv1.TaskReport{TaskId: "t", State: taskv1.State_STATE_SUCCEEDED},
 		}}
-		body, err := Decide(c.task, c.server, r)
-		if body != nil || errors.Is(err, ErrIgnored) != c.ignored || fault.Is(err, fault.Invalid) == c.ignored {
-			t.Errorf("%s: %v, %v", name, body, err)
+		facts, err := Decide(c.task, c.server, r)
+		if len(facts) > 0 || errors.Is(err, ErrIgnored) != c.ignored || fault.Is(err, fault.Invalid) == c.ignored {
+			t.Errorf("%s: %v, %v", name, facts, err)
 		}
 	}
 }
 
 func TestAnOutcomeIsCutToTheBoundsOfAFact(t *testing.T) {
 	long := strings.Repeat("ä", 5000)
-	body, err := reported(task.Running, task.Failed, &taskv1.Outcome{
+	facts, err := reported(task.Running, task.Failed, &taskv1.Outcome{
 		Code: long, Reason: long, LogTail: long + "the end", Steps: make([]*taskv1.StepTime, 100),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := body.(*taskv1.Failed).Outcome
+	o := facts[0].(*taskv1.Failed).Outcome
 	if len(o.Code) > MaxCode || len(o.Reason) > MaxReason || len(o.LogTail) > MaxLogTail || len(o.Steps) > MaxSteps {
 		t.Errorf("sizes %d %d %d %d", len(o.Code), len(o.Reason), len(o.LogTail), len(o.Steps))
 	}
