@@ -666,7 +666,7 @@ func (x *Assigned) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-// Started: the executor said that it has begun.
+// Started: the executor said that it has begun; or how the task ended, when its report of the start was lost.
 type Started struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The executor's boot.
