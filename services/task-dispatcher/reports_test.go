@@ -93,8 +93,9 @@ func TestAnEndThatArrivesFirstIsRecordedWithItsStart(t *testing.T) {
 				t.Errorf("the task is %v", got)
 			}
 			for _, f := range w.ledgerFacts() {
-				if s, ok := f.Body.(*taskv1.Started); ok && (s.BootId != "b" || f.Cause != ledger.CausedByReport(server, 1)) {
-					t.Errorf("it started in boot %q because of %q", s.BootId, f.Cause)
+				s, ok := f.Body.(*taskv1.Started)
+				if cause := ledger.CausedByReport(server, 1); ok && (s.BootId != "b" || f.Cause != cause) {
+					t.Errorf("it started in boot %q because of %q, want %q", s.BootId, f.Cause, cause)
 				}
 			}
 		})
