@@ -13,6 +13,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
@@ -38,6 +39,7 @@ const (
 	Token       Noun = "token"
 	LabelRule   Noun = "labelrule"
 	Lobby       Noun = "lobby"
+	Rollout     Noun = "rollout"
 )
 
 // The writers.
@@ -163,6 +165,18 @@ var Kinds = []Kind{
 	{LabelRule, "unset", &labelrulev1.Unset{}},
 
 	{Lobby, "rejected", &lobbyv1.Rejected{}},
+
+	{Rollout, "planned", &rolloutv1.Planned{}},
+	{Rollout, "extended", &rolloutv1.Extended{}},
+	{Rollout, "opened", &rolloutv1.Opened{}},
+	{Rollout, "passed", &rolloutv1.Passed{}},
+	{Rollout, "halted", &rolloutv1.Halted{}},
+	{Rollout, "paused", &rolloutv1.Paused{}},
+	{Rollout, "resumed", &rolloutv1.Resumed{}},
+	{Rollout, "approved", &rolloutv1.Approved{}},
+	{Rollout, "succeeded", &rolloutv1.Succeeded{}},
+	{Rollout, "aborted", &rolloutv1.Aborted{}},
+	{Rollout, "undone", &rolloutv1.Undone{}},
 }
 
 var (

@@ -45,6 +45,7 @@ const (
 	VerbAdopt        = "adopt"
 	VerbRelease      = "release"
 	VerbReinstall    = "reinstall"
+	VerbRollout      = "rollout"
 )
 
 // IntentSubject returns the subject on which an actor publishes an intent: garrison.intent.VERB.ACTOR.ID.

@@ -1,0 +1,161 @@
+// Package rollout is the life of the noun rollout: a stored plan that reaches servers in waves, stops by itself and can
+// be undone. The registry writes the noun.
+//
+//	next, fit := rollout.Apply(record, fact)
+//
+// Guarantees:
+//
+//  1. A rollout runs once every part of its plan is recorded, and the parts come in order.
+//  2. A wave begins after the one before it passed, and passes once.
+//  3. Nothing begins while a rollout is paused or halted, and nothing happens after its end but that it is undone.
+package rollout
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/fsm"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+)
+
+// Life lists which facts can happen in which state, and the state that follows. The last part of a plan lets the
+// rollout run; Apply keeps it planned until then.
+var Life = fsm.Table[rolloutv1.State, string]{
+	rolloutv1.State_STATE_UNSPECIFIED: {"planned": rolloutv1.State_STATE_PLANNED},
+	rolloutv1.State_STATE_PLANNED:     {"planned": rolloutv1.State_STATE_RUNNING},
+	rolloutv1.State_STATE_RUNNING: {
+		"extended": rolloutv1.State_STATE_RUNNING, "opened": rolloutv1.State_STATE_RUNNING,
+		"passed": rolloutv1.State_STATE_RUNNING, "approved": rolloutv1.State_STATE_RUNNING,
+		"paused": rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,
+		"succeeded": rolloutv1.State_STATE_SUCCEEDED, "aborted": rolloutv1.State_STATE_ABORTED,
+		"undone": rolloutv1.State_STATE_UNDONE,
+	},
+	rolloutv1.State_STATE_PAUSED:    stopped(rolloutv1.State_STATE_PAUSED),
+	rolloutv1.State_STATE_HALTED:    stopped(rolloutv1.State_STATE_HALTED),
+	rolloutv1.State_STATE_SUCCEEDED: {"undone": rolloutv1.State_STATE_UNDONE},
+	rolloutv1.State_STATE_ABORTED:   {"undone": rolloutv1.State_STATE_UNDONE},
+	rolloutv1.State_STATE_UNDONE:    {},
+}
+
+// stopped is what can happen to a rollout that does not go on by itself.
+func stopped(s rolloutv1.State) map[string]rolloutv1.State {
+	return map[string]rolloutv1.State{
+		"approved": s, "resumed": rolloutv1.State_STATE_RUNNING, "aborted": rolloutv1.State_STATE_ABORTED,
+		"undone": rolloutv1.State_STATE_UNDONE,
+	}
+}
+
+// Apply folds a fact into a rollout's record, which is nil for an unknown one, and returns the record after it. Apply
+// may change the record in place. It returns false, and the record unchanged, for a fact that does not fit. The counts
+// of the waves are not its matter: they follow from facts about servers and tasks.
+func Apply(r *rolloutv1.Rollout, f ledger.Fact) (*rolloutv1.Rollout, bool) {
+	next, fit := Life.Next(r.GetState(), f.Name())
+	if !fit || !fits(r, f.Body) {
+		return r, false
+	}
+	if b, ok := f.Body.(*rolloutv1.Planned); ok {
+		return planned(r, f, b), true
+	}
+	if r.State != next {
+		r.State, r.Since = next, timestamppb.New(f.At)
+	}
+	apply(r, f)
+	return r, true
+}
+
+// fits reports whether a fact that the state allows fits the waves.
+func fits(r *rolloutv1.Rollout, body proto.Message) bool {
+	switch b := body.(type) {
+	case *rolloutv1.Planned:
+		return b.Part == r.GetParts()+1 && b.Part <= max(b.Parts, 1) && (r == nil || b.Parts == r.OfParts)
+	case *rolloutv1.Extended:
+		return len(r.Waves) > 0
+	case *rolloutv1.Opened:
+		w := Wave(r, b.Wave)
+		return w != nil && w.OpenedAt == nil && (b.Wave == 1 || Wave(r, b.Wave-1).PassedAt != nil)
+	case *rolloutv1.Passed:
+		w := Wave(r, b.Wave)
+		return w != nil && w.OpenedAt != nil && w.PassedAt == nil
+	case *rolloutv1.Approved:
+		w := Wave(r, b.Wave)
+		return w != nil && w.OpenedAt == nil && w.ApprovedBy == ""
+	}
+	return true
+}
+
+// Wave returns a wave by its number, which counts from 1; nil when there is none.
+func Wave(r *rolloutv1.Rollout, number uint32) *rolloutv1.Wave {
+	if number == 0 || int(number) > len(r.GetWaves()) {
+		return nil
+	}
+	return r.Waves[number-1]
+}
+
+// Current returns the number of the wave that is open or the next to open; 0 once all have passed.
+func Current(r *rolloutv1.Rollout) uint32 {
+	for n, w := range r.GetWaves() {
+		if w.PassedAt == nil {
+			return uint32(n) + 1
+		}
+	}
+	return 0
+}
+
+func planned(r *rolloutv1.Rollout, f ledger.Fact, b *rolloutv1.Planned) *rolloutv1.Rollout {
+	at := timestamppb.New(f.At)
+	if r == nil {
+		r = &rolloutv1.Rollout{
+			Id: f.Key, Actor: f.Actor, Title: b.Title, Agents: b.Agents, Strategy: b.Strategy, Undoes: b.Undoes,
+			State: rolloutv1.State_STATE_PLANNED, PlannedAt: at, Since: at, OfParts: b.Parts,
+			Owed: &rolloutv1.Wave{Servers: b.Owed},
+		}
+		for _, n := range b.Waves {
+			r.Waves = append(r.Waves, &rolloutv1.Wave{Servers: n})
+		}
+	}
+	if r.Parts = b.Part; r.Parts >= r.OfParts {
+		r.State, r.Since = rolloutv1.State_STATE_RUNNING, at
+	}
+	return r
+}
+
+func apply(r *rolloutv1.Rollout, f ledger.Fact) {
+	at := timestamppb.New(f.At)
+	switch b := f.Body.(type) {
+	case *rolloutv1.Extended:
+		r.Waves[len(r.Waves)-1].Servers += uint32(len(b.Targets))
+	case *rolloutv1.Opened:
+		Wave(r, b.Wave).OpenedAt = at
+	case *rolloutv1.Passed:
+		Wave(r, b.Wave).PassedAt = at
+	case *rolloutv1.Approved:
+		Wave(r, b.Wave).ApprovedBy = f.Actor
+	case *rolloutv1.Halted:
+		r.Reason = b.Reason
+	case *rolloutv1.Paused:
+		r.Reason, r.SteeredBy = said(b.Reason), f.Actor
+	case *rolloutv1.Aborted:
+		r.Reason, r.SteeredBy = said(b.Reason), f.Actor
+	case *rolloutv1.Resumed:
+		resume(r, b, f.Actor)
+	case *rolloutv1.Undone:
+		r.UndoneBy = b.ByRolloutId
+	}
+}
+
+// resume lets a rollout go on. What is broken by then was seen by who resumed it, and does not count again.
+func resume(r *rolloutv1.Rollout, b *rolloutv1.Resumed, by string) {
+	r.Reason, r.SteeredBy, r.UntilWave = nil, by, b.UntilWave
+	for _, w := range r.Waves {
+		w.Forgiven = w.Counts[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)]
+	}
+}
+
+func said(reason string) *apiv1.Refusal {
+	if reason == "" {
+		return nil
+	}
+	return &apiv1.Refusal{Message: reason}
+}

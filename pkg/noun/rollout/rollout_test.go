@@ -1,0 +1,90 @@
+package rollout_test
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+)
+
+func Example() {
+	var r *rolloutv1.Rollout
+	for _, body := range []proto.Message{
+		&rolloutv1.Planned{Waves: []uint32{1, 9}, Part: 1, Parts: 1}, &rolloutv1.Opened{Wave: 1},
+		&rolloutv1.Passed{Wave: 1}, &rolloutv1.Opened{Wave: 2}, &rolloutv1.Paused{Reason: "lunch"},
+	} {
+		r, _ = rollout.Apply(r, ledger.Fact{Noun: ledger.Rollout, Key: "r", Body: body, Actor: "ann"})
+	}
+	fmt.Println(r.State, rollout.Current(r), r.Reason.Message, r.SteeredBy)
+	// Output: STATE_PAUSED 2 lunch ann
+}
+
+func TestEveryStateHasARowInTheTable(t *testing.T) {
+	if err := rollout.Life.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAWaveBeginsAfterTheOneBeforeItPassed(t *testing.T) {
+	for name, c := range map[string]struct {
+		before []proto.Message
+		body   proto.Message
+		fit    bool
+	}{
+		"the first":              {nil, &rolloutv1.Opened{Wave: 1}, true},
+		"the second, too early":  {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Opened{Wave: 2}, false},
+		"the first, twice":       {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Opened{Wave: 1}, false},
+		"one that is not there":  {nil, &rolloutv1.Opened{Wave: 3}, false},
+		"number zero":            {nil, &rolloutv1.Opened{}, false},
+		"it passes unopened":     {nil, &rolloutv1.Passed{Wave: 1}, false},
+		"it opens while paused":  {[]proto.Message{&rolloutv1.Paused{}}, &rolloutv1.Opened{Wave: 1}, false},
+		"it opens while halted":  {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Opened{Wave: 1}, false},
+		"it is resumed untimely": {nil, &rolloutv1.Resumed{}, false},
+		"another part":           {nil, &rolloutv1.Planned{Part: 2, Parts: 2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{1, 1}, Part: 1, Parts: 1})
+			for _, body := range c.before {
+				r = apply(t, r, body)
+			}
+			before := proto.CloneOf(r)
+			after, fit := rollout.Apply(r, ledger.Fact{Noun: ledger.Rollout, Key: "r", Body: c.body})
+			if fit != c.fit || (!fit && !proto.Equal(before, after)) {
+				t.Errorf("fits: %v, want %v; it is %v", fit, c.fit, after)
+			}
+		})
+	}
+}
+
+func TestItRunsOnceItsWholePlanIsRecorded(t *testing.T) {
+	r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{3}, Part: 1, Parts: 2})
+	if r.State != rolloutv1.State_STATE_PLANNED {
+		t.Errorf("after the first part of two it is %s", r.State)
+	}
+	if r = apply(t, r, &rolloutv1.Planned{Part: 2, Parts: 2}); r.State != rolloutv1.State_STATE_RUNNING {
+		t.Errorf("after both parts it is %s", r.State)
+	}
+}
+
+func TestWhatIsBrokenWhenItIsResumedDoesNotCountAgain(t *testing.T) {
+	r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{3}, Part: 1, Parts: 1})
+	r = apply(t, r, &rolloutv1.Opened{Wave: 1})
+	r.Waves[0].Counts = map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN): 2}
+	r = apply(t, apply(t, r, &rolloutv1.Halted{}), &rolloutv1.Resumed{})
+	if r.Waves[0].Forgiven != 2 || r.Reason != nil || r.State != rolloutv1.State_STATE_RUNNING {
+		t.Errorf("it is %v", r)
+	}
+}
+
+func apply(t *testing.T, r *rolloutv1.Rollout, body proto.Message) *rolloutv1.Rollout {
+	t.Helper()
+	r, fit := rollout.Apply(r, ledger.Fact{Noun: ledger.Rollout, Key: "r", Body: body})
+	if !fit {
+		t.Fatalf("%T does not fit", body)
+	}
+	return r
+}
