@@ -85,7 +85,7 @@ func fits(r *rolloutv1.Rollout, body proto.Message) bool {
 	return true
 }
 
-// Wave returns a wave by its number, which counts from 1; nil when there is none.
+// Wave returns a wave by its number, which counts from 1, or nil.
 func Wave(r *rolloutv1.Rollout, number uint32) *rolloutv1.Wave {
 	if number == 0 || int(number) > len(r.GetWaves()) {
 		return nil
