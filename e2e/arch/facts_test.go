@@ -20,8 +20,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/intent"
 	"github.com/garrison-fleet/garrison/pkg/noun/labelrule"
-	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
@@ -108,7 +108,7 @@ var records = map[protoreflect.FullName]bool{
 	"garrison.image.v1.Image": true, "garrison.instance.v1.Instance": true,
 	"garrison.labelrule.v1.LabelRule": true, "garrison.lobby.v1.Rejection": true,
 	"garrison.rollout.v1.Rollout": true,
-	"garrison.intent.v1.Plan": true, "garrison.intent.v1.Record": true, "garrison.intent.v1.Target": true,
+	"garrison.intent.v1.Plan":     true, "garrison.intent.v1.Record": true, "garrison.intent.v1.Target": true,
 	"garrison.server.v1.Candidate": true, "garrison.server.v1.Detection": true, "garrison.server.v1.Server": true,
 	"garrison.task.v1.Progress": true, "garrison.task.v1.Task": true,
 	"garrison.token.v1.Token": true, "garrison.user.v1.User": true,
