@@ -24,11 +24,14 @@ import (
 // rollout run; Apply keeps it planned until then.
 var Life = fsm.Table[rolloutv1.State, string]{
 	rolloutv1.State_STATE_UNSPECIFIED: {"planned": rolloutv1.State_STATE_PLANNED},
-	rolloutv1.State_STATE_PLANNED:     {"planned": rolloutv1.State_STATE_RUNNING},
+	rolloutv1.State_STATE_PLANNED: {
+		"planned": rolloutv1.State_STATE_RUNNING, "aborted": rolloutv1.State_STATE_ABORTED,
+	},
 	rolloutv1.State_STATE_RUNNING: {
 		"extended": rolloutv1.State_STATE_RUNNING, "opened": rolloutv1.State_STATE_RUNNING,
 		"passed": rolloutv1.State_STATE_RUNNING, "approved": rolloutv1.State_STATE_RUNNING,
-		"paused": rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,
+		"resumed": rolloutv1.State_STATE_RUNNING, // once it stopped after the wave that it was to stop after
+		"paused":  rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,
 		"succeeded": rolloutv1.State_STATE_SUCCEEDED, "aborted": rolloutv1.State_STATE_ABORTED,
 		"undone": rolloutv1.State_STATE_UNDONE,
 	},

@@ -43,7 +43,7 @@ func TestAWaveBeginsAfterTheOneBeforeItPassed(t *testing.T) {
 		"it passes unopened":     {nil, &rolloutv1.Passed{Wave: 1}, false},
 		"it opens while paused":  {[]proto.Message{&rolloutv1.Paused{}}, &rolloutv1.Opened{Wave: 1}, false},
 		"it opens while halted":  {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Opened{Wave: 1}, false},
-		"it is resumed untimely": {nil, &rolloutv1.Resumed{}, false},
+		"it is resumed untimely": {[]proto.Message{&rolloutv1.Aborted{}}, &rolloutv1.Resumed{}, false},
 		"another part":           {nil, &rolloutv1.Planned{Part: 2, Parts: 2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

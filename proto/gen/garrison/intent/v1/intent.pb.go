@@ -1155,7 +1155,9 @@ func (x *Reinstall) GetServer() string {
 type Undo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent that is undone: install, upgrade, configure, remove, or an undo.
-	IntentId      string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// Only on these servers; unset means on all that the intent changed.
+	On            *Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,6 +1197,13 @@ func (x *Undo) GetIntentId() string {
 		return x.IntentId
 	}
 	return ""
+}
+
+func (x *Undo) GetOn() *Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
 }
 
 // Rollout asks that changes reach servers in waves. It is accepted with its plan; each wave then becomes intents of its
@@ -2666,9 +2675,10 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05force\x18\x03 \x01(\bR\x05force\x12,\n" +
 	"\x02on\x18Z \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"#\n" +
 	"\tReinstall\x12\x16\n" +
-	"\x06server\x18\x01 \x01(\tR\x06server\"#\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\"Q\n" +
 	"\x04Undo\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xd1\x01\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12,\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xd1\x01\n" +
 	"\aRollout\x12.\n" +
 	"\x05steps\x18\x01 \x03(\v2\x18.garrison.intent.v1.StepR\x05steps\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x129\n" +
@@ -2889,56 +2899,57 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	4,  // 12: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
 	33, // 13: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
 	4,  // 14: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
-	18, // 15: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
-	4,  // 16: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
-	34, // 17: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	7,  // 18: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
-	8,  // 19: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
-	10, // 20: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
-	9,  // 21: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
-	35, // 22: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	36, // 23: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	19, // 24: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 25: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	8,  // 26: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	9,  // 27: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	13, // 28: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	14, // 29: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	10, // 30: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	16, // 31: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	11, // 32: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
-	12, // 33: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
-	15, // 34: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
-	17, // 35: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
-	20, // 36: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	22, // 37: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
-	36, // 38: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	36, // 39: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 40: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 41: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	37, // 42: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	32, // 43: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 44: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	37, // 45: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	21, // 46: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	19, // 47: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	24, // 48: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	37, // 49: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	21, // 50: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	24, // 51: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	21, // 52: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	37, // 53: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	21, // 54: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 55: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	38, // 56: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	37, // 57: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	24, // 58: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	38, // 59: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	4,  // 15: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
+	18, // 16: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
+	4,  // 17: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
+	34, // 18: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	7,  // 19: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
+	8,  // 20: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
+	10, // 21: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
+	9,  // 22: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
+	35, // 23: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	36, // 24: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	19, // 25: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 26: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	8,  // 27: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	9,  // 28: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	13, // 29: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	14, // 30: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	10, // 31: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	16, // 32: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	11, // 33: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	12, // 34: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	15, // 35: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	17, // 36: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
+	20, // 37: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	22, // 38: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	36, // 39: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	36, // 40: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 41: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 42: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	37, // 43: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	32, // 44: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 45: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	37, // 46: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	21, // 47: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	19, // 48: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	24, // 49: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	37, // 50: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	21, // 51: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	24, // 52: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	21, // 53: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	37, // 54: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	21, // 55: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 56: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	38, // 57: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	37, // 58: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	24, // 59: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	38, // 60: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }

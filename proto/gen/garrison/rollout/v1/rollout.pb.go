@@ -279,8 +279,10 @@ type Target struct {
 	Because string `protobuf:"bytes,9,opt,name=because,proto3" json:"because,omitempty"`
 	// The agents on it that were unhealthy when it was reached; they never count against the rollout.
 	UnhealthyBefore []string `protobuf:"bytes,10,rep,name=unhealthy_before,json=unhealthyBefore,proto3" json:"unhealthy_before,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Since when its server is offline, although it was reached; unset while it is online or was not reached.
+	SilentSince   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silent_since,json=silentSince,proto3" json:"silent_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Target) Reset() {
@@ -379,6 +381,13 @@ func (x *Target) GetBecause() string {
 func (x *Target) GetUnhealthyBefore() []string {
 	if x != nil {
 		return x.UnhealthyBefore
+	}
+	return nil
+}
+
+func (x *Target) GetSilentSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SilentSince
 	}
 	return nil
 }
@@ -1379,7 +1388,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x02to\x12-\n" +
 	"\x12from_configuration\x18\x04 \x01(\tR\x11fromConfiguration\x12)\n" +
-	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\"\x84\x03\n" +
+	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\"\xc3\x03\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04wave\x18\x02 \x01(\rR\x04wave\x125\n" +
@@ -1392,7 +1401,8 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x04done\x18\b \x03(\bR\x04done\x12\x18\n" +
 	"\abecause\x18\t \x01(\tR\abecause\x12)\n" +
 	"\x10unhealthy_before\x18\n" +
-	" \x03(\tR\x0funhealthyBefore\"\x95\x02\n" +
+	" \x03(\tR\x0funhealthyBefore\x12=\n" +
+	"\fsilent_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vsilentSince\"\x95\x02\n" +
 	"\aPlanned\x129\n" +
 	"\bstrategy\x18\x01 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x14\n" +
 	"\x05waves\x18\x02 \x03(\rR\x05waves\x12\x12\n" +
@@ -1534,31 +1544,32 @@ var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
 	1,  // 3: garrison.rollout.v1.Target.state:type_name -> garrison.rollout.v1.TargetState
 	20, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
 	21, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	22, // 6: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
-	3,  // 7: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
-	3,  // 8: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
-	9,  // 9: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
-	9,  // 10: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
-	21, // 11: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
-	9,  // 12: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
-	20, // 13: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
-	9,  // 14: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
-	18, // 15: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
-	20, // 16: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
-	20, // 17: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
-	20, // 18: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
-	22, // 19: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	0,  // 20: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
-	20, // 21: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
-	20, // 22: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
-	21, // 23: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
-	16, // 24: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
-	16, // 25: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	20, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
+	22, // 7: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
+	3,  // 8: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
+	3,  // 9: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
+	9,  // 10: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
+	9,  // 11: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
+	21, // 12: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
+	9,  // 13: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
+	20, // 14: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
+	9,  // 15: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
+	18, // 16: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
+	20, // 17: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
+	20, // 18: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
+	20, // 19: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
+	22, // 20: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	0,  // 21: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
+	20, // 22: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
+	20, // 23: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
+	21, // 24: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
+	16, // 25: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
+	16, // 26: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_rollout_proto_init() }
