@@ -70,8 +70,9 @@ chaos: build ## run ROUNDS=10 rounds of random faults and check everything after
 FAULT ?= 0
 
 .PHONY: sim
-sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAULT=0.05: the share of each fault; SEED=n
-	go run ./e2e/cmd/simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED))
+sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAULT=0.05: the share of each fault; KILL=1; SEED=n
+	go run ./e2e/cmd/simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(KILL),--kill) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
 DEPLOYMENT ?= both
 

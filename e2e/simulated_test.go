@@ -41,3 +41,18 @@ func TestTheLedgerSaysWhatThirtySimulatedServersDid(t *testing.T) {
 		t.Errorf("%+v; want %d servers, and each task compared", s, servers)
 	}
 }
+
+func TestAnUpgradeOfSimulatedServersEndsInOrderAfterGarrisondIsKilledInItsMiddle(t *testing.T) {
+	t.Parallel()
+	f := newSimulated(t, fleet.Options{})
+	const servers = 30
+	_, s, err := simulated.Run(t.Context(), f, simulated.Options{
+		Servers: servers, Within: 3 * time.Minute, Kill: true, Flags: []string{"--seed", "7", "--duration", "1s"},
+	})
+	if err != nil { // it names tasks without an end or a start, and those with two
+		t.Fatal(err)
+	}
+	if s.Joined != servers || s.Compared != 2*servers || s.Recovery.Ended == 0 {
+		t.Errorf("%+v; want %d servers, and an install and an upgrade of each compared", s, servers)
+	}
+}

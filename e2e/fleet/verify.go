@@ -29,16 +29,32 @@ func (f *Fleet) Verify(ctx context.Context) error {
 	if err := f.revive(ctx); err != nil {
 		return err
 	}
-	user := topology.UserProvision
-	c, err := bus.Dial(bus.Options{
-		URL: f.URL(), Name: user, Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
-		Credentials: trust.ReadCredentials(f.path("data", "trust", "services", user+".creds")),
-	})
+	c, err := f.dialCore()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	return errors.Join(invariant.Await(ctx, c, f.acknowledged, f.Foreign...)...)
+}
+
+// LedgerEnd returns the last sequence of the ledger, as the bus has it.
+func (f *Fleet) LedgerEnd(ctx context.Context) (uint64, error) {
+	c, err := f.dialCore()
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	s, err := c.Stream(ctx, topology.Ledger)
+	return s.LastSequence, err
+}
+
+// dialCore connects as the user that provisions the streams.
+func (f *Fleet) dialCore() (*bus.Conn, error) {
+	user := topology.UserProvision
+	return bus.Dial(bus.Options{
+		URL: f.URL(), Name: user, Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
+		Credentials: trust.ReadCredentials(f.path("data", "trust", "services", user+".creds")),
+	})
 }
 
 func (f *Fleet) revive(ctx context.Context) error {

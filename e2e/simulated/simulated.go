@@ -28,6 +28,7 @@ type Options struct {
 	Servers int
 	Flags   []string      // of garrison-sim, such as --failing 0.1
 	Faulty  bool          // changes may come to a part of the servers only
+	Kill    bool          // garrisond is killed in the middle of the upgrade
 	Within  time.Duration // bounds each step
 }
 
@@ -50,6 +51,7 @@ type Summary struct {
 	Compared  int            `json:"ledger_tasks_compared"`
 	Open      int            `json:"ledger_tasks_open"`
 	Findings  []string       `json:"findings"`
+	Recovery  Recovery       `json:"-"` // of garrisond, when it was killed
 }
 
 // Run starts the fleet and does every step. The caller closes the fleet, also after an error. The error names the
@@ -65,14 +67,16 @@ func Run(ctx context.Context, f *fleet.Fleet, o Options) ([]Step, Summary, error
 	}
 	err = r.steps(ctx)
 	s, e := sim.Stop(o.Within)
+	s.Recovery = r.recovery
 	return r.took, s, errors.Join(err, e)
 }
 
 // Runner starts a fleet and its simulated servers.
 type Runner struct {
-	fleet   *fleet.Fleet
-	options Options
-	took    []Step
+	fleet    *fleet.Fleet
+	options  Options
+	took     []Step
+	recovery Recovery
 }
 
 // New returns a runner on a fleet that was not started.
@@ -103,13 +107,17 @@ func (r *Runner) tokenFile() string { return filepath.Join(r.fleet.Dir, "simulat
 // steps does what is measured.
 func (r *Runner) steps(ctx context.Context) error {
 	on := []string{"--on", "all"}
+	upgrade := r.change(append([]string{"up", sample.Agent + "@2.0.0", "--yes"}, on...))
+	if r.options.Kill {
+		upgrade = r.upgradeKilled
+	}
 	for _, s := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
 		{"join", r.Online},
 		{"install", r.change(append([]string{"install", sample.Agent + "@1.0.0"}, on...))},
-		{"upgrade", r.change(append([]string{"up", sample.Agent + "@2.0.0", "--yes"}, on...))},
+		{"upgrade", upgrade},
 	} {
 		if err := r.measure(ctx, s.name, s.do); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)

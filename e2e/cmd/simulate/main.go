@@ -1,7 +1,7 @@
 // Command simulate starts a whole Garrison in a temporary directory with a fleet of simulated servers, installs an
 // agent on all of them, upgrades it, and prints how long that took and what processor time garrisond used.
 //
-//	simulate --bin DIR [--servers 100] [--fault 0.05] [--seed 1]
+//	simulate --bin DIR [--servers 100] [--fault 0.05] [--seed 1] [--kill] [--duration 200ms] [--concurrency 20]
 //
 // It exits with 0 when the ledger agrees with what the servers did.
 package main
@@ -28,11 +28,15 @@ func main() {
 	servers := flag.Int("servers", 100, "how `MANY` servers")
 	share := flag.Float64("fault", 0, "share of servers that fail, and the same share that are slow, flap or mislead")
 	seed := flag.Uint64("seed", 1, "decides faults and durations")
+	kill := flag.Bool("kill", false, "kill garrisond in the middle of the upgrade")
+	duration := flag.Duration("duration", 200*time.Millisecond, "mean duration of a task")
+	concurrency := flag.Int("concurrency", 0, "how many tasks are under way at once; 0 means the default of garrisond")
 	flag.Parse()
 	ctx, cancel := rungroup.Signals()
 	defer cancel()
-	if err := run(ctx, *bin, simulated.Options{
-		Servers: *servers, Within: stepWithin, Flags: faults(*share, *seed), Faulty: *share > 0,
+	if err := run(ctx, *bin, *concurrency, simulated.Options{
+		Servers: *servers, Within: stepWithin, Faulty: *share > 0, Kill: *kill,
+		Flags: append(faults(*share, *seed), "--duration", duration.String()),
 	}); err != nil {
 		fmt.Fprintln(os.Stderr, "simulate:", err)
 		os.Exit(1)
@@ -51,7 +55,7 @@ func faults(share float64, seed uint64) []string {
 	return args
 }
 
-func run(ctx context.Context, bin string, o simulated.Options) (err error) {
+func run(ctx context.Context, bin string, concurrency int, o simulated.Options) (err error) {
 	dir, err := os.MkdirTemp("", "garrison-sim-")
 	if err != nil {
 		return err
@@ -67,6 +71,9 @@ func run(ctx context.Context, bin string, o simulated.Options) (err error) {
 		}
 		err = os.RemoveAll(dir)
 	}()
+	if concurrency > 0 {
+		f.Garrisond.AddArgs("--concurrency", strconv.Itoa(concurrency))
+	}
 	steps, s, err := simulated.Run(ctx, f, o)
 	fmt.Printf("%-10s %10s %22s\n", "step", "seconds", "garrisond CPU seconds")
 	for _, step := range steps {
@@ -75,5 +82,9 @@ func run(ctx context.Context, bin string, o simulated.Options) (err error) {
 	fmt.Printf("\n%d servers %v, %d tasks begun, %d succeeded, %d undone\nledger: %d tasks, %d compared, %d open, "+
 		"%d findings\n", s.Servers, s.Faults, s.Begun, s.Succeeded, s.Undone, s.Tasks, s.Compared, s.Open,
 		len(s.Findings))
+	if r := s.Recovery; o.Kill {
+		fmt.Printf("killed: services ready after %.2f s, upgrade ended after %.2f s, %d false offline\n",
+			r.Ready.Seconds(), r.Ended.Seconds(), r.Offline)
+	}
 	return err
 }
