@@ -171,6 +171,7 @@ var Kinds = []Kind{
 	{Rollout, "opened", &rolloutv1.Opened{}},
 	{Rollout, "passed", &rolloutv1.Passed{}},
 	{Rollout, "halted", &rolloutv1.Halted{}},
+	{Rollout, "silenced", &rolloutv1.Silenced{}},
 	{Rollout, "paused", &rolloutv1.Paused{}},
 	{Rollout, "resumed", &rolloutv1.Resumed{}},
 	{Rollout, "approved", &rolloutv1.Approved{}},

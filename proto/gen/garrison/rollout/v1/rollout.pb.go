@@ -785,6 +785,135 @@ func (x *Basis) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Silenced: servers that were reached went offline and were away for too long, so they are broken.
+type Silenced struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// They; at most 500.
+	ServerIds []string `protobuf:"bytes,1,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
+	// What the decision rested on.
+	Basis         *Basis `protobuf:"bytes,2,opt,name=basis,proto3" json:"basis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Silenced) Reset() {
+	*x = Silenced{}
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Silenced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Silenced) ProtoMessage() {}
+
+func (x *Silenced) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Silenced.ProtoReflect.Descriptor instead.
+func (*Silenced) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Silenced) GetServerIds() []string {
+	if x != nil {
+		return x.ServerIds
+	}
+	return nil
+}
+
+func (x *Silenced) GetBasis() *Basis {
+	if x != nil {
+		return x.Basis
+	}
+	return nil
+}
+
+// Comparison is what a wave showed so far about servers that were changed, beside servers that are not changed yet.
+type Comparison struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The wave.
+	Wave uint32 `protobuf:"varint,1,opt,name=wave,proto3" json:"wave,omitempty"`
+	// How many servers that were changed became unhealthy or silent since the wave began.
+	Changed uint32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// How many servers that were not changed yet became unhealthy or offline since the wave began.
+	Unchanged uint32 `protobuf:"varint,3,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// For each rate that is compared, twice, four, eight and sixteen times the rate of the others: the logarithm of how
+	// much better it explains what was seen than equal rates do, in millionths.
+	Evidence      []int64 `protobuf:"zigzag64,4,rep,packed,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Comparison) Reset() {
+	*x = Comparison{}
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Comparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Comparison) ProtoMessage() {}
+
+func (x *Comparison) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
+func (*Comparison) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Comparison) GetWave() uint32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *Comparison) GetChanged() uint32 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *Comparison) GetUnchanged() uint32 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return 0
+}
+
+func (x *Comparison) GetEvidence() []int64 {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
 // Paused: a person paused it.
 type Paused struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -796,7 +925,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +937,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +950,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Paused) GetReason() string {
@@ -844,7 +973,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +985,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +998,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Resumed) GetReason() string {
@@ -899,7 +1028,7 @@ type Approved struct {
 
 func (x *Approved) Reset() {
 	*x = Approved{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1040,7 @@ func (x *Approved) String() string {
 func (*Approved) ProtoMessage() {}
 
 func (x *Approved) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1053,7 @@ func (x *Approved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approved.ProtoReflect.Descriptor instead.
 func (*Approved) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Approved) GetWave() uint32 {
@@ -954,7 +1083,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1095,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1108,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Succeeded) GetOwed() uint32 {
@@ -1007,7 +1136,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1148,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1161,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Aborted) GetReason() string {
@@ -1053,7 +1182,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1194,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1207,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Undone) GetByRolloutId() string {
@@ -1111,7 +1240,7 @@ type Wave struct {
 
 func (x *Wave) Reset() {
 	*x = Wave{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1252,7 @@ func (x *Wave) String() string {
 func (*Wave) ProtoMessage() {}
 
 func (x *Wave) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1265,7 @@ func (x *Wave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wave.ProtoReflect.Descriptor instead.
 func (*Wave) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{14}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Wave) GetServers() uint32 {
@@ -1224,14 +1353,16 @@ type Rollout struct {
 	// Stop after this wave; 0 means no.
 	UntilWave uint32 `protobuf:"varint,16,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
 	// Who paused, resumed or aborted it last.
-	SteeredBy     string `protobuf:"bytes,17,opt,name=steered_by,json=steeredBy,proto3" json:"steered_by,omitempty"`
+	SteeredBy string `protobuf:"bytes,17,opt,name=steered_by,json=steeredBy,proto3" json:"steered_by,omitempty"`
+	// What the wave that is open showed so far about changed and unchanged servers; unset until something broke.
+	Comparison    *Comparison `protobuf:"bytes,40,opt,name=comparison,proto3" json:"comparison,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1374,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1387,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Rollout) GetId() string {
@@ -1378,6 +1509,13 @@ func (x *Rollout) GetSteeredBy() string {
 	return ""
 }
 
+func (x *Rollout) GetComparison() *Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
 var File_garrison_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
@@ -1427,7 +1565,17 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"O\n" +
 	"\x05Basis\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\" \n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"[\n" +
+	"\bSilenced\x12\x1d\n" +
+	"\n" +
+	"server_ids\x18\x01 \x03(\tR\tserverIds\x120\n" +
+	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"t\n" +
+	"\n" +
+	"Comparison\x12\x12\n" +
+	"\x04wave\x18\x01 \x01(\rR\x04wave\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\rR\achanged\x12\x1c\n" +
+	"\tunchanged\x18\x03 \x01(\rR\tunchanged\x12\x1a\n" +
+	"\bevidence\x18\x04 \x03(\x12R\bevidence\" \n" +
 	"\x06Paused\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"@\n" +
 	"\aResumed\x12\x16\n" +
@@ -1456,7 +1604,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bforgiven\x18\a \x01(\rR\bforgiven\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xed\x04\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xae\x05\n" +
 	"\aRollout\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x14\n" +
@@ -1478,7 +1626,10 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\n" +
 	"until_wave\x18\x10 \x01(\rR\tuntilWave\x12\x1d\n" +
 	"\n" +
-	"steered_by\x18\x11 \x01(\tR\tsteeredBy*\xa2\x01\n" +
+	"steered_by\x18\x11 \x01(\tR\tsteeredBy\x12?\n" +
+	"\n" +
+	"comparison\x18( \x01(\v2\x1f.garrison.rollout.v1.ComparisonR\n" +
+	"comparison*\xa2\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PLANNED\x10\x01\x12\x11\n" +
@@ -1511,7 +1662,7 @@ func file_garrison_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.rollout.v1.State
 	(TargetState)(0),              // 1: garrison.rollout.v1.TargetState
@@ -1523,53 +1674,57 @@ var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(*Passed)(nil),                // 7: garrison.rollout.v1.Passed
 	(*Halted)(nil),                // 8: garrison.rollout.v1.Halted
 	(*Basis)(nil),                 // 9: garrison.rollout.v1.Basis
-	(*Paused)(nil),                // 10: garrison.rollout.v1.Paused
-	(*Resumed)(nil),               // 11: garrison.rollout.v1.Resumed
-	(*Approved)(nil),              // 12: garrison.rollout.v1.Approved
-	(*Succeeded)(nil),             // 13: garrison.rollout.v1.Succeeded
-	(*Aborted)(nil),               // 14: garrison.rollout.v1.Aborted
-	(*Undone)(nil),                // 15: garrison.rollout.v1.Undone
-	(*Wave)(nil),                  // 16: garrison.rollout.v1.Wave
-	(*Rollout)(nil),               // 17: garrison.rollout.v1.Rollout
-	nil,                           // 18: garrison.rollout.v1.Wave.CountsEntry
-	(*v1.Ref)(nil),                // 19: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*v11.Refusal)(nil),           // 21: garrison.api.v1.Refusal
-	(*Strategy)(nil),              // 22: garrison.rollout.v1.Strategy
+	(*Silenced)(nil),              // 10: garrison.rollout.v1.Silenced
+	(*Comparison)(nil),            // 11: garrison.rollout.v1.Comparison
+	(*Paused)(nil),                // 12: garrison.rollout.v1.Paused
+	(*Resumed)(nil),               // 13: garrison.rollout.v1.Resumed
+	(*Approved)(nil),              // 14: garrison.rollout.v1.Approved
+	(*Succeeded)(nil),             // 15: garrison.rollout.v1.Succeeded
+	(*Aborted)(nil),               // 16: garrison.rollout.v1.Aborted
+	(*Undone)(nil),                // 17: garrison.rollout.v1.Undone
+	(*Wave)(nil),                  // 18: garrison.rollout.v1.Wave
+	(*Rollout)(nil),               // 19: garrison.rollout.v1.Rollout
+	nil,                           // 20: garrison.rollout.v1.Wave.CountsEntry
+	(*v1.Ref)(nil),                // 21: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*v11.Refusal)(nil),           // 23: garrison.api.v1.Refusal
+	(*Strategy)(nil),              // 24: garrison.rollout.v1.Strategy
 }
 var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
-	19, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
-	19, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
+	21, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
+	21, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
 	2,  // 2: garrison.rollout.v1.Target.changes:type_name -> garrison.rollout.v1.Change
 	1,  // 3: garrison.rollout.v1.Target.state:type_name -> garrison.rollout.v1.TargetState
-	20, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
-	21, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	20, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
-	22, // 7: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
+	22, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
+	23, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	22, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
+	24, // 7: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
 	3,  // 8: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
 	3,  // 9: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
 	9,  // 10: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
 	9,  // 11: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
-	21, // 12: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
+	23, // 12: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
 	9,  // 13: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
-	20, // 14: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
-	9,  // 15: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
-	18, // 16: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
-	20, // 17: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
-	20, // 18: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
-	20, // 19: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
-	22, // 20: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	0,  // 21: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
-	20, // 22: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
-	20, // 23: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
-	21, // 24: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
-	16, // 25: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
-	16, // 26: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	22, // 14: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
+	9,  // 15: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
+	9,  // 16: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
+	20, // 17: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
+	22, // 18: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
+	22, // 19: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
+	22, // 20: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
+	24, // 21: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	0,  // 22: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
+	22, // 23: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
+	22, // 24: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
+	23, // 25: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
+	18, // 26: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
+	18, // 27: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
+	11, // 28: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_rollout_proto_init() }
@@ -1584,7 +1739,7 @@ func file_garrison_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_rollout_v1_rollout_proto_rawDesc), len(file_garrison_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
