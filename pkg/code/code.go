@@ -65,6 +65,7 @@ func Groups() []Group {
 		{"Scans and adoptions", adoptions},
 		{"Removals", removals},
 		{"Differences", differences},
+		{"Rollouts", rollouts},
 	}
 }
 

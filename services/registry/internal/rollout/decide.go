@@ -1,0 +1,153 @@
+package rollout
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+)
+
+// Batch is how many servers one decision releases or silences at most; the next decision takes the next ones.
+const Batch = 500
+
+// Input is what a decision rests on. Functions that are nil return nothing.
+type Input struct {
+	Rollout *rolloutv1.Rollout
+	Now     time.Time
+	// Pending returns the pending servers of a wave, in the order of the plan, later ones behind.
+	Pending func(wave uint32) iter.Seq[string]
+	// Returned returns the owed servers that are online, with their waves.
+	Returned func() iter.Seq2[string, uint32]
+	// Silent returns the servers that were reached or succeeded and are offline, with since when, the longest first.
+	Silent func() iter.Seq2[string, time.Time]
+	// Field returns the value of a server's field of a keep budget.
+	Field func(server, field string) string
+	// Works reports whether a server is online, healthy and not under way.
+	Works func(server string) bool
+	// Working returns how many servers with a field's value work, and how many there are.
+	Working func(field, value string) (working, all int)
+}
+
+// Decision is the one next thing to do. At most one of Open, Pass, Release, Silence, Halt and Succeed is set.
+type Decision struct {
+	Open, Pass uint32         // the wave to open or to pass
+	Release    []string       // the servers to change next, at most Batch
+	Wave       uint32         // the wave of Release, or the wave that Halt is about
+	Silence    []string       // the servers that were silent for too long, at most Batch
+	Halt       *apiv1.Refusal // why the rollout halts
+	Succeed    bool           // every wave passed
+	Owed       uint32         // with Succeed: how many servers are owed
+	Next       time.Time      // when to decide again without any fact; zero when only facts matter
+	Waits      string         // in one sentence, what it waits for; empty when there is something to do
+}
+
+// Acts reports whether there is something to do.
+func (d Decision) Acts() bool {
+	return d.Open+d.Pass > 0 || len(d.Release)+len(d.Silence) > 0 || d.Halt != nil || d.Succeed
+}
+
+// Decide returns the next thing to do for a rollout.
+func Decide(in Input) Decision {
+	r := in.Rollout
+	switch r.GetState() {
+	case rolloutv1.State_STATE_RUNNING:
+	case rolloutv1.State_STATE_SUCCEEDED:
+		return serveOwed(in, Decision{})
+	case rolloutv1.State_STATE_PLANNED:
+		return Decision{Waits: fmt.Sprintf("the rest of its plan: %d of %d parts are recorded", r.Parts, r.OfParts)}
+	case rolloutv1.State_STATE_PAUSED:
+		return Decision{Waits: "a person to resume it: it is paused"}
+	case rolloutv1.State_STATE_HALTED:
+		return Decision{Waits: "a person to resume, abort or undo it: it halted"}
+	default:
+		return Decision{}
+	}
+	var d Decision
+	if d.silence(in); d.Acts() {
+		return d
+	}
+	if d.Halt = verdict(r); d.Halt != nil {
+		d.Wave = max(1, current(r))
+		return d
+	}
+	wave := rollouts.Current(r)
+	if wave == 0 {
+		return finish(in, d)
+	}
+	w := rollouts.Wave(r, wave)
+	if w.OpenedAt == nil {
+		return begin(in, d, wave, w)
+	}
+	if d = gate(in, d, wave, w); d.Pass > 0 {
+		return d
+	}
+	if d = release(in, d, wave); d.Acts() {
+		return d
+	}
+	return serveOwed(in, d)
+}
+
+// silence collects servers that were away for too long.
+func (d *Decision) silence(in Input) {
+	if in.Silent == nil {
+		return
+	}
+	for server, since := range in.Silent() {
+		end := since.Add(silenceOf(in.Rollout))
+		if end.After(in.Now) {
+			d.at(end)
+			return
+		}
+		if d.Silence = append(d.Silence, server); len(d.Silence) == Batch {
+			return
+		}
+	}
+}
+
+// at notes a time at which to decide again.
+func (d *Decision) at(t time.Time) {
+	if d.Next.IsZero() || t.Before(d.Next) {
+		d.Next = t
+	}
+}
+
+// begin opens the next wave, unless something is to happen before.
+func begin(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
+	switch r := in.Rollout; {
+	case r.UntilWave > 0 && wave > r.UntilWave:
+		d.Waits = fmt.Sprintf("a person to resume it: it was to stop after wave %d", r.UntilWave)
+	case mustApprove(r, wave) && w.ApprovedBy == "":
+		d.Waits = fmt.Sprintf("an approval of wave %d", wave)
+	default:
+		d.Open = wave
+		return d
+	}
+	return release(in, d, wave-1)
+}
+
+// finish ends a rollout whose waves passed, once what was left in them ended too.
+func finish(in Input, d Decision) Decision {
+	r := in.Rollout
+	left := total(r, pending) + total(r, reached)
+	if left == 0 || enough(&d, in) {
+		d.Succeed, d.Owed = true, uint32(total(r, owed)+total(r, pending)+countOf(r.Owed, owed))
+		return d
+	}
+	if d = release(in, d, uint32(len(r.Waves))); d.Acts() {
+		return d
+	}
+	if d.Waits == "" {
+		d.Waits = fmt.Sprintf("%d servers that are under way", total(r, reached))
+	}
+	return serveOwed(in, d)
+}
+
+func current(r *rolloutv1.Rollout) uint32 {
+	if n := rollouts.Current(r); n > 0 {
+		return n
+	}
+	return uint32(len(r.Waves))
+}

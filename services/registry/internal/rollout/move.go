@@ -1,0 +1,171 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+)
+
+const (
+	pending   = rolloutv1.TargetState_TARGET_STATE_PENDING
+	reached   = rolloutv1.TargetState_TARGET_STATE_REACHED
+	succeeded = rolloutv1.TargetState_TARGET_STATE_SUCCEEDED
+	broken    = rolloutv1.TargetState_TARGET_STATE_BROKEN
+	leftOut   = rolloutv1.TargetState_TARGET_STATE_LEFT_OUT
+	owed      = rolloutv1.TargetState_TARGET_STATE_OWED
+	gone      = rolloutv1.TargetState_TARGET_STATE_GONE
+)
+
+// EventKind is what happened to a target.
+type EventKind int
+
+// The kinds of events.
+const (
+	Released  EventKind = iota + 1 // a derived intent was accepted: Change, IntentID, UnhealthyBefore
+	LeftOut                        // a derived intent left the server out: Reason
+	Ended                          // a task ended: Change, OK, Reason when it did not succeed
+	Unhealthy                      // an agent on the server is not healthy: Agent, Reason
+	Silent                         // the server was away for too long: Reason
+	Away                           // the server went offline
+	Back                           // the server is online again
+	Gone                           // the server is dying, dead or forgotten
+	Finished                       // the rollout succeeded before it reached the server: Reason
+)
+
+// Event is something that happened to a target.
+type Event struct {
+	Kind            EventKind
+	At              time.Time
+	Change          int    // the position of the change
+	IntentID        string // the derived intent
+	UnhealthyBefore []string
+	OK              bool
+	Agent           string
+	Reason          *apiv1.Refusal
+}
+
+// Move applies an event to a target of a rollout, and returns its states before and after. Both are equal when the
+// event does not move it. Move changes only the target: Apply counts as well.
+func Move(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) (from, to rolloutv1.TargetState) {
+	from = t.State
+	to = next(r, t, e)
+	if from == to {
+		return from, to
+	}
+	t.State, t.Since, t.Reason = to, timestamppb.New(e.At), nil
+	switch to {
+	case broken, leftOut, owed:
+		t.Reason = reason(e)
+	}
+	return from, to
+}
+
+// reason returns why an event moves a target.
+func reason(e Event) *apiv1.Refusal {
+	switch {
+	case e.Reason != nil:
+		return e.Reason
+	case e.Kind == Silent:
+		return halt(code.SilentSinceReached, "the server was silent for too long after it was reached")
+	case e.Kind == Unhealthy:
+		return halt(code.UnhealthySinceReach, "%s became unhealthy after the server was reached", e.Agent)
+	case e.Kind == Away:
+		return halt(code.AwayAtItsTurn, "the server is offline; it is served when it is back")
+	case e.Kind == Finished:
+		return halt(code.NotReachedAtTheEnd, "the rollout ended before it reached the server")
+	}
+	return nil
+}
+
+// next returns the state that follows. It records in the target what the event says of its changes.
+func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetState {
+	switch e.Kind {
+	case Released:
+		return released(t, e)
+	case LeftOut:
+		if in(t.State, pending, owed) {
+			return leftOut
+		}
+	case Ended:
+		return ended(t, e)
+	case Unhealthy:
+		counts := !slices.Contains(t.UnhealthyBefore, e.Agent)
+		if counts && (t.State == succeeded || t.State == reached && settled(t, e.Agent)) {
+			return broken
+		}
+	case Silent:
+		if in(t.State, reached, succeeded) {
+			return broken
+		}
+	case Away, Finished:
+		if t.State == pending {
+			return owed
+		}
+	case Back:
+		if w := rollouts.Wave(r, t.Wave); t.State == owed && w != nil && w.PassedAt == nil {
+			return pending
+		}
+	case Gone:
+		if in(t.State, pending, owed, reached, succeeded, leftOut) { // a broken one stays what it is: damage
+			return gone
+		}
+	}
+	return t.State
+}
+
+// released notes the intent of one change.
+func released(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
+	if !in(t.State, pending, owed, reached) || e.Change >= max(len(t.Changes), 1) {
+		return t.State
+	}
+	if t.State != reached {
+		t.UnhealthyBefore = e.UnhealthyBefore
+	}
+	for len(t.IntentIds) <= e.Change {
+		t.IntentIds = append(t.IntentIds, "")
+	}
+	t.IntentIds[e.Change] = e.IntentID
+	return reached
+}
+
+// ended notes how one change ended. A server that counts as broken because it was silent succeeds after all when it
+// returns with every change done.
+func ended(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
+	silent := t.State == broken && t.Reason.GetCode() == code.SilentSinceReached
+	if t.State != reached && !silent {
+		return t.State
+	}
+	if !e.OK {
+		return broken
+	}
+	for len(t.Done) < max(len(t.Changes), 1) {
+		t.Done = append(t.Done, false)
+	}
+	if e.Change < len(t.Done) {
+		t.Done[e.Change] = true
+	}
+	if slices.Contains(t.Done, false) {
+		return t.State
+	}
+	return succeeded
+}
+
+// settled reports whether what is seen of an agent counts already: while its own change is under way, it does not.
+func settled(t *rolloutv1.Target, agent string) bool {
+	for i, c := range t.Changes {
+		if c.Agent == agent {
+			return i < len(t.Done) && t.Done[i]
+		}
+	}
+	return true
+}
+
+func in(s rolloutv1.TargetState, states ...rolloutv1.TargetState) bool {
+	return slices.Contains(states, s)
+}
