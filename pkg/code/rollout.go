@@ -44,7 +44,7 @@ var rollouts = []Entry{
 	},
 	{
 		SilentSinceReached, by(registry),
-		"The server went offline after the rollout reached it and was away for longer than the strategy allows, so it " +
+		"The server went offline after the rollout reached it and was away longer than the strategy allows, so it " +
 			"counts as broken.",
 		"garrison server show SERVER",
 	},
