@@ -238,17 +238,24 @@ self-image: build ## build an image that upgrades executors to this source; SELF
 SYSTEMD_BENCH := $(BIN)/systemd
 
 .PHONY: systemd-test
-systemd-test: ## test the engine and the executor's unit under a real systemd in namespaces; needs root, systemd, dbus; RUN=regexp
+systemd-test: ## test the engine and the units under a real systemd in namespaces; needs root, systemd, dbus; RUN=regexp
 	@mkdir -p $(SYSTEMD_BENCH)
 	@go test -c -o $(SYSTEMD_BENCH)/engine.test ./services/executor/internal/engine
 	@go test -c -o $(SYSTEMD_BENCH)/executor.test ./services/executor
 	@$(BUILD) -o $(SYSTEMD_BENCH)/agent ./services/executor/internal/engine/testdata/agent
 	@$(BUILD) -o $(SYSTEMD_BENCH)/self ./services/executor/testdata/self
 	@$(foreach v,1.0.0 2.0.0 3.0.0,$(BUILD) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(v)" -o $(SYSTEMD_BENCH)/executor-$(v) $(executor.src) &&) true
-	@cp deploy/systemd/garrison-executor.service $(SYSTEMD_BENCH)/
+	@go test -c -o $(SYSTEMD_BENCH)/allinone.test ./deploy/allinone
+	@$(foreach p,garrisond registry image-catalog task-dispatcher access,$(BUILD) -o $(SYSTEMD_BENCH)/$(p) $($(p).src) &&) true
+	@cp deploy/systemd/*.service deploy/systemd/garrison.sysusers $(SYSTEMD_BENCH)/
 	@cd $(SYSTEMD_BENCH) && $(CURDIR)/services/executor/systemd-test.sh 1200 '\
 	  install -D executor-1.0.0 /usr-local/executor; sed "s:/usr/local/bin/executor:/usr-local/executor:" garrison-executor.service > /run/systemd/system/garrison-executor.service && \
 	  systemd-analyze verify --man=no /run/systemd/system/garrison-executor.service && \
+	  systemd-sysusers /bench/garrison.sysusers && \
+	  for p in garrisond registry image-catalog task-dispatcher access; do install -D $$p /usr-local/$$p; done && \
+	  for u in garrisond garrison@; do sed "s:/usr/local/bin/:/usr-local/:" $$u.service > /run/systemd/system/$$u.service; done && \
+	  systemd-analyze verify --man=no /run/systemd/system/garrisond.service /run/systemd/system/garrison@registry.service && \
+	  GARRISON_TEST_BENCH=/bench /bench/allinone.test -test.timeout 300s -test.v -test.run "$(or $(RUN),TheUnit)" && \
 	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 900s -test.parallel 4 -test.run "$(or $(RUN),.)" && \
 	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 300s -test.run "$(or $(RUN),TheUnit)"'
 

@@ -153,6 +153,9 @@ func (g *Garrison) ContextFile() string { return filepath.Join(g.config.Data, "o
 // Authority returns the keys, for tests that need credentials of their own.
 func (g *Garrison) Authority() *trust.Authority { return g.authority }
 
+// Add adds parts of the process, which Run runs beside the services.
+func (g *Garrison) Add(parts ...rungroup.Part) { g.parts = append(g.parts, parts...) }
+
 // Run runs the services until ctx is done or one of them fails. ErrStore means that a new
 // Start can succeed.
 func (g *Garrison) Run(ctx context.Context) error {

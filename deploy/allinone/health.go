@@ -5,11 +5,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
+
+// HealthOf reports, as a nil error, that the garrisond of a data directory serves clients: it opens its port once every
+// service answers, and ends when one of them fails.
+func HealthOf(ctx context.Context, data string) error {
+	kept, err := os.ReadFile(filepath.Join(data, "address"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no garrisond has run with the data directory %s", data)
+	}
+	if err != nil {
+		return err
+	}
+	address := strings.TrimSpace(string(kept))
+	if err := Health(ctx, "tls://"+address); err != nil {
+		return fmt.Errorf("the garrisond of %s does not serve clients at %s; it is not running, or its services do not "+
+			"answer yet: %w", data, address, err)
+	}
+	return nil
+}
 
 // Health connects to the bus at an address and waits for its greeting. It needs no credentials.
 func Health(ctx context.Context, address string) error {

@@ -24,13 +24,31 @@ func (g *Garrison) WaitReady(ctx context.Context) error {
 	}
 }
 
+// Alive returns nil when every service in this process answers a request.
+func (g *Garrison) Alive(ctx context.Context) error {
+	for _, c := range g.conns {
+		if !slices.Contains(g.config.Services, c.Name()) {
+			continue
+		}
+		if err := about(ctx, c); err != nil {
+			return fmt.Errorf("%s does not answer: %w", c.Name(), err)
+		}
+	}
+	return nil
+}
+
+// about asks a service for its version, over its own connection.
+func about(ctx context.Context, c *bus.Conn) error {
+	method := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
+	_, err := bus.Call[*apiv1.AboutResponse](ctx, c, c.Name(), method, &apiv1.AboutRequest{})
+	return err
+}
+
 // waitServices waits until every service answers requests. An error is ctx's.
 func (g *Garrison) waitServices(ctx context.Context) error {
-	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
 	for _, c := range g.conns {
 		for slices.Contains(g.config.Services, c.Name()) { // the other connections serve nothing
-			_, err := bus.Call[*apiv1.AboutResponse](ctx, c, c.Name(), about, &apiv1.AboutRequest{})
-			if err == nil {
+			if about(ctx, c) == nil {
 				break
 			}
 			select {

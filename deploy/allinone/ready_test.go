@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -49,5 +52,33 @@ func TestItIsReadyOnceItsServicesAnswer(t *testing.T) {
 	q := &registryv1.ListServersRequest{}
 	if _, err := bus.Call[*registryv1.ListServersResponse](t.Context(), c, "registry", list, q); err != nil {
 		t.Errorf("the first request: %v", err)
+	}
+}
+
+func TestADirectoryIsHealthyWhileItsGarrisondServesClients(t *testing.T) {
+	g := startWith(t, allinone.Config{Data: filepath.Join(t.TempDir(), "data"), Listen: "127.0.0.1:0"})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := g.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Dir(g.ContextFile())
+	if err := allinone.HealthOf(ctx, data); err != nil {
+		t.Error(err)
+	}
+	if err := g.Alive(ctx); err != nil {
+		t.Error(err)
+	}
+	stopped := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if err := os.WriteFile(filepath.Join(stopped, "address"), []byte(l.Addr().String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := allinone.HealthOf(ctx, stopped); err == nil || !strings.Contains(err.Error(), "does not serve clients") {
+		t.Errorf("a garrisond that was stopped: %v", err)
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -159,7 +160,10 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 	case "view":
 		return view(ctx, conn, s, f, stdout)
 	case "health":
-		return health(ctx, conn, s)
+		if err := conn.WaitConnected(ctx); err != nil {
+			return err
+		}
+		return about(ctx, conn, s.Name)
 	}
 	if err := conn.WaitConnected(ctx); err != nil {
 		return stopped(ctx, err)
@@ -174,12 +178,38 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 		return map[string]any{"login": a.Login.String(), "reason": a.Reason, "since": a.Since}
 	})
 	defer debug.Start(ctx, f.debugSocket, state, log)()
+	defer notifyReady(ctx, conn, s.Name, log)()
 	err = stopped(ctx, s.Run(ctx, Env{
 		Conn: conn, Dial: dialAs(o), CA: trusted.CA, Store: f.store, AcceptLedger: f.acceptLedger, Debug: state,
 		Log: log,
 	}))
 	log.Info().Err(err).Msg("service stopped")
 	return err
+}
+
+// readyEvery is the interval between two looks whether a service that starts answers.
+const readyEvery = 200 * time.Millisecond
+
+// notifyReady notifies the service manager, if one started this process, once the service answers. The caller calls stop.
+func notifyReady(ctx context.Context, conn *bus.Conn, service string, log zerolog.Logger) (stop func()) {
+	manager := sdnotify.FromEnv(log)
+	if manager == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for about(ctx, conn, service) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(readyEvery):
+			}
+		}
+		manager.Ready()
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // dialAs returns what connects as another user, to the same bus.
@@ -222,11 +252,9 @@ func view(ctx context.Context, conn *bus.Conn, s Spec, f flags, stdout io.Writer
 	return err
 }
 
-func health(ctx context.Context, conn *bus.Conn, s Spec) error {
-	if err := conn.WaitConnected(ctx); err != nil {
-		return err
-	}
+// about returns nil when a process of the service answers.
+func about(ctx context.Context, conn *bus.Conn, service string) error {
 	method := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
-	_, err := bus.Call[*apiv1.AboutResponse](ctx, conn, s.Name, method, &apiv1.AboutRequest{})
+	_, err := bus.Call[*apiv1.AboutResponse](ctx, conn, service, method, &apiv1.AboutRequest{})
 	return err
 }

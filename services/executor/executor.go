@@ -24,7 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/renewal"
-	"github.com/garrison-fleet/garrison/services/executor/internal/sdnotify"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/services/executor/internal/selfupdate"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/sdnotify"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 )
 
 // managed returns a channel with the messages of this process to a service manager that watches it.

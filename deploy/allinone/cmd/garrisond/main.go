@@ -8,6 +8,8 @@
 //	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
 //	                                          (--dry-run prints what would change)
 //	garrisond health --url URL                exits with 0 when a bus listens there
+//	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
+//	garrisond help [COMMAND]                  prints the commands, or the flags of one
 //
 // A bus whose disk was full refuses writes, also when there is space again; garrisond then
 // restarts it, in the same process.
@@ -33,6 +35,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
@@ -71,59 +74,20 @@ func (s serviceList) String() string { return strings.Join(s, ",") }
 func parseServices(text string) (serviceList, error) { return allinone.ParseServices(text) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	command, args, err := config.Command("garrisond", args, stderr, "run", "keys", "provision", "health")
+	if asksForHelp(args) {
+		fmt.Fprint(stdout, usage())
+		return 0
+	}
+	if len(args) == 2 && args[0] == "help" {
+		args = []string{args[1], "--help"}
+	}
+	command, args, err := config.Command("garrisond", args, stderr, commandNames()...)
 	if err != nil {
 		return config.ExitCode(err)
 	}
 	var f flags
-	fs := flag.NewFlagSet("garrisond", flag.ContinueOnError)
-	config.Checked(fs, &f.data, "data", "", "the data `DIRECTORY`; created if missing",
-		config.Text)
-	fs.BoolVar(&f.showVersion, "version", false, "print the version and exit")
-	switch command {
-	case "run":
-		config.Checked(fs, &f.listen, "listen", "127.0.0.1:0",
-			"`ADDRESS` where servers and operators connect; port 0 means a free port, chosen once and kept",
-			config.Address)
-		f.ownTLS(fs)
-		config.Checked(fs, &f.services, "services", serviceList(topology.Services),
-			"the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
-		config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
-		fs.BoolVar(&f.lazy, "allow-lazy-sync", false,
-			"do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
-		config.Checked(fs, &f.memoryLimit, "memory-limit", 0, "how many `MIB` of memory to stay below; 0 means half "+
-			"of the memory of the machine or its container", config.From(0))
-		fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join: each waits until an operator "+
-			"accepts it, see garrison lobby --help")
-		fs.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
-		fs.BoolVar(&f.acceptLedger, "accept-ledger", false, process.AcceptLedgerUsage)
-		fs.Var(
-			&f.imageKeys,
-			"image-key",
-			"public `KEY` that must have signed each image, here and on servers that join; repeatable: one of the "+
-				"keys is enough; without it images need no signature",
-		)
-		config.Checked(fs, &f.tuning.Concurrency, "concurrency", dispatcher.DefaultConcurrency,
-			"maximum number of concurrent tasks", config.From(1))
-		config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval,
-			"interval between two beats of a server", config.Lasting(time.Millisecond))
-		config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
-			"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
-			config.From[uint64](registry.LeastServerBudget))
-		config.Checked(fs, &f.tuning.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
-			"how long the credentials of a server are valid; it renews them after half of that",
-			config.Lasting(time.Minute))
-		config.Checked(fs, &f.tuning.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline,
-			"how long a task may take once it is assigned", config.Lasting(time.Millisecond))
-	default:
-		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
-		config.Checked(fs, &f.replicas, "replicas", 1, "how many servers of the bus keep each stream", config.From(1))
-		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "accept a bus that does not sync each write to disk")
-		f.otherTLS(fs, command)
-		if command == "provision" {
-			fs.BoolVar(&f.dryRun, "dry-run", false, "print what would change on the bus, and change nothing")
-		}
-	}
+	fs := flag.NewFlagSet("garrisond "+command, flag.ContinueOnError)
+	f.define(fs, command)
 	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
 		return config.ExitCode(err)
 	}
@@ -139,6 +103,64 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// define defines the flags of a command.
+func (f *flags) define(fs *flag.FlagSet, command string) {
+	config.Checked(fs, &f.data, "data", "", "the data `DIRECTORY`; run and keys create it if it is missing",
+		config.Text)
+	fs.BoolVar(&f.showVersion, "version", false, "print the version and exit")
+	switch command {
+	case "run":
+		f.defineRun(fs)
+	case "health":
+		config.Checked(fs, &f.url, "url", "", "the `URL` of a bus, instead of --data", config.BusURL)
+	default:
+		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
+		config.Checked(fs, &f.replicas, "replicas", 1, "how many servers of the bus keep each stream", config.From(1))
+		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "accept a bus that does not sync each write to disk")
+		f.otherTLS(fs, command)
+		if command == "provision" {
+			fs.BoolVar(&f.dryRun, "dry-run", false, "print what would change on the bus, and change nothing")
+		}
+	}
+}
+
+// defineRun defines the flags of run.
+func (f *flags) defineRun(fs *flag.FlagSet) {
+	config.Checked(fs, &f.listen, "listen", "127.0.0.1:0",
+		"`ADDRESS` where servers and operators connect; port 0 means a free port, chosen once and kept",
+		config.Address)
+	f.ownTLS(fs)
+	config.Checked(fs, &f.services, "services", serviceList(topology.Services),
+		"the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
+	config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
+	fs.BoolVar(&f.lazy, "allow-lazy-sync", false,
+		"do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
+	config.Checked(fs, &f.memoryLimit, "memory-limit", 0, "how many `MIB` of memory to stay below; 0 means half "+
+		"of the memory of the machine or its container", config.From(0))
+	fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join: each waits until an operator "+
+		"accepts it, see garrison lobby --help")
+	fs.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
+	fs.BoolVar(&f.acceptLedger, "accept-ledger", false, process.AcceptLedgerUsage)
+	fs.Var(
+		&f.imageKeys,
+		"image-key",
+		"public `KEY` that must have signed each image, here and on servers that join; repeatable: one of the "+
+			"keys is enough; without it images need no signature",
+	)
+	config.Checked(fs, &f.tuning.Concurrency, "concurrency", dispatcher.DefaultConcurrency,
+		"maximum number of concurrent tasks", config.From(1))
+	config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval,
+		"interval between two beats of a server", config.Lasting(time.Millisecond))
+	config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
+		"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
+		config.From[uint64](registry.LeastServerBudget))
+	config.Checked(fs, &f.tuning.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
+		"how long the credentials of a server are valid; it renews them after half of that",
+		config.Lasting(time.Minute))
+	config.Checked(fs, &f.tuning.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline,
+		"how long a task may take once it is assigned", config.Lasting(time.Millisecond))
 }
 
 // ownTLS defines how clients know the bus in this process.
@@ -175,10 +197,13 @@ func (f *flags) tlsNames(fs *flag.FlagSet) {
 
 // complete refuses a command that lacks a flag it needs.
 func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
-	if command != "health" && f.data == "" {
+	if command == "health" && f.url != "" {
+		return nil
+	}
+	if f.data == "" {
 		return config.Missing(fs, "data")
 	}
-	if command != "run" && f.url == "" {
+	if command != "run" && command != "health" && f.url == "" {
 		return config.Missing(fs, "url")
 	}
 	if f.tls.Cert != "" && f.tls.Key == "" {
@@ -199,6 +224,9 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Writer) error {
 	switch command {
 	case "health":
+		if f.url == "" {
+			return allinone.HealthOf(ctx, f.data)
+		}
 		return allinone.Health(ctx, f.url)
 	case "keys":
 		return allinone.WriteKeys(allinone.Keys{
@@ -223,9 +251,11 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
 	}
 	defer pkgdebug.Start(ctx, f.debugSocket, c.Debug, log)()
+	manager := sdnotify.FromEnv(log)
 	for {
 		begun := time.Now()
-		err := serve(ctx, c, stdout)
+		manager.Expect(sdnotify.StartWithin)
+		err := serve(ctx, c, manager, stdout)
 		if !errors.Is(err, allinone.ErrStore) || time.Since(begun) < againAfter {
 			return err
 		}
@@ -237,21 +267,24 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 const againAfter = 10 * time.Second
 
 // serve runs one Garrison until it ends.
-func serve(ctx context.Context, c allinone.Config, stdout io.Writer) error {
+func serve(ctx context.Context, c allinone.Config, manager *sdnotify.Notifier, stdout io.Writer) error {
 	g, err := allinone.Start(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	said := make(chan struct{})
+	said, ready := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(said)
 		if g.WaitReady(ctx) == nil { // the next command is answered
+			manager.Ready()
+			close(ready)
 			fmt.Fprintf(stdout, "garrisond %s listens at %s\nUse it with: export GARRISON_CONTEXT=%s\n",
 				version.Version, g.URL(), g.ContextFile())
 		}
 	}()
 	defer func() { cancel(); <-said }()
+	g.Add(manager.Watched(ready, g.Alive)...)
 	return g.Run(ctx)
 }

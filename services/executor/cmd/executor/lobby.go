@@ -15,7 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/sdnotify"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 )
 
 // lobbyFlags are those of a machine without a token.

@@ -23,7 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/services/executor/internal/sdnotify"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 )
 
 // bootstrapVariable names the program that was started from no image, before this process became

@@ -113,7 +113,7 @@ func (n *Notifier) Watched(ready <-chan struct{}, alive func(context.Context) er
 			if err == nil {
 				n.Expect(n.within)
 			} else if ctx.Err() == nil {
-				n.log.Error().Err(err).Msg("executor not alive; service manager not notified")
+				n.log.Error().Err(err).Msg("not alive; service manager not notified")
 			}
 			select {
 			case <-ctx.Done():
