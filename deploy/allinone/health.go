@@ -26,8 +26,8 @@ func HealthOf(ctx context.Context, data string) error {
 	}
 	address := strings.TrimSpace(string(kept))
 	if err := Health(ctx, "tls://"+address); err != nil {
-		return fmt.Errorf("the garrisond of %s does not serve clients at %s; it is not running, or its services do not "+
-			"answer yet: %w", data, address, err)
+		return fmt.Errorf("the garrisond of %s does not serve clients at %s; it is not running, or its services do "+
+			"not answer yet: %w", data, address, err)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func unitOf(t *testing.T, name, settings, env string) unit {
 	} else {
 		template = strings.TrimSuffix(name, ".service")
 	}
-	put(t, "/run/systemd/system/"+template+".service.d/test.conf", "[Service]\nRestartSec=200ms\nPrivateDevices=no\n"+settings)
+	put(t, "/run/systemd/system/"+template+".service.d/test.conf",
+		"[Service]\nRestartSec=200ms\nPrivateDevices=no\n"+settings)
 	put(t, env, "GARRISON_LOG_LEVEL=info\n")
 	u := unit{t, name}
 	t.Cleanup(func() {

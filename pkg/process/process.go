@@ -190,7 +190,8 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 // readyEvery is the interval between two looks whether a service that starts answers.
 const readyEvery = 200 * time.Millisecond
 
-// notifyReady notifies the service manager, if one started this process, once the service answers. The caller calls stop.
+// notifyReady notifies the service manager, if one started this process, once the service answers. The caller calls
+// stop.
 func notifyReady(ctx context.Context, conn *bus.Conn, service string, log zerolog.Logger) (stop func()) {
 	manager := sdnotify.FromEnv(log)
 	if manager == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
+	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 )
 
 // lobbyFlags are those of a machine without a token.
