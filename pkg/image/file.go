@@ -35,7 +35,7 @@ type File struct {
 func Open(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open image: %w", err)
+		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY -o FILE, which makes one", err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
