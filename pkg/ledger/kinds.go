@@ -169,6 +169,7 @@ var Kinds = []Kind{
 	{Rollout, "planned", &rolloutv1.Planned{}},
 	{Rollout, "extended", &rolloutv1.Extended{}},
 	{Rollout, "opened", &rolloutv1.Opened{}},
+	{Rollout, "released", &rolloutv1.Released{}},
 	{Rollout, "passed", &rolloutv1.Passed{}},
 	{Rollout, "halted", &rolloutv1.Halted{}},
 	{Rollout, "silenced", &rolloutv1.Silenced{}},

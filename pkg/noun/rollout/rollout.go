@@ -29,18 +29,22 @@ var Life = fsm.Table[rolloutv1.State, string]{
 	},
 	rolloutv1.State_STATE_RUNNING: {
 		"extended": rolloutv1.State_STATE_RUNNING, "opened": rolloutv1.State_STATE_RUNNING,
-		"passed": rolloutv1.State_STATE_RUNNING, "silenced": rolloutv1.State_STATE_RUNNING,
+		"released": rolloutv1.State_STATE_RUNNING,
+		"passed":   rolloutv1.State_STATE_RUNNING, "silenced": rolloutv1.State_STATE_RUNNING,
 		"approved": rolloutv1.State_STATE_RUNNING,
 		"resumed":  rolloutv1.State_STATE_RUNNING, // once it stopped after the wave that it was to stop after
 		"paused":   rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,
 		"succeeded": rolloutv1.State_STATE_SUCCEEDED, "aborted": rolloutv1.State_STATE_ABORTED,
 		"undone": rolloutv1.State_STATE_UNDONE,
 	},
-	rolloutv1.State_STATE_PAUSED:    stopped(rolloutv1.State_STATE_PAUSED),
-	rolloutv1.State_STATE_HALTED:    stopped(rolloutv1.State_STATE_HALTED),
-	rolloutv1.State_STATE_SUCCEEDED: {"undone": rolloutv1.State_STATE_UNDONE},
-	rolloutv1.State_STATE_ABORTED:   {"undone": rolloutv1.State_STATE_UNDONE},
-	rolloutv1.State_STATE_UNDONE:    {},
+	rolloutv1.State_STATE_PAUSED: stopped(rolloutv1.State_STATE_PAUSED),
+	rolloutv1.State_STATE_HALTED: stopped(rolloutv1.State_STATE_HALTED),
+	rolloutv1.State_STATE_SUCCEEDED: {
+		"released": rolloutv1.State_STATE_SUCCEEDED, // of servers that are owed
+		"undone":   rolloutv1.State_STATE_UNDONE,
+	},
+	rolloutv1.State_STATE_ABORTED: {"undone": rolloutv1.State_STATE_UNDONE},
+	rolloutv1.State_STATE_UNDONE:  {},
 }
 
 // stopped is what can happen to a rollout that does not go on by itself.
@@ -82,6 +86,9 @@ func fits(r *rolloutv1.Rollout, body proto.Message) bool {
 	case *rolloutv1.Passed:
 		w := Wave(r, b.Wave)
 		return w != nil && w.OpenedAt != nil && w.PassedAt == nil
+	case *rolloutv1.Released:
+		w := Wave(r, b.Wave)
+		return b.Wave == 0 || w != nil && w.OpenedAt != nil
 	case *rolloutv1.Approved:
 		w := Wave(r, b.Wave)
 		return w != nil && w.OpenedAt == nil && w.ApprovedBy == ""

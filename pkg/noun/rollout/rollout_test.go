@@ -35,16 +35,19 @@ func TestAWaveBeginsAfterTheOneBeforeItPassed(t *testing.T) {
 		body   proto.Message
 		fit    bool
 	}{
-		"the first":              {nil, &rolloutv1.Opened{Wave: 1}, true},
-		"the second, too early":  {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Opened{Wave: 2}, false},
-		"the first, twice":       {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Opened{Wave: 1}, false},
-		"one that is not there":  {nil, &rolloutv1.Opened{Wave: 3}, false},
-		"number zero":            {nil, &rolloutv1.Opened{}, false},
-		"it passes unopened":     {nil, &rolloutv1.Passed{Wave: 1}, false},
-		"it opens while paused":  {[]proto.Message{&rolloutv1.Paused{}}, &rolloutv1.Opened{Wave: 1}, false},
-		"it opens while halted":  {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Opened{Wave: 1}, false},
-		"it is resumed untimely": {[]proto.Message{&rolloutv1.Aborted{}}, &rolloutv1.Resumed{}, false},
-		"another part":           {nil, &rolloutv1.Planned{Part: 2, Parts: 2}, false},
+		"the first":                {nil, &rolloutv1.Opened{Wave: 1}, true},
+		"the second, too early":    {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Opened{Wave: 2}, false},
+		"the first, twice":         {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Opened{Wave: 1}, false},
+		"one that is not there":    {nil, &rolloutv1.Opened{Wave: 3}, false},
+		"number zero":              {nil, &rolloutv1.Opened{}, false},
+		"it passes unopened":       {nil, &rolloutv1.Passed{Wave: 1}, false},
+		"it releases, unopened":    {nil, &rolloutv1.Released{Wave: 1}, false},
+		"it releases what is owed": {nil, &rolloutv1.Released{}, true},
+		"it releases while halted": {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Released{}, false},
+		"it opens while paused":    {[]proto.Message{&rolloutv1.Paused{}}, &rolloutv1.Opened{Wave: 1}, false},
+		"it opens while halted":    {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Opened{Wave: 1}, false},
+		"it is resumed untimely":   {[]proto.Message{&rolloutv1.Aborted{}}, &rolloutv1.Resumed{}, false},
+		"another part":             {nil, &rolloutv1.Planned{Part: 2, Parts: 2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{1, 1}, Part: 1, Parts: 1})

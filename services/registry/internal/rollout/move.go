@@ -27,7 +27,8 @@ type EventKind int
 
 // The kinds of events.
 const (
-	Released  EventKind = iota + 1 // a derived intent was accepted: Change, IntentID, UnhealthyBefore
+	Taken     EventKind = iota + 1 // its turn came: the fact released names it
+	Released                       // a derived intent was accepted: Change, IntentID, UnhealthyBefore
 	LeftOut                        // a derived intent left the server out: Reason
 	Ended                          // a task ended: Change, OK, Reason when it did not succeed
 	Unhealthy                      // an agent on the server is not healthy: Agent, Reason
@@ -86,10 +87,15 @@ func reason(e Event) *apiv1.Refusal {
 // next returns the state that follows. It records in the target what the event says of its changes.
 func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	switch e.Kind {
+	case Taken:
+		if in(t.State, pending, owed) {
+			t.UnhealthyBefore = e.UnhealthyBefore
+			return reached
+		}
 	case Released:
 		return released(t, e)
 	case LeftOut:
-		if in(t.State, pending, owed) {
+		if in(t.State, pending, owed, reached) {
 			return leftOut
 		}
 	case Ended:

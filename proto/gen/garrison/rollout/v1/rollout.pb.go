@@ -611,6 +611,72 @@ func (x *Opened) GetBasis() *Basis {
 	return nil
 }
 
+// Released: the turn of servers has come. They are reached from now on, and the intents that change them follow, with
+// ids made from the rollout, the wave, the step and the first server. As each release is a fact of the rollout, two
+// registries cannot release on the same view, so neither concurrency nor a keep budget is spent twice.
+type Released struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The wave; 0 for servers that were owed from the start.
+	Wave uint32 `protobuf:"varint,1,opt,name=wave,proto3" json:"wave,omitempty"`
+	// They; at most 500.
+	ServerIds []string `protobuf:"bytes,2,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
+	// What the decision rested on.
+	Basis         *Basis `protobuf:"bytes,3,opt,name=basis,proto3" json:"basis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Released) Reset() {
+	*x = Released{}
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Released) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Released) ProtoMessage() {}
+
+func (x *Released) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Released.ProtoReflect.Descriptor instead.
+func (*Released) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Released) GetWave() uint32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *Released) GetServerIds() []string {
+	if x != nil {
+		return x.ServerIds
+	}
+	return nil
+}
+
+func (x *Released) GetBasis() *Basis {
+	if x != nil {
+		return x.Basis
+	}
+	return nil
+}
+
 // Passed: a wave showed what it must.
 type Passed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -624,7 +690,7 @@ type Passed struct {
 
 func (x *Passed) Reset() {
 	*x = Passed{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[5]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +702,7 @@ func (x *Passed) String() string {
 func (*Passed) ProtoMessage() {}
 
 func (x *Passed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[5]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +715,7 @@ func (x *Passed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Passed.ProtoReflect.Descriptor instead.
 func (*Passed) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{5}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Passed) GetWave() uint32 {
@@ -681,7 +747,7 @@ type Halted struct {
 
 func (x *Halted) Reset() {
 	*x = Halted{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +759,7 @@ func (x *Halted) String() string {
 func (*Halted) ProtoMessage() {}
 
 func (x *Halted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +772,7 @@ func (x *Halted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halted.ProtoReflect.Descriptor instead.
 func (*Halted) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Halted) GetWave() uint32 {
@@ -743,7 +809,7 @@ type Basis struct {
 
 func (x *Basis) Reset() {
 	*x = Basis{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +821,7 @@ func (x *Basis) String() string {
 func (*Basis) ProtoMessage() {}
 
 func (x *Basis) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +834,7 @@ func (x *Basis) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Basis.ProtoReflect.Descriptor instead.
 func (*Basis) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Basis) GetSequence() uint64 {
@@ -798,7 +864,7 @@ type Silenced struct {
 
 func (x *Silenced) Reset() {
 	*x = Silenced{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +876,7 @@ func (x *Silenced) String() string {
 func (*Silenced) ProtoMessage() {}
 
 func (x *Silenced) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +889,7 @@ func (x *Silenced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Silenced.ProtoReflect.Descriptor instead.
 func (*Silenced) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Silenced) GetServerIds() []string {
@@ -858,7 +924,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +936,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +949,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Comparison) GetWave() uint32 {
@@ -925,7 +991,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1003,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1016,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Paused) GetReason() string {
@@ -973,7 +1039,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1051,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1064,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Resumed) GetReason() string {
@@ -1028,7 +1094,7 @@ type Approved struct {
 
 func (x *Approved) Reset() {
 	*x = Approved{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1106,7 @@ func (x *Approved) String() string {
 func (*Approved) ProtoMessage() {}
 
 func (x *Approved) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1119,7 @@ func (x *Approved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approved.ProtoReflect.Descriptor instead.
 func (*Approved) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Approved) GetWave() uint32 {
@@ -1083,7 +1149,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1161,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1174,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Succeeded) GetOwed() uint32 {
@@ -1136,7 +1202,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1214,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1227,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{14}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Aborted) GetReason() string {
@@ -1182,7 +1248,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1260,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1273,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Undone) GetByRolloutId() string {
@@ -1240,7 +1306,7 @@ type Wave struct {
 
 func (x *Wave) Reset() {
 	*x = Wave{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1318,7 @@ func (x *Wave) String() string {
 func (*Wave) ProtoMessage() {}
 
 func (x *Wave) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1331,7 @@ func (x *Wave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wave.ProtoReflect.Descriptor instead.
 func (*Wave) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Wave) GetServers() uint32 {
@@ -1362,7 +1428,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1440,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1453,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rollout) GetId() string {
@@ -1555,7 +1621,12 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\atargets\x18\x01 \x03(\v2\x1b.garrison.rollout.v1.TargetR\atargets\"N\n" +
 	"\x06Opened\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
-	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"N\n" +
+	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"o\n" +
+	"\bReleased\x12\x12\n" +
+	"\x04wave\x18\x01 \x01(\rR\x04wave\x12\x1d\n" +
+	"\n" +
+	"server_ids\x18\x02 \x03(\tR\tserverIds\x120\n" +
+	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"N\n" +
 	"\x06Passed\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
 	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"\x80\x01\n" +
@@ -1662,7 +1733,7 @@ func file_garrison_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.rollout.v1.State
 	(TargetState)(0),              // 1: garrison.rollout.v1.TargetState
@@ -1671,60 +1742,62 @@ var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(*Planned)(nil),               // 4: garrison.rollout.v1.Planned
 	(*Extended)(nil),              // 5: garrison.rollout.v1.Extended
 	(*Opened)(nil),                // 6: garrison.rollout.v1.Opened
-	(*Passed)(nil),                // 7: garrison.rollout.v1.Passed
-	(*Halted)(nil),                // 8: garrison.rollout.v1.Halted
-	(*Basis)(nil),                 // 9: garrison.rollout.v1.Basis
-	(*Silenced)(nil),              // 10: garrison.rollout.v1.Silenced
-	(*Comparison)(nil),            // 11: garrison.rollout.v1.Comparison
-	(*Paused)(nil),                // 12: garrison.rollout.v1.Paused
-	(*Resumed)(nil),               // 13: garrison.rollout.v1.Resumed
-	(*Approved)(nil),              // 14: garrison.rollout.v1.Approved
-	(*Succeeded)(nil),             // 15: garrison.rollout.v1.Succeeded
-	(*Aborted)(nil),               // 16: garrison.rollout.v1.Aborted
-	(*Undone)(nil),                // 17: garrison.rollout.v1.Undone
-	(*Wave)(nil),                  // 18: garrison.rollout.v1.Wave
-	(*Rollout)(nil),               // 19: garrison.rollout.v1.Rollout
-	nil,                           // 20: garrison.rollout.v1.Wave.CountsEntry
-	(*v1.Ref)(nil),                // 21: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*v11.Refusal)(nil),           // 23: garrison.api.v1.Refusal
-	(*Strategy)(nil),              // 24: garrison.rollout.v1.Strategy
+	(*Released)(nil),              // 7: garrison.rollout.v1.Released
+	(*Passed)(nil),                // 8: garrison.rollout.v1.Passed
+	(*Halted)(nil),                // 9: garrison.rollout.v1.Halted
+	(*Basis)(nil),                 // 10: garrison.rollout.v1.Basis
+	(*Silenced)(nil),              // 11: garrison.rollout.v1.Silenced
+	(*Comparison)(nil),            // 12: garrison.rollout.v1.Comparison
+	(*Paused)(nil),                // 13: garrison.rollout.v1.Paused
+	(*Resumed)(nil),               // 14: garrison.rollout.v1.Resumed
+	(*Approved)(nil),              // 15: garrison.rollout.v1.Approved
+	(*Succeeded)(nil),             // 16: garrison.rollout.v1.Succeeded
+	(*Aborted)(nil),               // 17: garrison.rollout.v1.Aborted
+	(*Undone)(nil),                // 18: garrison.rollout.v1.Undone
+	(*Wave)(nil),                  // 19: garrison.rollout.v1.Wave
+	(*Rollout)(nil),               // 20: garrison.rollout.v1.Rollout
+	nil,                           // 21: garrison.rollout.v1.Wave.CountsEntry
+	(*v1.Ref)(nil),                // 22: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*v11.Refusal)(nil),           // 24: garrison.api.v1.Refusal
+	(*Strategy)(nil),              // 25: garrison.rollout.v1.Strategy
 }
 var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
-	21, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
-	21, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
+	22, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
+	22, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
 	2,  // 2: garrison.rollout.v1.Target.changes:type_name -> garrison.rollout.v1.Change
 	1,  // 3: garrison.rollout.v1.Target.state:type_name -> garrison.rollout.v1.TargetState
-	22, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
-	23, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	22, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
-	24, // 7: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
+	23, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
+	24, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	23, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
+	25, // 7: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
 	3,  // 8: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
 	3,  // 9: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
-	9,  // 10: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
-	9,  // 11: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
-	23, // 12: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
-	9,  // 13: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
-	22, // 14: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
-	9,  // 15: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
-	9,  // 16: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
-	20, // 17: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
-	22, // 18: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
-	22, // 19: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
-	22, // 20: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
-	24, // 21: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	0,  // 22: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
-	22, // 23: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
-	22, // 24: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
-	23, // 25: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
-	18, // 26: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
-	18, // 27: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
-	11, // 28: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	10, // 10: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
+	10, // 11: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
+	10, // 12: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
+	24, // 13: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
+	10, // 14: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
+	23, // 15: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
+	10, // 16: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
+	10, // 17: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
+	21, // 18: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
+	23, // 19: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
+	23, // 20: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
+	23, // 21: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
+	25, // 22: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	0,  // 23: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
+	23, // 24: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
+	23, // 25: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
+	24, // 26: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
+	19, // 27: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
+	19, // 28: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
+	12, // 29: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_rollout_proto_init() }
@@ -1739,7 +1812,7 @@ func file_garrison_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_rollout_v1_rollout_proto_rawDesc), len(file_garrison_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
