@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/channel"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/noun/external"
+	"github.com/garrison-fleet/garrison/pkg/noun/hold"
 	"github.com/garrison-fleet/garrison/pkg/noun/image"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/intent"
@@ -45,6 +46,7 @@ var lives = map[ledger.Noun][]string{
 	ledger.LabelRule:   facts(labelrule.Life),
 	ledger.Rollout:     facts(rollout.Life),
 	ledger.Lobby:       facts(lobby.Life),
+	ledger.Hold:        facts(hold.Life),
 }
 
 // beside lists facts that are about no single object of their noun, and so have no place in its life.

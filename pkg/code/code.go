@@ -57,6 +57,7 @@ func Groups() []Group {
 		{"Requests", requests},
 		{"Formats and lost data", formats},
 		{"Intents and plans", intents},
+		{"Holds and notes", holds},
 		{"Records", records},
 		{"Identities and logins", identities},
 		{"Users", users},

@@ -119,12 +119,12 @@ var requests = []Entry{
 		"the list without --cursor",
 	},
 	{
-		BadPage, by(registry),
+		BadPage, by(registry, dispatcher),
 		"The page is larger than the service allows.",
 		"the list with a smaller --limit",
 	},
 	{
-		BadFilter, by(registry),
+		BadFilter, by(registry, dispatcher),
 		"The filter of a list, a count or a read of the ledger is not valid: an unknown noun, kind or field, more " +
 			"fields than are counted by, or a key with other characters than letters, digits, dashes, underscores " +
 			"and dots.",

@@ -8,6 +8,7 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -40,6 +41,7 @@ const (
 	LabelRule   Noun = "labelrule"
 	Lobby       Noun = "lobby"
 	Rollout     Noun = "rollout"
+	Hold        Noun = "hold"
 )
 
 // The writers.
@@ -179,6 +181,9 @@ var Kinds = []Kind{
 	{Rollout, "succeeded", &rolloutv1.Succeeded{}},
 	{Rollout, "aborted", &rolloutv1.Aborted{}},
 	{Rollout, "undone", &rolloutv1.Undone{}},
+
+	{Hold, "set", &holdv1.Set{}},
+	{Hold, "unset", &holdv1.Unset{}},
 }
 
 var (

@@ -41,6 +41,7 @@ var Steps = []Step{
 	{4, "open-lobby", "machines without a token have an account; the registry writes the nouns labelrule and lobby"},
 	{5, "watch-the-bus", "the service access may read the state of the bus's servers and streams"},
 	{6, "stage-rollouts", "the registry writes the noun rollout; people publish intents with the verb rollout"},
+	{6, "hold-agents", "the registry writes the noun hold"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has

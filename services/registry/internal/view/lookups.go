@@ -166,6 +166,8 @@ func (v *View) Sequence(noun ledger.Noun, key string) uint64 {
 		return v.labelRules.Sequence(key)
 	case ledger.Lobby:
 		return v.rejections.Sequence(key)
+	case ledger.Hold:
+		return v.holds.Sequence(key)
 	}
 	return 0
 }

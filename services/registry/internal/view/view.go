@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/application"
 	"github.com/garrison-fleet/garrison/pkg/noun/channel"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/noun/hold"
 	imagenoun "github.com/garrison-fleet/garrison/pkg/noun/image"
 	"github.com/garrison-fleet/garrison/pkg/noun/labelrule"
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
@@ -17,6 +18,7 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -30,13 +32,13 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 16
+const Layout = 17
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Application, ledger.Environment, ledger.Agent, ledger.Server, ledger.Instance,
 	ledger.Intent, ledger.Image, ledger.Channel, ledger.Task, ledger.External, ledger.Token,
-	ledger.LabelRule, ledger.Lobby,
+	ledger.LabelRule, ledger.Lobby, ledger.Hold,
 }
 
 // View is the registry's view.
@@ -55,6 +57,7 @@ type View struct {
 	tokens       *fold.Table[*tokenv1.Token]
 	labelRules   *fold.Table[*labelrulev1.LabelRule]
 	rejections   *fold.Table[*lobbyv1.Rejection] // by key, while they hold
+	holds        *fold.Table[*holdv1.Hold]
 
 	indexes
 	shared shared
@@ -77,6 +80,7 @@ func New() *View {
 		tokens:       fold.NewTable[*tokenv1.Token]("token"),
 		labelRules:   fold.NewTable[*labelrulev1.LabelRule]("label-rule"),
 		rejections:   fold.NewTable[*lobbyv1.Rejection]("rejection"),
+		holds:        fold.NewTable[*holdv1.Hold]("hold"),
 
 		shared: newShared(),
 	}
@@ -85,7 +89,7 @@ func New() *View {
 // Tables returns the tables, in the order of their names.
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
-		v.agents, v.applications, v.channels, v.environments, v.externals, v.images,
+		v.agents, v.applications, v.channels, v.environments, v.externals, v.holds, v.images,
 		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.servers, v.tasks, v.tokens,
 	}
 }
@@ -119,6 +123,9 @@ func (v *View) Apply(f ledger.Fact) bool {
 		return own(v.labelRules, f, next, fit)
 	case ledger.Lobby:
 		return v.applyLobby(f)
+	case ledger.Hold:
+		next, fit := hold.Apply(row(v.holds, f.Key), f)
+		return own(v.holds, f, next, fit)
 	case ledger.Image:
 		return v.applyImage(f)
 	case ledger.Channel:

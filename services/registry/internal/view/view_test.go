@@ -290,6 +290,8 @@ func touch(v *View, f ledger.Fact) {
 		v.labelRules.Touch(f.Key, f.Sequence)
 	case ledger.Lobby:
 		v.rejections.Touch(f.Key, f.Sequence)
+	case ledger.Hold:
+		v.holds.Touch(f.Key, f.Sequence)
 	case ledger.Task:
 		touchKnown(v.tasks, f)
 	case ledger.Image:

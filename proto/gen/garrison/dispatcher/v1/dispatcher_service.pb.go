@@ -182,6 +182,198 @@ func (x *ListTasksResponse) GetLeftOut() []*v1.LeftOut {
 	return nil
 }
 
+// CountTasksRequest asks how many tasks there are.
+type CountTasksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which tasks; its page must be unset.
+	Filter *ListTasksRequest `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// The fields by whose values they are counted, three at most: state, verb, agent. None means only all together.
+	By []string `protobuf:"bytes,2,rep,name=by,proto3" json:"by,omitempty"`
+	// How many groups are returned; 0 means 100, and 1,000 is the most. The rest are counted together.
+	Top           uint32 `protobuf:"varint,3,opt,name=top,proto3" json:"top,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountTasksRequest) Reset() {
+	*x = CountTasksRequest{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountTasksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountTasksRequest) ProtoMessage() {}
+
+func (x *CountTasksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountTasksRequest.ProtoReflect.Descriptor instead.
+func (*CountTasksRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CountTasksRequest) GetFilter() *ListTasksRequest {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *CountTasksRequest) GetBy() []string {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *CountTasksRequest) GetTop() uint32 {
+	if x != nil {
+		return x.Top
+	}
+	return 0
+}
+
+// CountTasksResponse is the numbers.
+type CountTasksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All tasks that pass the filter.
+	Total uint64 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	// The largest groups, the largest first; equal ones by their values.
+	Groups []*TaskGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// How many groups are left out.
+	OtherGroups uint32 `protobuf:"varint,3,opt,name=other_groups,json=otherGroups,proto3" json:"other_groups,omitempty"`
+	// How many tasks those have together.
+	Others        uint64 `protobuf:"varint,4,opt,name=others,proto3" json:"others,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountTasksResponse) Reset() {
+	*x = CountTasksResponse{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountTasksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountTasksResponse) ProtoMessage() {}
+
+func (x *CountTasksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountTasksResponse.ProtoReflect.Descriptor instead.
+func (*CountTasksResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CountTasksResponse) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *CountTasksResponse) GetGroups() []*TaskGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *CountTasksResponse) GetOtherGroups() uint32 {
+	if x != nil {
+		return x.OtherGroups
+	}
+	return 0
+}
+
+func (x *CountTasksResponse) GetOthers() uint64 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
+// TaskGroup is the tasks that have the same values.
+type TaskGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The values, in the order of the fields; empty where a task has none.
+	Values []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	// How many tasks there are.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskGroup) Reset() {
+	*x = TaskGroup{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskGroup) ProtoMessage() {}
+
+func (x *TaskGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskGroup.ProtoReflect.Descriptor instead.
+func (*TaskGroup) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *TaskGroup) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *TaskGroup) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // GetTaskRequest names a task.
 type GetTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -193,7 +385,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[2]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +397,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[2]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +410,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{2}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetTaskRequest) GetTask() string {
@@ -239,7 +431,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[3]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +443,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[3]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +456,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{3}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetTaskResponse) GetTask() *v11.Task {
@@ -287,7 +479,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[4]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +491,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[4]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +504,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{4}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CancelTaskRequest) GetTask() string {
@@ -340,7 +532,7 @@ type CancelTaskResponse struct {
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +544,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +557,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{5}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelTaskResponse) GetTask() *v11.Task {
@@ -386,7 +578,7 @@ type GetDocumentRequest struct {
 
 func (x *GetDocumentRequest) Reset() {
 	*x = GetDocumentRequest{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +590,7 @@ func (x *GetDocumentRequest) String() string {
 func (*GetDocumentRequest) ProtoMessage() {}
 
 func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +603,7 @@ func (x *GetDocumentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentRequest.ProtoReflect.Descriptor instead.
 func (*GetDocumentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{6}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetDocumentRequest) GetServerId() string {
@@ -432,7 +624,7 @@ type GetDocumentResponse struct {
 
 func (x *GetDocumentResponse) Reset() {
 	*x = GetDocumentResponse{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[7]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +636,7 @@ func (x *GetDocumentResponse) String() string {
 func (*GetDocumentResponse) ProtoMessage() {}
 
 func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[7]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +649,7 @@ func (x *GetDocumentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDocumentResponse.ProtoReflect.Descriptor instead.
 func (*GetDocumentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{7}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetDocumentResponse) GetDocument() *v12.Document {
@@ -480,7 +672,7 @@ type GetIntentProgressRequest struct {
 
 func (x *GetIntentProgressRequest) Reset() {
 	*x = GetIntentProgressRequest{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[8]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +684,7 @@ func (x *GetIntentProgressRequest) String() string {
 func (*GetIntentProgressRequest) ProtoMessage() {}
 
 func (x *GetIntentProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[8]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +697,7 @@ func (x *GetIntentProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentProgressRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentProgressRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{8}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetIntentProgressRequest) GetIntentId() string {
@@ -545,7 +737,7 @@ type GetIntentProgressResponse struct {
 
 func (x *GetIntentProgressResponse) Reset() {
 	*x = GetIntentProgressResponse{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[9]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +749,7 @@ func (x *GetIntentProgressResponse) String() string {
 func (*GetIntentProgressResponse) ProtoMessage() {}
 
 func (x *GetIntentProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[9]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +762,7 @@ func (x *GetIntentProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentProgressResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentProgressResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{9}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetIntentProgressResponse) GetCounts() *IntentCounts {
@@ -639,7 +831,19 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"nextCursor\x12\x1d\n" +
 	"\n" +
 	"kept_ended\x18\x03 \x01(\rR\tkeptEnded\x123\n" +
-	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"$\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"w\n" +
+	"\x11CountTasksRequest\x12@\n" +
+	"\x06filter\x18\x01 \x01(\v2(.garrison.dispatcher.v1.ListTasksRequestR\x06filter\x12\x0e\n" +
+	"\x02by\x18\x02 \x03(\tR\x02by\x12\x10\n" +
+	"\x03top\x18\x03 \x01(\rR\x03top\"\xa0\x01\n" +
+	"\x12CountTasksResponse\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x04R\x05total\x129\n" +
+	"\x06groups\x18\x02 \x03(\v2!.garrison.dispatcher.v1.TaskGroupR\x06groups\x12!\n" +
+	"\fother_groups\x18\x03 \x01(\rR\votherGroups\x12\x16\n" +
+	"\x06others\x18\x04 \x01(\x04R\x06others\"9\n" +
+	"\tTaskGroup\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"$\n" +
 	"\x0eGetTaskRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\"=\n" +
 	"\x0fGetTaskResponse\x12*\n" +
@@ -663,9 +867,11 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x05tasks\x18\x04 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x123\n" +
 	"\tunder_way\x18\x05 \x03(\v2\x16.garrison.task.v1.TaskR\bunderWay\x12\x12\n" +
 	"\x04slow\x18\x06 \x01(\rR\x04slow\x122\n" +
-	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures2\xb6\x04\n" +
+	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures2\xa1\x05\n" +
 	"\x11DispatcherService\x12f\n" +
-	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12`\n" +
+	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
+	"\n" +
+	"CountTasks\x12).garrison.dispatcher.v1.CountTasksRequest\x1a*.garrison.dispatcher.v1.CountTasksResponse\"\x04\x88\xb5\x18\x01\x12`\n" +
 	"\aGetTask\x12&.garrison.dispatcher.v1.GetTaskRequest\x1a'.garrison.dispatcher.v1.GetTaskResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
 	"\n" +
 	"CancelTask\x12).garrison.dispatcher.v1.CancelTaskRequest\x1a*.garrison.dispatcher.v1.CancelTaskResponse\"\x04\x88\xb5\x18\x02\x12~\n" +
@@ -684,52 +890,59 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
 	(*ListTasksRequest)(nil),          // 0: garrison.dispatcher.v1.ListTasksRequest
 	(*ListTasksResponse)(nil),         // 1: garrison.dispatcher.v1.ListTasksResponse
-	(*GetTaskRequest)(nil),            // 2: garrison.dispatcher.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),           // 3: garrison.dispatcher.v1.GetTaskResponse
-	(*CancelTaskRequest)(nil),         // 4: garrison.dispatcher.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),        // 5: garrison.dispatcher.v1.CancelTaskResponse
-	(*GetDocumentRequest)(nil),        // 6: garrison.dispatcher.v1.GetDocumentRequest
-	(*GetDocumentResponse)(nil),       // 7: garrison.dispatcher.v1.GetDocumentResponse
-	(*GetIntentProgressRequest)(nil),  // 8: garrison.dispatcher.v1.GetIntentProgressRequest
-	(*GetIntentProgressResponse)(nil), // 9: garrison.dispatcher.v1.GetIntentProgressResponse
-	(*v1.Page)(nil),                   // 10: garrison.api.v1.Page
-	(v11.State)(0),                    // 11: garrison.task.v1.State
-	(*v11.Task)(nil),                  // 12: garrison.task.v1.Task
-	(*v1.LeftOut)(nil),                // 13: garrison.api.v1.LeftOut
-	(*v12.Document)(nil),              // 14: garrison.desired.v1.Document
-	(*IntentCounts)(nil),              // 15: garrison.dispatcher.v1.IntentCounts
+	(*CountTasksRequest)(nil),         // 2: garrison.dispatcher.v1.CountTasksRequest
+	(*CountTasksResponse)(nil),        // 3: garrison.dispatcher.v1.CountTasksResponse
+	(*TaskGroup)(nil),                 // 4: garrison.dispatcher.v1.TaskGroup
+	(*GetTaskRequest)(nil),            // 5: garrison.dispatcher.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),           // 6: garrison.dispatcher.v1.GetTaskResponse
+	(*CancelTaskRequest)(nil),         // 7: garrison.dispatcher.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),        // 8: garrison.dispatcher.v1.CancelTaskResponse
+	(*GetDocumentRequest)(nil),        // 9: garrison.dispatcher.v1.GetDocumentRequest
+	(*GetDocumentResponse)(nil),       // 10: garrison.dispatcher.v1.GetDocumentResponse
+	(*GetIntentProgressRequest)(nil),  // 11: garrison.dispatcher.v1.GetIntentProgressRequest
+	(*GetIntentProgressResponse)(nil), // 12: garrison.dispatcher.v1.GetIntentProgressResponse
+	(*v1.Page)(nil),                   // 13: garrison.api.v1.Page
+	(v11.State)(0),                    // 14: garrison.task.v1.State
+	(*v11.Task)(nil),                  // 15: garrison.task.v1.Task
+	(*v1.LeftOut)(nil),                // 16: garrison.api.v1.LeftOut
+	(*v12.Document)(nil),              // 17: garrison.desired.v1.Document
+	(*IntentCounts)(nil),              // 18: garrison.dispatcher.v1.IntentCounts
 }
 var file_garrison_dispatcher_v1_dispatcher_service_proto_depIdxs = []int32{
-	10, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
-	11, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
-	12, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
-	13, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	12, // 4: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
-	12, // 5: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
-	14, // 6: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
-	15, // 7: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	12, // 8: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
-	12, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
-	12, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
-	0,  // 11: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
-	2,  // 12: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
-	4,  // 13: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
-	8,  // 14: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
-	6,  // 15: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
-	1,  // 16: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
-	3,  // 17: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
-	5,  // 18: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
-	9,  // 19: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
-	7,  // 20: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
-	16, // [16:21] is the sub-list for method output_type
-	11, // [11:16] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	13, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
+	14, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
+	15, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
+	16, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	0,  // 4: garrison.dispatcher.v1.CountTasksRequest.filter:type_name -> garrison.dispatcher.v1.ListTasksRequest
+	4,  // 5: garrison.dispatcher.v1.CountTasksResponse.groups:type_name -> garrison.dispatcher.v1.TaskGroup
+	15, // 6: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
+	15, // 7: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
+	17, // 8: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
+	18, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	15, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
+	15, // 11: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
+	15, // 12: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
+	0,  // 13: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
+	2,  // 14: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
+	5,  // 15: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
+	7,  // 16: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
+	11, // 17: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
+	9,  // 18: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
+	1,  // 19: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
+	3,  // 20: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
+	6,  // 21: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
+	8,  // 22: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
+	12, // 23: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
+	10, // 24: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_dispatcher_service_proto_init() }
@@ -744,7 +957,7 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc), len(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

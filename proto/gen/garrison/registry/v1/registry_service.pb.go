@@ -11,9 +11,10 @@ package registryv1
 import (
 	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v110 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	v19 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v111 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	v111 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	v110 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v112 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	v19 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -3836,7 +3837,9 @@ type InstanceRow struct {
 	Presence v1.Presence `protobuf:"varint,3,opt,name=presence,proto3,enum=garrison.server.v1.Presence" json:"presence,omitempty"`
 	// Set for an instance of an agent of kind external; instance then holds what both kinds have: server, agent, the
 	// version that is there, health, since when and why, and when a report last listed it.
-	External      *ExternalRow `protobuf:"bytes,100,opt,name=external,proto3" json:"external,omitempty"`
+	External *ExternalRow `protobuf:"bytes,100,opt,name=external,proto3" json:"external,omitempty"`
+	// The hold of the agent on the server that ends last; unset without one.
+	Hold          *v19.Hold `protobuf:"bytes,170,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3895,6 +3898,13 @@ func (x *InstanceRow) GetPresence() v1.Presence {
 func (x *InstanceRow) GetExternal() *ExternalRow {
 	if x != nil {
 		return x.External
+	}
+	return nil
+}
+
+func (x *InstanceRow) GetHold() *v19.Hold {
+	if x != nil {
+		return x.Hold
 	}
 	return nil
 }
@@ -4369,11 +4379,11 @@ type EnvironmentDrift struct {
 	// The environment.
 	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Its policy; never unspecified.
-	Policy v19.DriftPolicy `protobuf:"varint,2,opt,name=policy,proto3,enum=garrison.environment.v1.DriftPolicy" json:"policy,omitempty"`
+	Policy v110.DriftPolicy `protobuf:"varint,2,opt,name=policy,proto3,enum=garrison.environment.v1.DriftPolicy" json:"policy,omitempty"`
 	// The percentage of online servers above which healing is braked.
 	BrakePercent uint32 `protobuf:"varint,3,opt,name=brake_percent,json=brakePercent,proto3" json:"brake_percent,omitempty"`
 	// Set while healing is braked.
-	Braked        *v19.Brake `protobuf:"bytes,4,opt,name=braked,proto3" json:"braked,omitempty"`
+	Braked        *v110.Brake `protobuf:"bytes,4,opt,name=braked,proto3" json:"braked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4415,11 +4425,11 @@ func (x *EnvironmentDrift) GetEnvironment() string {
 	return ""
 }
 
-func (x *EnvironmentDrift) GetPolicy() v19.DriftPolicy {
+func (x *EnvironmentDrift) GetPolicy() v110.DriftPolicy {
 	if x != nil {
 		return x.Policy
 	}
-	return v19.DriftPolicy(0)
+	return v110.DriftPolicy(0)
 }
 
 func (x *EnvironmentDrift) GetBrakePercent() uint32 {
@@ -4429,7 +4439,7 @@ func (x *EnvironmentDrift) GetBrakePercent() uint32 {
 	return 0
 }
 
-func (x *EnvironmentDrift) GetBraked() *v19.Brake {
+func (x *EnvironmentDrift) GetBraked() *v110.Brake {
 	if x != nil {
 		return x.Braked
 	}
@@ -4954,7 +4964,7 @@ func (x *ListApplicationsRequest) GetPage() *v11.Page {
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The applications, by name.
-	Applications []*v110.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	Applications []*v111.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// Rows that are larger than an answer may be.
@@ -4993,7 +5003,7 @@ func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
 }
 
-func (x *ListApplicationsResponse) GetApplications() []*v110.Application {
+func (x *ListApplicationsResponse) GetApplications() []*v111.Application {
 	if x != nil {
 		return x.Applications
 	}
@@ -5018,7 +5028,7 @@ func (x *ListApplicationsResponse) GetLeftOut() []*v11.LeftOut {
 type CreateApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5053,7 +5063,7 @@ func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
 }
 
-func (x *CreateApplicationRequest) GetApplication() *v110.Application {
+func (x *CreateApplicationRequest) GetApplication() *v111.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5064,7 +5074,7 @@ func (x *CreateApplicationRequest) GetApplication() *v110.Application {
 type CreateApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5099,7 +5109,7 @@ func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
 }
 
-func (x *CreateApplicationResponse) GetApplication() *v110.Application {
+func (x *CreateApplicationResponse) GetApplication() *v111.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5110,7 +5120,7 @@ func (x *CreateApplicationResponse) GetApplication() *v110.Application {
 type ChangeApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5145,7 +5155,7 @@ func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
 }
 
-func (x *ChangeApplicationRequest) GetApplication() *v110.Application {
+func (x *ChangeApplicationRequest) GetApplication() *v111.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5156,7 +5166,7 @@ func (x *ChangeApplicationRequest) GetApplication() *v110.Application {
 type ChangeApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application *v110.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	// The agents with instances whose metadata would be other ones if they were configured now, by name.
 	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5193,7 +5203,7 @@ func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
 }
 
-func (x *ChangeApplicationResponse) GetApplication() *v110.Application {
+func (x *ChangeApplicationResponse) GetApplication() *v111.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5349,7 +5359,7 @@ func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
 type ListEnvironmentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environments, by name.
-	Environments []*v19.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	Environments []*v110.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// Rows that are larger than an answer may be.
@@ -5388,7 +5398,7 @@ func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
 }
 
-func (x *ListEnvironmentsResponse) GetEnvironments() []*v19.Environment {
+func (x *ListEnvironmentsResponse) GetEnvironments() []*v110.Environment {
 	if x != nil {
 		return x.Environments
 	}
@@ -5413,7 +5423,7 @@ func (x *ListEnvironmentsResponse) GetLeftOut() []*v11.LeftOut {
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5448,7 +5458,7 @@ func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
 }
 
-func (x *CreateEnvironmentRequest) GetEnvironment() *v19.Environment {
+func (x *CreateEnvironmentRequest) GetEnvironment() *v110.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5459,7 +5469,7 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *v19.Environment {
 type CreateEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5494,7 +5504,7 @@ func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
 }
 
-func (x *CreateEnvironmentResponse) GetEnvironment() *v19.Environment {
+func (x *CreateEnvironmentResponse) GetEnvironment() *v110.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5505,7 +5515,7 @@ func (x *CreateEnvironmentResponse) GetEnvironment() *v19.Environment {
 type ChangeEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5540,7 +5550,7 @@ func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
 }
 
-func (x *ChangeEnvironmentRequest) GetEnvironment() *v19.Environment {
+func (x *ChangeEnvironmentRequest) GetEnvironment() *v110.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5551,7 +5561,7 @@ func (x *ChangeEnvironmentRequest) GetEnvironment() *v19.Environment {
 type ChangeEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment *v19.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// The agents with instances whose metadata would be other ones if they were configured now, by name.
 	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5588,7 +5598,7 @@ func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
 }
 
-func (x *ChangeEnvironmentResponse) GetEnvironment() *v19.Environment {
+func (x *ChangeEnvironmentResponse) GetEnvironment() *v110.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -6560,7 +6570,7 @@ type ReportExternalRequest struct {
 	// The agent, of kind external.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was found; at most 500. A name may occur once.
-	Found []*v111.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
+	Found []*v112.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	// Says that found is complete for a range of names: what is recorded in the range and not in found is gone. Unset
 	// means that nothing goes.
 	Complete      *Range `protobuf:"bytes,3,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -6605,7 +6615,7 @@ func (x *ReportExternalRequest) GetAgent() string {
 	return ""
 }
 
-func (x *ReportExternalRequest) GetFound() []*v111.Found {
+func (x *ReportExternalRequest) GetFound() []*v112.Found {
 	if x != nil {
 		return x.Found
 	}
@@ -6979,7 +6989,7 @@ func (x *ListExternalsResponse) GetLeftOut() []*v11.LeftOut {
 type ExternalRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance.
-	External *v111.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
+	External *v112.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
 	// The server's name; empty when it is on none.
 	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	// True when no report listed it within the agent's report_within. A registry that started since waits for as long.
@@ -7020,7 +7030,7 @@ func (*ExternalRow) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
 }
 
-func (x *ExternalRow) GetExternal() *v111.External {
+func (x *ExternalRow) GetExternal() *v112.External {
 	if x != nil {
 		return x.External
 	}
@@ -7052,7 +7062,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -7322,13 +7332,14 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
 	"CountGroup\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xe3\x01\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\x90\x02\n" +
 	"\vInstanceRow\x12:\n" +
 	"\binstance\x18\x01 \x01(\v2\x1e.garrison.instance.v1.InstanceR\binstance\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
 	"serverName\x128\n" +
 	"\bpresence\x18\x03 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12=\n" +
-	"\bexternal\x18d \x01(\v2!.garrison.registry.v1.ExternalRowR\bexternal\"\xae\x01\n" +
+	"\bexternal\x18d \x01(\v2!.garrison.registry.v1.ExternalRowR\bexternal\x12+\n" +
+	"\x04hold\x18\xaa\x01 \x01(\v2\x16.garrison.hold.v1.HoldR\x04hold\"\xae\x01\n" +
 	"\x15ListInstancesResponse\x12?\n" +
 	"\tinstances\x18\x01 \x03(\v2!.garrison.registry.v1.InstanceRowR\tinstances\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -7565,7 +7576,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tREMEDY_UP\x10\x02\x12\x11\n" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
-	"\rREMEDY_PERSON\x10\x052\xc42\n" +
+	"\rREMEDY_PERSON\x10\x052\xbd0\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7617,18 +7628,16 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"SetDefault\x12'.garrison.registry.v1.SetDefaultRequest\x1a(.garrison.registry.v1.SetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fUnsetDefault\x12).garrison.registry.v1.UnsetDefaultRequest\x1a*.garrison.registry.v1.UnsetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fListDefaults\x12).garrison.registry.v1.ListDefaultsRequest\x1a*.garrison.registry.v1.ListDefaultsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
-	"\vMoveServers\x12(.garrison.registry.v1.MoveServersRequest\x1a).garrison.registry.v1.MoveServersResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
+	"\vMoveServers\x12(.garrison.registry.v1.MoveServersRequest\x1a).garrison.registry.v1.MoveServersResponse\"\x04\x88\xb5\x18\x02\x12\\\n" +
+	"\aSetHold\x12$.garrison.registry.v1.SetHoldRequest\x1a%.garrison.registry.v1.SetHoldResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
+	"\n" +
+	"UnsetHolds\x12'.garrison.registry.v1.UnsetHoldsRequest\x1a(.garrison.registry.v1.UnsetHoldsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
+	"\tListHolds\x12&.garrison.registry.v1.ListHoldsRequest\x1a'.garrison.registry.v1.ListHoldsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vListIntents\x12(.garrison.registry.v1.ListIntentsRequest\x1a).garrison.registry.v1.ListIntentsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eWithdrawIntent\x12+.garrison.registry.v1.WithdrawIntentRequest\x1a,.garrison.registry.v1.WithdrawIntentResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
-	"\vPlanRollout\x12(.garrison.registry.v1.PlanRolloutRequest\x1a).garrison.registry.v1.PlanRolloutResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
-	"\n" +
-	"GetRollout\x12'.garrison.registry.v1.GetRolloutRequest\x1a(.garrison.registry.v1.GetRolloutResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
-	"\fListRollouts\x12).garrison.registry.v1.ListRolloutsRequest\x1a*.garrison.registry.v1.ListRolloutsResponse\"\x04\x88\xb5\x18\x01\x12}\n" +
-	"\x12ListRolloutTargets\x12/.garrison.registry.v1.ListRolloutTargetsRequest\x1a0.garrison.registry.v1.ListRolloutTargetsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
-	"\x0eControlRollout\x12+.garrison.registry.v1.ControlRolloutRequest\x1a,.garrison.registry.v1.ControlRolloutResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
 	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
 	"\tReadFacts\x12&.garrison.registry.v1.ReadFactsRequest\x1a'.garrison.registry.v1.ReadFactsResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
@@ -7787,53 +7796,50 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(v18.Kind)(0),                      // 137: garrison.agent.v1.Kind
 	(v17.Health)(0),                    // 138: garrison.instance.v1.Health
 	(*v17.Instance)(nil),               // 139: garrison.instance.v1.Instance
-	(v19.DriftPolicy)(0),               // 140: garrison.environment.v1.DriftPolicy
-	(*v19.Brake)(nil),                  // 141: garrison.environment.v1.Brake
-	(*v18.Agent)(nil),                  // 142: garrison.agent.v1.Agent
-	(*v11.Refusal)(nil),                // 143: garrison.api.v1.Refusal
-	(*v110.Application)(nil),           // 144: garrison.application.v1.Application
-	(*v19.Environment)(nil),            // 145: garrison.environment.v1.Environment
-	(*v12.Record)(nil),                 // 146: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 147: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 148: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 149: garrison.intent.v1.Plan
-	(*v12.Target)(nil),                 // 150: garrison.intent.v1.Target
-	(v12.State)(0),                     // 151: garrison.intent.v1.State
-	(*anypb.Any)(nil),                  // 152: google.protobuf.Any
-	(*v111.Found)(nil),                 // 153: garrison.external.v1.Found
-	(*v111.External)(nil),              // 154: garrison.external.v1.External
-	(*ListLobbyRequest)(nil),           // 155: garrison.registry.v1.ListLobbyRequest
-	(*AcceptLobbyRequest)(nil),         // 156: garrison.registry.v1.AcceptLobbyRequest
-	(*RejectLobbyRequest)(nil),         // 157: garrison.registry.v1.RejectLobbyRequest
-	(*SetLabelRuleRequest)(nil),        // 158: garrison.registry.v1.SetLabelRuleRequest
-	(*UnsetLabelRuleRequest)(nil),      // 159: garrison.registry.v1.UnsetLabelRuleRequest
-	(*ListLabelRulesRequest)(nil),      // 160: garrison.registry.v1.ListLabelRulesRequest
-	(*PlanDefaultsRequest)(nil),        // 161: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 162: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 163: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 164: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 165: garrison.registry.v1.MoveServersRequest
-	(*PlanRolloutRequest)(nil),         // 166: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 167: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 168: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 169: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 170: garrison.registry.v1.ControlRolloutRequest
-	(*ListLobbyResponse)(nil),          // 171: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 172: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 173: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 174: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 175: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 176: garrison.registry.v1.ListLabelRulesResponse
-	(*PlanDefaultsResponse)(nil),       // 177: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 178: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 179: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 180: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 181: garrison.registry.v1.MoveServersResponse
-	(*PlanRolloutResponse)(nil),        // 182: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 183: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 184: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 185: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 186: garrison.registry.v1.ControlRolloutResponse
+	(*v19.Hold)(nil),                   // 140: garrison.hold.v1.Hold
+	(v110.DriftPolicy)(0),              // 141: garrison.environment.v1.DriftPolicy
+	(*v110.Brake)(nil),                 // 142: garrison.environment.v1.Brake
+	(*v18.Agent)(nil),                  // 143: garrison.agent.v1.Agent
+	(*v11.Refusal)(nil),                // 144: garrison.api.v1.Refusal
+	(*v111.Application)(nil),           // 145: garrison.application.v1.Application
+	(*v110.Environment)(nil),           // 146: garrison.environment.v1.Environment
+	(*v12.Record)(nil),                 // 147: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 148: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 149: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 150: garrison.intent.v1.Plan
+	(*v12.Target)(nil),                 // 151: garrison.intent.v1.Target
+	(v12.State)(0),                     // 152: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 153: google.protobuf.Any
+	(*v112.Found)(nil),                 // 154: garrison.external.v1.Found
+	(*v112.External)(nil),              // 155: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 156: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 157: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 158: garrison.registry.v1.RejectLobbyRequest
+	(*SetLabelRuleRequest)(nil),        // 159: garrison.registry.v1.SetLabelRuleRequest
+	(*UnsetLabelRuleRequest)(nil),      // 160: garrison.registry.v1.UnsetLabelRuleRequest
+	(*ListLabelRulesRequest)(nil),      // 161: garrison.registry.v1.ListLabelRulesRequest
+	(*PlanDefaultsRequest)(nil),        // 162: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 163: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 164: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 165: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 166: garrison.registry.v1.MoveServersRequest
+	(*SetHoldRequest)(nil),             // 167: garrison.registry.v1.SetHoldRequest
+	(*UnsetHoldsRequest)(nil),          // 168: garrison.registry.v1.UnsetHoldsRequest
+	(*ListHoldsRequest)(nil),           // 169: garrison.registry.v1.ListHoldsRequest
+	(*ListLobbyResponse)(nil),          // 170: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 171: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 172: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 173: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 174: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 175: garrison.registry.v1.ListLabelRulesResponse
+	(*PlanDefaultsResponse)(nil),       // 176: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 177: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 178: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 179: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 180: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 181: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 182: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 183: garrison.registry.v1.ListHoldsResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	115, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -7918,198 +7924,195 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	139, // 79: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
 	119, // 80: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
 	107, // 81: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
-	56,  // 82: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	125, // 83: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	117, // 84: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
-	120, // 85: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
-	1,   // 86: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
-	126, // 87: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
-	126, // 88: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
-	2,   // 89: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
-	134, // 90: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
-	126, // 91: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
-	60,  // 92: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
-	62,  // 93: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
-	9,   // 94: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	59,  // 95: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
-	140, // 96: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
-	141, // 97: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
-	117, // 98: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	142, // 99: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	125, // 100: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	142, // 101: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	142, // 102: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	143, // 103: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	142, // 104: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	142, // 105: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	67,  // 106: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	117, // 107: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	144, // 108: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	125, // 109: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	144, // 110: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	144, // 111: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	144, // 112: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	144, // 113: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	67,  // 114: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	117, // 115: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	145, // 116: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	125, // 117: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	145, // 118: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	145, // 119: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	145, // 120: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	145, // 121: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	67,  // 122: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	123, // 123: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	146, // 124: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	117, // 125: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	147, // 126: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	148, // 127: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	149, // 128: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	150, // 129: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	117, // 130: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	151, // 131: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	126, // 132: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	146, // 133: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	125, // 134: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	146, // 135: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	112, // 136: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	113, // 137: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
-	126, // 138: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
-	100, // 139: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
-	126, // 140: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
-	114, // 141: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
-	152, // 142: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
-	153, // 143: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
-	102, // 144: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
-	104, // 145: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
-	143, // 146: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
-	117, // 147: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
-	138, // 148: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
-	120, // 149: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
-	107, // 150: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
-	125, // 151: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	154, // 152: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
-	7,   // 153: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	10,  // 154: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	12,  // 155: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	14,  // 156: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
-	155, // 157: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
-	156, // 158: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
-	157, // 159: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	158, // 160: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
-	159, // 161: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
-	160, // 162: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
-	17,  // 163: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	19,  // 164: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	21,  // 165: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	23,  // 166: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	25,  // 167: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	27,  // 168: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	29,  // 169: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	31,  // 170: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	33,  // 171: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	50,  // 172: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	52,  // 173: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	35,  // 174: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	37,  // 175: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	40,  // 176: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	44,  // 177: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	47,  // 178: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	49,  // 179: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	58,  // 180: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	101, // 181: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	105, // 182: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	63,  // 183: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	65,  // 184: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	68,  // 185: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	70,  // 186: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	72,  // 187: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	74,  // 188: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	78,  // 189: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	76,  // 190: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	84,  // 191: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	80,  // 192: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	82,  // 193: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	86,  // 194: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	161, // 195: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	162, // 196: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	163, // 197: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	164, // 198: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	165, // 199: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	90,  // 200: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	88,  // 201: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	92,  // 202: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	94,  // 203: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	166, // 204: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	167, // 205: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	168, // 206: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	169, // 207: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	170, // 208: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	96,  // 209: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	98,  // 210: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 211: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 212: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	13,  // 213: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	16,  // 214: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	171, // 215: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	172, // 216: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	173, // 217: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	174, // 218: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	175, // 219: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	176, // 220: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	18,  // 221: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	20,  // 222: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	22,  // 223: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	24,  // 224: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	26,  // 225: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	28,  // 226: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	30,  // 227: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	32,  // 228: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	34,  // 229: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	51,  // 230: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	53,  // 231: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	36,  // 232: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	39,  // 233: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	41,  // 234: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	45,  // 235: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	48,  // 236: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	57,  // 237: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	61,  // 238: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	103, // 239: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	106, // 240: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	64,  // 241: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	66,  // 242: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	69,  // 243: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	71,  // 244: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	73,  // 245: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	75,  // 246: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	79,  // 247: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	77,  // 248: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	85,  // 249: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	81,  // 250: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	83,  // 251: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	87,  // 252: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	177, // 253: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	178, // 254: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	179, // 255: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	180, // 256: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	181, // 257: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	91,  // 258: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	89,  // 259: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	93,  // 260: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	95,  // 261: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	182, // 262: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	183, // 263: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	184, // 264: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	185, // 265: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	186, // 266: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	97,  // 267: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	99,  // 268: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	211, // [211:269] is the sub-list for method output_type
-	153, // [153:211] is the sub-list for method input_type
-	153, // [153:153] is the sub-list for extension type_name
-	153, // [153:153] is the sub-list for extension extendee
-	0,   // [0:153] is the sub-list for field type_name
+	140, // 82: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
+	56,  // 83: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	125, // 84: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	117, // 85: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
+	120, // 86: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
+	1,   // 87: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
+	126, // 88: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
+	126, // 89: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
+	2,   // 90: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
+	134, // 91: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
+	126, // 92: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
+	60,  // 93: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
+	62,  // 94: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
+	9,   // 95: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
+	59,  // 96: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
+	141, // 97: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
+	142, // 98: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
+	117, // 99: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	143, // 100: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	125, // 101: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	143, // 102: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	143, // 103: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	144, // 104: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	143, // 105: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	143, // 106: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	67,  // 107: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	117, // 108: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	145, // 109: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	125, // 110: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	145, // 111: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	145, // 112: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	145, // 113: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	145, // 114: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	67,  // 115: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	117, // 116: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	146, // 117: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	125, // 118: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	146, // 119: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	146, // 120: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	146, // 121: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	146, // 122: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	67,  // 123: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	123, // 124: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	147, // 125: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	117, // 126: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	148, // 127: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	149, // 128: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	150, // 129: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	151, // 130: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	117, // 131: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	152, // 132: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	126, // 133: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	147, // 134: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	125, // 135: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	147, // 136: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	112, // 137: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	113, // 138: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	126, // 139: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	100, // 140: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
+	126, // 141: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	114, // 142: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	153, // 143: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	154, // 144: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	102, // 145: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
+	104, // 146: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
+	144, // 147: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	117, // 148: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
+	138, // 149: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
+	120, // 150: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
+	107, // 151: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
+	125, // 152: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	155, // 153: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 154: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 155: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	12,  // 156: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	14,  // 157: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	156, // 158: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	157, // 159: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	158, // 160: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	159, // 161: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
+	160, // 162: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
+	161, // 163: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
+	17,  // 164: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	19,  // 165: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	21,  // 166: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	23,  // 167: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	25,  // 168: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	27,  // 169: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	29,  // 170: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	31,  // 171: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	33,  // 172: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	50,  // 173: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	52,  // 174: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	35,  // 175: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	37,  // 176: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	40,  // 177: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	44,  // 178: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	47,  // 179: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	49,  // 180: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	58,  // 181: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	101, // 182: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	105, // 183: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	63,  // 184: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	65,  // 185: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	68,  // 186: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	70,  // 187: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	72,  // 188: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	74,  // 189: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	78,  // 190: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	76,  // 191: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	84,  // 192: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	80,  // 193: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	82,  // 194: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	86,  // 195: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	162, // 196: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	163, // 197: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	164, // 198: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	165, // 199: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	166, // 200: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	167, // 201: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
+	168, // 202: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
+	169, // 203: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
+	90,  // 204: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	88,  // 205: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	92,  // 206: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	94,  // 207: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	96,  // 208: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	98,  // 209: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 210: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 211: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	13,  // 212: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	16,  // 213: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	170, // 214: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	171, // 215: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	172, // 216: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	173, // 217: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	174, // 218: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	175, // 219: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	18,  // 220: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	20,  // 221: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	22,  // 222: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	24,  // 223: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	26,  // 224: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	28,  // 225: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	30,  // 226: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	32,  // 227: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	34,  // 228: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	51,  // 229: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	53,  // 230: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	36,  // 231: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	39,  // 232: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	41,  // 233: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	45,  // 234: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	48,  // 235: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	57,  // 236: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	61,  // 237: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	103, // 238: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	106, // 239: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	64,  // 240: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	66,  // 241: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	69,  // 242: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	71,  // 243: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	73,  // 244: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	75,  // 245: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	79,  // 246: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	77,  // 247: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	85,  // 248: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	81,  // 249: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	83,  // 250: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	87,  // 251: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	176, // 252: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	177, // 253: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	178, // 254: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	179, // 255: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	180, // 256: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	181, // 257: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	182, // 258: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	183, // 259: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	91,  // 260: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	89,  // 261: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	93,  // 262: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	95,  // 263: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	97,  // 264: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	99,  // 265: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	210, // [210:266] is the sub-list for method output_type
+	154, // [154:210] is the sub-list for method input_type
+	154, // [154:154] is the sub-list for extension type_name
+	154, // [154:154] is the sub-list for extension extendee
+	0,   // [0:154] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -8118,9 +8121,9 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 		return
 	}
 	file_garrison_registry_v1_defaults_proto_init()
+	file_garrison_registry_v1_holds_proto_init()
 	file_garrison_registry_v1_labelrules_proto_init()
 	file_garrison_registry_v1_lobby_proto_init()
-	file_garrison_registry_v1_rollouts_proto_init()
 	file_garrison_registry_v1_registry_service_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
