@@ -17,6 +17,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -46,7 +47,9 @@ func (a *instanceAPI) list(
 		if err != nil {
 			return err
 		}
-		rows := page.Map(a.records.view.Instances(filter, after), a.row)
+		holds := hold.NewIndex(a.records.view, a.records.now())
+		rows := page.Map(a.records.view.Instances(filter, after),
+			func(_ string, i *instancev1.Instance) *registryv1.InstanceRow { return a.row(i, holds) })
 		if q.WithExternal {
 			rows = a.externals.behind(rows, filter, after)
 		}
@@ -58,9 +61,12 @@ func (a *instanceAPI) list(
 }
 
 // row returns a copy of an instance with what the list shows of its server. It must run inside Read.
-func (a *instanceAPI) row(_ string, i *instancev1.Instance) *registryv1.InstanceRow {
+func (a *instanceAPI) row(i *instancev1.Instance, holds hold.Index) *registryv1.InstanceRow {
 	s, _ := a.records.view.Server(i.ServerId)
 	row := &registryv1.InstanceRow{Instance: proto.CloneOf(i), ServerName: s.GetName(), Presence: s.GetPresence()}
+	if h := holds.On(s, i.Agent); h != nil {
+		row.Hold = proto.CloneOf(h)
+	}
 	row.Instance.ConfirmedAt = a.presence.confirmedAt(i.ServerId)
 	return row
 }

@@ -53,6 +53,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		records: r.records, duties: r.duties, presence: r.presence, admission: r.admission, log: r.cfg.Log,
 	}
 	rules := &labelRuleAPI{records: r.records, log: r.cfg.Log}
+	holds := &holdAPI{records: r.records, log: r.cfg.Log}
 	tokens := &tokenAPI{admission: r.admission, log: r.cfg.Log}
 	restore := &restoreAPI{records: r.records, unknown: r.unknown, log: r.cfg.Log}
 	intents := &intentAPI{records: r.records, lookup: r.lookup}
@@ -83,6 +84,9 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "SetLabelRule", rules.set),
 		bus.Handle(api, "UnsetLabelRule", rules.unset),
 		bus.Handle(api, "ListLabelRules", rules.list),
+		bus.Handle(api, "SetHold", holds.set),
+		bus.Handle(api, "UnsetHolds", holds.unset),
+		bus.Handle(api, "ListHolds", holds.list),
 		bus.Handle(api, "CreateToken", tokens.create),
 		bus.Handle(api, "ListTokens", tokens.list),
 		bus.Handle(api, "RevokeToken", tokens.revoke),

@@ -55,6 +55,7 @@ func (a *api) serve(ctx context.Context) error {
 func (a *api) handle(s *bus.Service) error {
 	return errors.Join(
 		bus.Handle(s, "ListTasks", a.listTasks),
+		bus.Handle(s, "CountTasks", a.countTasks),
 		bus.Handle(s, "GetTask", a.getTask),
 		bus.Handle(s, "CancelTask", a.cancelTask),
 		bus.Handle(s, "GetIntentProgress", a.getIntentProgress),

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -14,6 +16,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
@@ -34,6 +37,7 @@ type Reader interface {
 	InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance]
 	ChangedBy(intent string) iter.Seq[*instancev1.Instance]
 	RemovedBy(intent string) iter.Seq[*instancev1.Instance]
+	Holds(after string) iter.Seq2[string, *holdv1.Hold]
 	Sequence(noun ledger.Noun, key string) uint64
 }
 
@@ -55,6 +59,9 @@ type Ask struct {
 	Due   []string
 	Under ledger.Guard
 }
+
+// MaxNote is the longest note of an intent, and reason of a hold, in bytes.
+const MaxNote = 500
 
 // Decision is the outcome of an intent.
 type Decision struct {
@@ -170,6 +177,13 @@ func malformed(a Ask) *apiv1.Refusal {
 		return &apiv1.Refusal{
 			Code:    code.Malformed,
 			Message: "the intent names a default as its source; only the registry derives such intents",
+		}
+	}
+	if note := a.Intent.Note; len(note) > MaxNote || strings.ContainsFunc(note, func(c rune) bool {
+		return c == utf8.RuneError || !unicode.IsPrint(c)
+	}) {
+		return &apiv1.Refusal{
+			Code: code.BadNote, Message: fmt.Sprintf("a note must be printable and have %d bytes at most", MaxNote),
 		}
 	}
 	return a.Wrong

@@ -11,6 +11,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 )
 
 // held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was
@@ -28,4 +29,15 @@ func (o *outcome) held(s *serverv1.Server, have *instancev1.Instance) *apiv1.Ref
 			e.Name),
 		Try: "garrison check --fix --on " + s.Name + ", or garrison env update " + e.Name + " --drift report",
 	}
+}
+
+// onHold refuses to change an agent that an operator holds on a server, or returns nil.
+func (o *outcome) onHold(s *serverv1.Server, agent string) *apiv1.Refusal {
+	if o.holds == nil {
+		o.holds = hold.NewIndex(o.reader, o.ask.At)
+	}
+	if h := o.holds.On(s, agent); h != nil {
+		return hold.Refuse(h)
+	}
+	return nil
 }

@@ -13,6 +13,8 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 )
 
 // namedServers is how many servers an answer names. namedRefreshed is the limit for a refresh, for
@@ -29,6 +31,7 @@ type outcome struct {
 	changes []ledger.Draft
 	chosen  []*intentv1.Chosen
 	resumed bool // part of it is in the ledger already
+	holds   hold.Index
 	tally
 }
 
@@ -56,6 +59,10 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 		o.leaveOut(w.server, w.agent, have, beingReinstalled(w.server))
 		return
 	}
+	if why := o.onHold(w.server, w.agent); why != nil {
+		o.leaveOut(w.server, w.agent, have, why)
+		return
+	}
 	id := have.GetId()
 	if have == nil {
 		id = ident.From("instance", o.ask.ID, w.server.Id, w.agent)
@@ -73,7 +80,7 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 
 // takeOff makes the agent unwanted on the server, unless others there need it.
 func (o *outcome) takeOff(s *serverv1.Server, have *instancev1.Instance) {
-	if why := o.needed(s, have); why != nil {
+	if why := cmp.Or(o.onHold(s, have.Agent), o.needed(s, have)); why != nil {
 		o.leaveOut(s, have.Agent, have, why)
 		return
 	}

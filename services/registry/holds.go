@@ -1,0 +1,203 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	holdnoun "github.com/garrison-fleet/garrison/pkg/noun/hold"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+)
+
+// The limits of holds.
+const (
+	mostHolds   = 500 // at a time; each list and plan looks at all of them
+	endedAtOnce = 100 // holds whose time passed, which go with the next hold that is set
+)
+
+// holdAPI answers requests about holds.
+type holdAPI struct {
+	records *records
+	log     zerolog.Logger
+}
+
+// set sets a hold. It is safe to run twice: a hold that is as requested already writes nothing.
+func (a *holdAPI) set(
+	ctx context.Context, c bus.Caller, q *registryv1.SetHoldRequest,
+) (*registryv1.SetHoldResponse, error) {
+	r := a.records
+	if !printable(q.Reason, intent.MaxNote) {
+		return nil, invalid(code.BadNote, "a reason must be printable and have %d bytes at most", intent.MaxNote)
+	}
+	if q.Until != nil && (!q.Until.IsValid() || !q.Until.AsTime().After(r.now())) {
+		return nil, invalid(code.BadHold, "the hold would end at %s, which is not in the future",
+			q.Until.AsTime().UTC().Format(time.RFC3339)).Try("garrison hold " + q.Agent + " --until 24h")
+	}
+	id := ""
+	err := r.change(ctx, func() ([]ledger.Draft, error) {
+		agent, ok := r.view.Agent(q.Agent)
+		switch {
+		case !ok:
+			return nil, notFound(intent.UnknownAgent(r.view, q.Agent))
+		case agent.Kind == agentv1.Kind_KIND_EXTERNAL:
+			return nil, invalid(code.UnsupportedKind, "agent %q is of kind external: Garrison changes nothing there",
+				q.Agent)
+		}
+		on, refusal := hold.Resolved(r.view, q.On)
+		if refusal != nil {
+			return nil, notFound(refusal)
+		}
+		id = holdnoun.ID(q.Agent, on)
+		body := &holdv1.Set{Agent: q.Agent, On: on, Until: q.Until, Reason: q.Reason}
+		have, ok := r.view.Hold(id)
+		if ok && have.Reason == body.Reason && proto.Equal(have.Until, body.Until) {
+			return nil, nil
+		}
+		drafts := append(a.passed(id), r.byCaller(c, ledger.Hold, id, body))
+		if n := r.view.HoldCount() - (len(drafts) - 1); !ok && n >= mostHolds {
+			return nil, fault.Refusef(fault.Conflict, code.TooManyHolds, "there are %d holds; %d are the most", n,
+				mostHolds).Try("garrison hold list; garrison unhold AGENT --on SELECTOR")
+		}
+		return drafts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info().Str(logs.Agent, q.Agent).Str(logs.Actor, c.Actor).Msg("agent held")
+	resp := &registryv1.SetHoldResponse{}
+	r.follower.Read(func() {
+		if have, ok := r.view.Hold(id); ok {
+			resp.Hold = hold.Row(r.view, have)
+		}
+	})
+	return resp, nil
+}
+
+// passed drafts the ends of holds, other than one, whose time passed. It must run inside Read.
+func (a *holdAPI) passed(but string) []ledger.Draft {
+	var out []ledger.Draft
+	for id, h := range a.records.view.Holds("") {
+		if id != but && !holdnoun.InEffect(h, a.records.now()) && len(out) < endedAtOnce {
+			f := a.records.own(ledger.Hold, id, &holdv1.Unset{Passed: true}, "")
+			out = append(out, a.records.guard(f))
+		}
+	}
+	return out
+}
+
+// unset ends holds.
+func (a *holdAPI) unset(
+	ctx context.Context, c bus.Caller, q *registryv1.UnsetHoldsRequest,
+) (*registryv1.UnsetHoldsResponse, error) {
+	if (q.Id == "") == (q.Agent == "") || q.Id != "" && q.On != nil {
+		return nil, invalid(code.Malformed, "name a hold by its id, or an agent and servers").
+			Try("garrison unhold AGENT --on SELECTOR, or garrison unhold --id HOLD")
+	}
+	resp := &registryv1.UnsetHoldsResponse{}
+	r := a.records
+	err := r.change(ctx, func() ([]ledger.Draft, error) {
+		if len(resp.Holds) > 0 && a.gone(resp.Holds) {
+			return nil, nil // another replica recorded it
+		}
+		ended, err := a.ended(q)
+		if err != nil {
+			return nil, err
+		}
+		resp.Holds = nil
+		var drafts []ledger.Draft
+		for _, h := range ended {
+			resp.Holds = append(resp.Holds, hold.Row(r.view, h))
+			drafts = append(drafts, r.byCaller(c, ledger.Hold, h.Id, &holdv1.Unset{}))
+		}
+		return drafts, nil
+	})
+	if err == nil {
+		a.log.Info().Int("holds", len(resp.Holds)).Str(logs.Actor, c.Actor).Msg("holds ended")
+	}
+	return answer(resp, err)
+}
+
+// gone reports whether none of the holds is there. It must run inside Read.
+func (a *holdAPI) gone(holds []*holdv1.Hold) bool {
+	for _, h := range holds {
+		if _, ok := a.records.view.Hold(h.Id); ok {
+			return false
+		}
+	}
+	return true
+}
+
+// ended returns the holds that a request ends. It must run inside Read.
+func (a *holdAPI) ended(q *registryv1.UnsetHoldsRequest) ([]*holdv1.Hold, error) {
+	v := a.records.view
+	if q.Id != "" {
+		h, refusal := hold.Named(v, q.Id)
+		if refusal != nil {
+			return nil, notFound(refusal)
+		}
+		return []*holdv1.Hold{h}, nil
+	}
+	ended, refusal := hold.Ended(v, q.Agent, q.On, a.records.now())
+	switch {
+	case refusal == nil:
+		return ended, nil
+	case refusal.Code == code.HoldIsWider:
+		return nil, fault.Refuse(fault.Conflict, refusal)
+	}
+	return nil, notFound(refusal)
+}
+
+func (a *holdAPI) list(
+	ctx context.Context, _ bus.Caller, q *registryv1.ListHoldsRequest,
+) (*registryv1.ListHoldsResponse, error) {
+	limit, err := pageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListHoldsResponse{}
+	r := a.records
+	err = r.decider.Query(ctx, func() error {
+		if _, ok := r.view.Agent(q.Agent); !ok && q.Agent != "" {
+			return notFound(intent.UnknownAgent(r.view, q.Agent))
+		}
+		among, refusal := selector.Matcher(r.view, q.On)
+		if refusal != nil {
+			return notFound(refusal)
+		}
+		at := r.now()
+		matching := only(r.view.Holds(q.Page.GetCursor()), func(h *holdv1.Hold) bool {
+			return holdnoun.InEffect(h, at) && (q.Agent == "" || h.Agent == q.Agent) &&
+				(q.On == nil || a.aboutOne(h, among))
+		})
+		rows := page.Map(matching, func(_ string, h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.view, h) })
+		part := page.Take(rows, limit)
+		resp.Holds, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
+		return nil
+	})
+	return answer(resp, err)
+}
+
+// aboutOne reports whether a hold is about a living server that matches. It must run inside Read.
+func (a *holdAPI) aboutOne(h *holdv1.Hold, match func(*serverv1.Server) bool) bool {
+	for _, s := range hold.Servers(a.records.view, h.On) {
+		if match(s) {
+			return true
+		}
+	}
+	return false
+}
