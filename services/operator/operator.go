@@ -23,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/explain"
 	"github.com/garrison-fleet/garrison/services/operator/internal/export"
 	"github.com/garrison-fleet/garrison/services/operator/internal/external"
+	"github.com/garrison-fleet/garrison/services/operator/internal/hold"
 	"github.com/garrison-fleet/garrison/services/operator/internal/image"
 	"github.com/garrison-fleet/garrison/services/operator/internal/importer"
 	"github.com/garrison-fleet/garrison/services/operator/internal/instance"
@@ -99,6 +100,8 @@ func newRoot(env *cli.Env) *cobra.Command {
 		change.ConfigureCommand(env),
 		change.RemoveCommand(env),
 		change.UndoCommand(env),
+		hold.HoldCommand(env),
+		hold.UnholdCommand(env),
 		check.Command(env),
 		apply.Command(env),
 		apply.DiffCommand(env),

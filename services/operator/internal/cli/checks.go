@@ -5,31 +5,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
-// SinceReader returns a parser of times and of durations before now.
-func SinceReader(now func() time.Time) func(string) (time.Time, error) {
-	return func(text string) (time.Time, error) { return parseSince(now(), text) }
-}
-
-func parseSince(now time.Time, text string) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(-d), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 10m", text)
-	}
-	return t, nil
-}
-
 // check returns an error for a meaningless text.
 type check func(text string) error
 
-// Name returns a check of a name; what says of which noun.
+// Name returns a check of a name; what is the noun with its article.
 func Name(what string) check { return func(s string) error { return ident.CheckName(what, s) } }
 
 // ServerName checks the id, prefix or name of a server.
@@ -38,11 +21,11 @@ func ServerName(s string) error { return ident.CheckHostname("server", s) }
 // ID returns a check of a whole id; what says of which noun.
 func ID(what string) check { return func(s string) error { return ident.Check(what, s) } }
 
-// IDPrefix returns a check of an id or the beginning of one, as tables print it; what says of which noun.
+// IDPrefix returns a check of an id or the beginning of one, as tables print it; what is the noun with its article.
 func IDPrefix(what string) check {
 	return func(s string) error {
 		if s == "" || len(s) > 36 || strings.Trim(s, "0123456789abcdef-") != "" {
-			return fmt.Errorf("%q is not the id of an %s, nor the beginning of one", s, what)
+			return fmt.Errorf("%q is not the id of %s, nor the beginning of one", s, what)
 		}
 		return nil
 	}

@@ -10,7 +10,7 @@ func TestSinceIsATimeOrHowLongAgo(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"10m": now.Add(-10 * time.Minute), "2026-01-31T11:00:00Z": now.Add(-time.Hour),
 	} {
-		if got, err := parseSince(now, text); err != nil || !got.Equal(want) {
+		if got, err := parseTime(now, text, -1); err != nil || !got.Equal(want) {
 			t.Errorf("%s: have %v and %v, want %v", text, got, err, want)
 		}
 	}

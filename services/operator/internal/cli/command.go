@@ -24,7 +24,8 @@ func Prints[T any](env *Env, l output.Listing[T]) func(*cobra.Command, []string)
 // FlagError returns an error that names the wrong flag and the reason, or the nearest flag to an unknown one. Behind an
 // unknown command it names the command instead.
 func FlagError(c *cobra.Command, err error) error {
-	if words := c.Flags().Args(); c.HasSubCommands() && len(words) > 0 {
+	group := c.HasSubCommands() && (c.Args == nil || !c.HasParent()) // it takes no arguments of its own
+	if words := c.Flags().Args(); group && len(words) > 0 {
 		return RefuseUnknown(c, words)
 	}
 	text := err.Error()

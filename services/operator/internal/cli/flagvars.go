@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -144,4 +145,17 @@ func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "omit the header line of tables")
 	f.StringSliceVar(&o.Columns, "columns", nil, "print only these `COLUMNS`, in this order")
 	f.StringVar(&o.Sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts in descending order")
+}
+
+// longestNote is the longest note, in bytes, as the registry has it.
+const longestNote = 500
+
+// NoteVar adds --message, why something is done.
+func NoteVar(f *pflag.FlagSet, to *string) {
+	f.VarP(textValue(to, func(text string) error {
+		if len(text) > longestNote || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return fmt.Errorf("want one line of printable text, %d bytes at most", longestNote)
+		}
+		return NotEmpty("message")(text)
+	}), "message", "m", "why, such as the number of a ticket: `TEXT` is kept in the ledger")
 }

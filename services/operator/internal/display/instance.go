@@ -30,6 +30,7 @@ var Instances = output.Listing[Instance]{
 		}),
 		{Title: "NEXT", Value: instanceNext},
 		output.Col("REASON", func(r Instance) string { return r.GetInstance().GetReason() }),
+		output.Wide("HELD", func(r Instance) string { return output.Yes(r.GetHold() != nil) }),
 		output.Wide("PRESENCE", func(r Instance) string { return output.Word(r.GetPresence()) }),
 		{Title: "CONFIRMED", Wide: true, Value: func(_ output.View, r Instance) string {
 			return confirmedText(r.GetInstance().GetConfirmedAt())
@@ -86,6 +87,9 @@ func instanceNext(v output.View, r Instance) string {
 	i := r.GetInstance()
 	if r.GetExternal() != nil {
 		return "reported " + confirmedAge(v, i.GetConfirmedAt()) + " ago"
+	}
+	if r.GetHold() != nil {
+		return HoldText(r.GetHold())
 	}
 	away := r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE
 	switch i.GetState() {

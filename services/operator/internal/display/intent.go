@@ -91,6 +91,9 @@ func IntentText(i *intentv1.Intent) string {
 	if i.GetStrict() {
 		words = append(words, "--strict")
 	}
+	if i.GetNote() != "" {
+		words = append(words, "-m "+output.Quote(i.GetNote()))
+	}
 	if i.GetDryRun() {
 		words = append(words, "--dry-run")
 	}

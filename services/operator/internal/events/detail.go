@@ -48,6 +48,8 @@ func detailOf(f ledger.Fact) string {
 		return tokenDetail(f)
 	case ledger.LabelRule:
 		return labelRuleDetail(f)
+	case ledger.Hold:
+		return holdDetail(f)
 	case ledger.Lobby:
 		return f.Body.(interface{ GetReason() string }).GetReason()
 	}

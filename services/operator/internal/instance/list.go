@@ -29,7 +29,7 @@ func (f *filter) add(c *cobra.Command) {
 	f.on.Add(c)
 	cli.TextVar(flags, &f.q.Server, "server", cli.ServerName, "only on this `SERVER`")
 	cli.TextVar(flags, &f.q.Agent, "agent", cli.Name("agent"), "only of this `AGENT`")
-	cli.TextVar(flags, &f.q.ImageId, "image", cli.IDPrefix("image"),
+	cli.TextVar(flags, &f.q.ImageId, "image", cli.IDPrefix("an image"),
 		"only those that want or have this image, by `ID` or a prefix of it that only one has")
 	cli.TextVar(flags, &f.q.Version, "version", cli.NotEmpty("version"),
 		"only those that want or have an image of this `VERSION`")

@@ -17,6 +17,7 @@ type Flags struct {
 	Servers selector.Flags
 	strict  bool
 	detach  bool
+	note    string
 	Timeout time.Duration
 	DryRun  bool
 	Yes     bool
@@ -28,6 +29,7 @@ func (w *Flags) Add(c *cobra.Command, selector bool) {
 		w.Servers.Add(c)
 		w.AddStrict(c)
 	}
+	cli.NoteVar(c.Flags(), &w.note)
 	c.Flags().BoolVar(&w.detach, "detach", false, "do not watch; the work continues")
 	cli.TimeVar(c.Flags(), &w.Timeout, "timeout", time.Hour, 0,
 		"stop watching after this `DURATION`, with exit code 7; the work continues")

@@ -25,7 +25,7 @@ type Proposal struct {
 // Propose shows the registry's plan, asks for confirmation, publishes exactly that plan, and watches.
 func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 	for _, q := range p.Asks {
-		q.Intent.Strict = w.strict
+		q.Intent.Strict, q.Intent.Note = w.strict, w.note
 	}
 	if w.DryRun {
 		if err := cli.Prints(env, display.Plan)(nil, nil); err != nil {

@@ -1,0 +1,2 @@
+// Package hold builds the commands garrison hold and garrison unhold.
+package hold
