@@ -10,8 +10,9 @@
 package intentv1
 
 import (
-	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1154,7 +1155,9 @@ func (x *Reinstall) GetServer() string {
 type Undo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The intent that is undone: install, upgrade, configure, remove, or an undo.
-	IntentId      string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// Only on these servers; unset means on all that the intent changed.
+	On            *Selector `protobuf:"bytes,20,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1196,6 +1199,217 @@ func (x *Undo) GetIntentId() string {
 	return ""
 }
 
+func (x *Undo) GetOn() *Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+// Rollout asks that changes reach servers in waves. It is accepted with its plan; each wave then becomes intents of its
+// own, in the name of the same actor.
+type Rollout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What changes, one for each agent; empty with undo_of.
+	Steps []*Step `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	// On which servers; unset with undo_of.
+	On *Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
+	// In which waves. Unset means one wave.
+	Strategy *v11.Strategy `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// The rollout whose servers go back to what they had before it.
+	UndoOf string `protobuf:"bytes,4,opt,name=undo_of,json=undoOf,proto3" json:"undo_of,omitempty"`
+	// In one line: what it brings; empty means that the registry writes it.
+	Title         string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Rollout) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Rollout) GetOn() *Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *Rollout) GetStrategy() *v11.Strategy {
+	if x != nil {
+		return x.Strategy
+	}
+	return nil
+}
+
+func (x *Rollout) GetUndoOf() string {
+	if x != nil {
+		return x.UndoOf
+	}
+	return ""
+}
+
+func (x *Rollout) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+// Step is the change of one agent in a rollout. The selectors in it are unset: the rollout has the one that counts.
+type Step struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What changes.
+	//
+	// Types that are valid to be assigned to Change:
+	//
+	//	*Step_Install
+	//	*Step_Upgrade
+	//	*Step_Configure
+	//	*Step_Remove
+	Change        isStep_Change `protobuf_oneof:"change"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Step) GetChange() isStep_Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *Step) GetInstall() *Install {
+	if x != nil {
+		if x, ok := x.Change.(*Step_Install); ok {
+			return x.Install
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetUpgrade() *Upgrade {
+	if x != nil {
+		if x, ok := x.Change.(*Step_Upgrade); ok {
+			return x.Upgrade
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetConfigure() *Configure {
+	if x != nil {
+		if x, ok := x.Change.(*Step_Configure); ok {
+			return x.Configure
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetRemove() *Remove {
+	if x != nil {
+		if x, ok := x.Change.(*Step_Remove); ok {
+			return x.Remove
+		}
+	}
+	return nil
+}
+
+type isStep_Change interface {
+	isStep_Change()
+}
+
+type Step_Install struct {
+	// The agent comes to servers that do not have it.
+	Install *Install `protobuf:"bytes,1,opt,name=install,proto3,oneof"`
+}
+
+type Step_Upgrade struct {
+	// The agent changes its image on servers that have it.
+	Upgrade *Upgrade `protobuf:"bytes,2,opt,name=upgrade,proto3,oneof"`
+}
+
+type Step_Configure struct {
+	// The agent's configuration changes.
+	Configure *Configure `protobuf:"bytes,3,opt,name=configure,proto3,oneof"`
+}
+
+type Step_Remove struct {
+	// The agent goes.
+	Remove *Remove `protobuf:"bytes,4,opt,name=remove,proto3,oneof"`
+}
+
+func (*Step_Install) isStep_Change() {}
+
+func (*Step_Upgrade) isStep_Change() {}
+
+func (*Step_Configure) isStep_Change() {}
+
+func (*Step_Remove) isStep_Change() {}
+
 // Chosen is the image that a plan chose for the servers of one platform whose environments have one channel.
 type Chosen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1204,14 +1418,14 @@ type Chosen struct {
 	// The channel of the servers' environment; empty means the default channel.
 	Channel string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	// The image.
-	Image         *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	Image         *v12.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1437,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1450,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Chosen) GetPlatform() *v1.Platform {
@@ -1253,7 +1467,7 @@ func (x *Chosen) GetChannel() string {
 	return ""
 }
 
-func (x *Chosen) GetImage() *v11.Ref {
+func (x *Chosen) GetImage() *v12.Ref {
 	if x != nil {
 		return x.Image
 	}
@@ -1276,7 +1490,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1502,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1515,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Guard) GetTargetsSha256() []byte {
@@ -1342,6 +1556,7 @@ type Intent struct {
 	//	*Intent_Adopt
 	//	*Intent_Release
 	//	*Intent_Reinstall
+	//	*Intent_Rollout
 	Ask isIntent_Ask `protobuf_oneof:"ask"`
 	// Check everything and answer, but change nothing. The method PlanIntent does the same without an intent, and lists
 	// every server.
@@ -1361,7 +1576,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1588,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1601,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Intent) GetAsk() isIntent_Ask {
@@ -1486,6 +1701,15 @@ func (x *Intent) GetReinstall() *Reinstall {
 	return nil
 }
 
+func (x *Intent) GetRollout() *Rollout {
+	if x != nil {
+		if x, ok := x.Ask.(*Intent_Rollout); ok {
+			return x.Rollout
+		}
+	}
+	return nil
+}
+
 func (x *Intent) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -1575,6 +1799,11 @@ type Intent_Reinstall struct {
 	Reinstall *Reinstall `protobuf:"bytes,100,opt,name=reinstall,proto3,oneof"`
 }
 
+type Intent_Rollout struct {
+	// Verb rollout.
+	Rollout *Rollout `protobuf:"bytes,120,opt,name=rollout,proto3,oneof"`
+}
+
 func (*Intent_Install) isIntent_Ask() {}
 
 func (*Intent_Upgrade) isIntent_Ask() {}
@@ -1595,20 +1824,26 @@ func (*Intent_Release) isIntent_Ask() {}
 
 func (*Intent_Reinstall) isIntent_Ask() {}
 
-// Source says from which default of an environment an intent follows.
+func (*Intent_Rollout) isIntent_Ask() {}
+
+// Source says what an intent follows from: a default of an environment, or a rollout.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
 	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// The ledger's sequence of the fact that set the default.
-	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The rollout; empty for a default.
+	RolloutId string `protobuf:"bytes,30,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// The rollout's wave; 0 for a server that it owed.
+	Wave          uint32 `protobuf:"varint,31,opt,name=wave,proto3" json:"wave,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1855,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1868,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Source) GetEnvironment() string {
@@ -1650,6 +1885,20 @@ func (x *Source) GetRevision() uint64 {
 	return 0
 }
 
+func (x *Source) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
+func (x *Source) GetWave() uint32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
 // Target is one server of a plan.
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1660,15 +1909,15 @@ type Target struct {
 	// The agent.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The image that is there; unset when none is.
-	From *v11.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	From *v12.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	// The image that will be there; unset when the agent goes or nothing changes.
-	To *v11.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	To *v12.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// What happens.
 	Effect Effect `protobuf:"varint,6,opt,name=effect,proto3,enum=garrison.intent.v1.Effect" json:"effect,omitempty"`
 	// The kind of the change.
 	Move Move `protobuf:"varint,7,opt,name=move,proto3,enum=garrison.intent.v1.Move" json:"move,omitempty"`
 	// Why it is passed over, left out, or not moved.
-	Reason *v12.Refusal `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason *v13.Refusal `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The instance's own values as they will be; only where the configuration changes.
 	Own           map[string]string `protobuf:"bytes,9,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
@@ -1677,7 +1926,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1938,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1951,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Target) GetServerId() string {
@@ -1726,14 +1975,14 @@ func (x *Target) GetAgent() string {
 	return ""
 }
 
-func (x *Target) GetFrom() *v11.Ref {
+func (x *Target) GetFrom() *v12.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Target) GetTo() *v11.Ref {
+func (x *Target) GetTo() *v12.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -1754,7 +2003,7 @@ func (x *Target) GetMove() Move {
 	return Move_MOVE_UNSPECIFIED
 }
 
-func (x *Target) GetReason() *v12.Refusal {
+func (x *Target) GetReason() *v13.Refusal {
 	if x != nil {
 		return x.Reason
 	}
@@ -1780,14 +2029,14 @@ type Reason struct {
 	// The ids of the first ten, sorted.
 	ServerIds []string `protobuf:"bytes,4,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// Why, for the first of them.
-	First         *v12.Refusal `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
+	First         *v13.Refusal `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2048,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2061,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Reason) GetCode() string {
@@ -1843,7 +2092,7 @@ func (x *Reason) GetServerIds() []string {
 	return nil
 }
 
-func (x *Reason) GetFirst() *v12.Refusal {
+func (x *Reason) GetFirst() *v13.Refusal {
 	if x != nil {
 		return x.First
 	}
@@ -1872,14 +2121,14 @@ type Plan struct {
 	// Why servers do not change.
 	Reasons []*Reason `protobuf:"bytes,9,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// Why the intent would be refused as a whole; unset when it would be accepted.
-	Refusal       *v12.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal       *v13.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2140,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2153,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Plan) GetIntent() *Intent {
@@ -1970,7 +2219,7 @@ func (x *Plan) GetReasons() []*Reason {
 	return nil
 }
 
-func (x *Plan) GetRefusal() *v12.Refusal {
+func (x *Plan) GetRefusal() *v13.Refusal {
 	if x != nil {
 		return x.Refusal
 	}
@@ -2003,7 +2252,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2264,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2277,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{20}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Accepted) GetIntent() *Intent {
@@ -2093,14 +2342,14 @@ type Refused struct {
 	// The intent, as it was asked; unset when it could not be read.
 	Intent *Intent `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
 	// Why.
-	Refusal       *v12.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal       *v13.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2361,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2374,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{21}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Refused) GetIntent() *Intent {
@@ -2135,7 +2384,7 @@ func (x *Refused) GetIntent() *Intent {
 	return nil
 }
 
-func (x *Refused) GetRefusal() *v12.Refusal {
+func (x *Refused) GetRefusal() *v13.Refusal {
 	if x != nil {
 		return x.Refusal
 	}
@@ -2154,7 +2403,7 @@ type Withdrawn struct {
 
 func (x *Withdrawn) Reset() {
 	*x = Withdrawn{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2415,7 @@ func (x *Withdrawn) String() string {
 func (*Withdrawn) ProtoMessage() {}
 
 func (x *Withdrawn) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2428,7 @@ func (x *Withdrawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawn.ProtoReflect.Descriptor instead.
 func (*Withdrawn) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{22}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Withdrawn) GetReason() string {
@@ -2211,7 +2460,7 @@ type Record struct {
 	// How many servers were passed over.
 	PassedOver uint32 `protobuf:"varint,9,opt,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	// Why it was refused.
-	Refusal *v12.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal *v13.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	// Why selected servers do not change.
 	Reasons []*Reason `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The sha256 over the targets that change, as in Accepted.
@@ -2230,7 +2479,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2491,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2504,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{23}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Record) GetId() string {
@@ -2321,7 +2570,7 @@ func (x *Record) GetPassedOver() uint32 {
 	return 0
 }
 
-func (x *Record) GetRefusal() *v12.Refusal {
+func (x *Record) GetRefusal() *v13.Refusal {
 	if x != nil {
 		return x.Refusal
 	}
@@ -2374,7 +2623,7 @@ var File_garrison_intent_v1_intent_proto protoreflect.FileDescriptor
 
 const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
+	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
 	"\bSelector\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x18\n" +
 	"\aservers\x18\x02 \x03(\tR\aservers\x12 \n" +
@@ -2435,9 +2684,22 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05force\x18\x03 \x01(\bR\x05force\x12,\n" +
 	"\x02on\x18Z \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"#\n" +
 	"\tReinstall\x12\x16\n" +
-	"\x06server\x18\x01 \x01(\tR\x06server\"#\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\"Q\n" +
 	"\x04Undo\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\x8a\x01\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12,\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xd1\x01\n" +
+	"\aRollout\x12.\n" +
+	"\x05steps\x18\x01 \x03(\v2\x18.garrison.intent.v1.StepR\x05steps\x12,\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x129\n" +
+	"\bstrategy\x18\x03 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x17\n" +
+	"\aundo_of\x18\x04 \x01(\tR\x06undoOf\x12\x14\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\"\xf7\x01\n" +
+	"\x04Step\x127\n" +
+	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
+	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x12=\n" +
+	"\tconfigure\x18\x03 \x01(\v2\x1d.garrison.intent.v1.ConfigureH\x00R\tconfigure\x124\n" +
+	"\x06remove\x18\x04 \x01(\v2\x1a.garrison.intent.v1.RemoveH\x00R\x06removeB\b\n" +
+	"\x06change\"\x8a\x01\n" +
 	"\x06Chosen\x128\n" +
 	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12,\n" +
@@ -2445,7 +2707,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05Guard\x12%\n" +
 	"\x0etargets_sha256\x18\x01 \x01(\fR\rtargetsSha256\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\rR\achanged\x122\n" +
-	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\xfd\x05\n" +
+	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\xb6\x06\n" +
 	"\x06Intent\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x124\n" +
@@ -2457,16 +2719,20 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	" \x01(\v2\x18.garrison.intent.v1.UndoH\x00R\x04undo\x121\n" +
 	"\x05adopt\x18\x16 \x01(\v2\x19.garrison.intent.v1.AdoptH\x00R\x05adopt\x127\n" +
 	"\arelease\x18\x17 \x01(\v2\x1b.garrison.intent.v1.ReleaseH\x00R\arelease\x12=\n" +
-	"\treinstall\x18d \x01(\v2\x1d.garrison.intent.v1.ReinstallH\x00R\treinstall\x12\x17\n" +
+	"\treinstall\x18d \x01(\v2\x1d.garrison.intent.v1.ReinstallH\x00R\treinstall\x127\n" +
+	"\arollout\x18x \x01(\v2\x1b.garrison.intent.v1.RolloutH\x00R\arollout\x12\x17\n" +
 	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x16\n" +
 	"\x06strict\x18\b \x01(\bR\x06strict\x12/\n" +
 	"\x05guard\x18\t \x01(\v2\x19.garrison.intent.v1.GuardR\x05guard\x122\n" +
 	"\x06source\x18\x14 \x01(\v2\x1a.garrison.intent.v1.SourceR\x06source\x12\x13\n" +
 	"\x04note\x18\xaa\x01 \x01(\tR\x04noteB\x05\n" +
-	"\x03ask\"F\n" +
+	"\x03ask\"y\n" +
 	"\x06Source\x12 \n" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xb3\x03\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18\x1e \x01(\tR\trolloutId\x12\x12\n" +
+	"\x04wave\x18\x1f \x01(\rR\x04wave\"\xb3\x03\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -2585,7 +2851,7 @@ func file_garrison_intent_v1_intent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(Operator)(0),                 // 0: garrison.intent.v1.Operator
 	(Effect)(0),                   // 1: garrison.intent.v1.Effect
@@ -2604,28 +2870,31 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(*Decommission)(nil),          // 14: garrison.intent.v1.Decommission
 	(*Reinstall)(nil),             // 15: garrison.intent.v1.Reinstall
 	(*Undo)(nil),                  // 16: garrison.intent.v1.Undo
-	(*Chosen)(nil),                // 17: garrison.intent.v1.Chosen
-	(*Guard)(nil),                 // 18: garrison.intent.v1.Guard
-	(*Intent)(nil),                // 19: garrison.intent.v1.Intent
-	(*Source)(nil),                // 20: garrison.intent.v1.Source
-	(*Target)(nil),                // 21: garrison.intent.v1.Target
-	(*Reason)(nil),                // 22: garrison.intent.v1.Reason
-	(*Plan)(nil),                  // 23: garrison.intent.v1.Plan
-	(*Accepted)(nil),              // 24: garrison.intent.v1.Accepted
-	(*Refused)(nil),               // 25: garrison.intent.v1.Refused
-	(*Withdrawn)(nil),             // 26: garrison.intent.v1.Withdrawn
-	(*Record)(nil),                // 27: garrison.intent.v1.Record
-	nil,                           // 28: garrison.intent.v1.Selector.LabelsEntry
-	nil,                           // 29: garrison.intent.v1.Configure.SetEntry
-	nil,                           // 30: garrison.intent.v1.Target.OwnEntry
-	(*v1.Scan)(nil),               // 31: garrison.server.v1.Scan
-	(*v1.Platform)(nil),           // 32: garrison.server.v1.Platform
-	(*v11.Ref)(nil),               // 33: garrison.image.v1.Ref
-	(*v12.Refusal)(nil),           // 34: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*Rollout)(nil),               // 17: garrison.intent.v1.Rollout
+	(*Step)(nil),                  // 18: garrison.intent.v1.Step
+	(*Chosen)(nil),                // 19: garrison.intent.v1.Chosen
+	(*Guard)(nil),                 // 20: garrison.intent.v1.Guard
+	(*Intent)(nil),                // 21: garrison.intent.v1.Intent
+	(*Source)(nil),                // 22: garrison.intent.v1.Source
+	(*Target)(nil),                // 23: garrison.intent.v1.Target
+	(*Reason)(nil),                // 24: garrison.intent.v1.Reason
+	(*Plan)(nil),                  // 25: garrison.intent.v1.Plan
+	(*Accepted)(nil),              // 26: garrison.intent.v1.Accepted
+	(*Refused)(nil),               // 27: garrison.intent.v1.Refused
+	(*Withdrawn)(nil),             // 28: garrison.intent.v1.Withdrawn
+	(*Record)(nil),                // 29: garrison.intent.v1.Record
+	nil,                           // 30: garrison.intent.v1.Selector.LabelsEntry
+	nil,                           // 31: garrison.intent.v1.Configure.SetEntry
+	nil,                           // 32: garrison.intent.v1.Target.OwnEntry
+	(*v1.Scan)(nil),               // 33: garrison.server.v1.Scan
+	(*v11.Strategy)(nil),          // 34: garrison.rollout.v1.Strategy
+	(*v1.Platform)(nil),           // 35: garrison.server.v1.Platform
+	(*v12.Ref)(nil),               // 36: garrison.image.v1.Ref
+	(*v13.Refusal)(nil),           // 37: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
-	28, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
+	30, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
 	5,  // 1: garrison.intent.v1.Selector.where:type_name -> garrison.intent.v1.Condition
 	4,  // 2: garrison.intent.v1.Selector.not:type_name -> garrison.intent.v1.Selector
 	0,  // 3: garrison.intent.v1.Condition.operator:type_name -> garrison.intent.v1.Operator
@@ -2635,53 +2904,62 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	4,  // 7: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
 	4,  // 8: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
 	4,  // 9: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
-	29, // 10: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
+	31, // 10: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
 	6,  // 11: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
 	4,  // 12: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
-	31, // 13: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
+	33, // 13: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
 	4,  // 14: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
-	32, // 15: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	33, // 16: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	17, // 17: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 18: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	8,  // 19: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	9,  // 20: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	13, // 21: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	14, // 22: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	10, // 23: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	16, // 24: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	11, // 25: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
-	12, // 26: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
-	15, // 27: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
-	18, // 28: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	20, // 29: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
-	33, // 30: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	33, // 31: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 32: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 33: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	34, // 34: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	30, // 35: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 36: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	34, // 37: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	19, // 38: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	17, // 39: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	22, // 40: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	34, // 41: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	19, // 42: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	22, // 43: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	19, // 44: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	34, // 45: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	19, // 46: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 47: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	35, // 48: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	34, // 49: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	22, // 50: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	35, // 51: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	4,  // 15: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
+	18, // 16: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
+	4,  // 17: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
+	34, // 18: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	7,  // 19: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
+	8,  // 20: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
+	10, // 21: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
+	9,  // 22: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
+	35, // 23: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	36, // 24: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	19, // 25: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 26: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	8,  // 27: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	9,  // 28: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	13, // 29: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	14, // 30: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	10, // 31: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	16, // 32: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	11, // 33: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	12, // 34: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	15, // 35: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	17, // 36: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
+	20, // 37: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	22, // 38: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	36, // 39: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	36, // 40: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 41: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 42: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	37, // 43: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	32, // 44: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 45: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	37, // 46: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	21, // 47: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	19, // 48: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	24, // 49: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	37, // 50: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	21, // 51: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	24, // 52: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	21, // 53: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	37, // 54: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	21, // 55: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 56: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	38, // 57: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	37, // 58: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	24, // 59: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	38, // 60: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
@@ -2695,7 +2973,13 @@ func file_garrison_intent_v1_intent_proto_init() {
 		(*ImageChoice_Channel)(nil),
 	}
 	file_garrison_intent_v1_intent_proto_msgTypes[6].OneofWrappers = []any{}
-	file_garrison_intent_v1_intent_proto_msgTypes[15].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[14].OneofWrappers = []any{
+		(*Step_Install)(nil),
+		(*Step_Upgrade)(nil),
+		(*Step_Configure)(nil),
+		(*Step_Remove)(nil),
+	}
+	file_garrison_intent_v1_intent_proto_msgTypes[17].OneofWrappers = []any{
 		(*Intent_Install)(nil),
 		(*Intent_Upgrade)(nil),
 		(*Intent_Remove)(nil),
@@ -2706,6 +2990,7 @@ func file_garrison_intent_v1_intent_proto_init() {
 		(*Intent_Adopt)(nil),
 		(*Intent_Release)(nil),
 		(*Intent_Reinstall)(nil),
+		(*Intent_Rollout)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2713,7 +2998,7 @@ func file_garrison_intent_v1_intent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_intent_v1_intent_proto_rawDesc), len(file_garrison_intent_v1_intent_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

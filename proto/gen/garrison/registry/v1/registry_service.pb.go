@@ -7062,7 +7062,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -7576,7 +7576,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tREMEDY_UP\x10\x02\x12\x11\n" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
-	"\rREMEDY_PERSON\x10\x052\xbd0\n" +
+	"\rREMEDY_PERSON\x10\x052\xed4\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7638,6 +7638,12 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vListIntents\x12(.garrison.registry.v1.ListIntentsRequest\x1a).garrison.registry.v1.ListIntentsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eWithdrawIntent\x12+.garrison.registry.v1.WithdrawIntentRequest\x1a,.garrison.registry.v1.WithdrawIntentResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
+	"\vPlanRollout\x12(.garrison.registry.v1.PlanRolloutRequest\x1a).garrison.registry.v1.PlanRolloutResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
+	"\n" +
+	"GetRollout\x12'.garrison.registry.v1.GetRolloutRequest\x1a(.garrison.registry.v1.GetRolloutResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
+	"\fListRollouts\x12).garrison.registry.v1.ListRolloutsRequest\x1a*.garrison.registry.v1.ListRolloutsResponse\"\x04\x88\xb5\x18\x01\x12}\n" +
+	"\x12ListRolloutTargets\x12/.garrison.registry.v1.ListRolloutTargetsRequest\x1a0.garrison.registry.v1.ListRolloutTargetsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
+	"\x0eControlRollout\x12+.garrison.registry.v1.ControlRolloutRequest\x1a,.garrison.registry.v1.ControlRolloutResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
 	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
 	"\tReadFacts\x12&.garrison.registry.v1.ReadFactsRequest\x1a'.garrison.registry.v1.ReadFactsResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
@@ -7826,20 +7832,30 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*SetHoldRequest)(nil),             // 167: garrison.registry.v1.SetHoldRequest
 	(*UnsetHoldsRequest)(nil),          // 168: garrison.registry.v1.UnsetHoldsRequest
 	(*ListHoldsRequest)(nil),           // 169: garrison.registry.v1.ListHoldsRequest
-	(*ListLobbyResponse)(nil),          // 170: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 171: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 172: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 173: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 174: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 175: garrison.registry.v1.ListLabelRulesResponse
-	(*PlanDefaultsResponse)(nil),       // 176: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 177: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 178: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 179: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 180: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 181: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 182: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 183: garrison.registry.v1.ListHoldsResponse
+	(*PlanRolloutRequest)(nil),         // 170: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 171: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 172: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 173: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 174: garrison.registry.v1.ControlRolloutRequest
+	(*ListLobbyResponse)(nil),          // 175: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 176: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 177: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 178: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 179: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 180: garrison.registry.v1.ListLabelRulesResponse
+	(*PlanDefaultsResponse)(nil),       // 181: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 182: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 183: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 184: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 185: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 186: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 187: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 188: garrison.registry.v1.ListHoldsResponse
+	(*PlanRolloutResponse)(nil),        // 189: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 190: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 191: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 192: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 193: garrison.registry.v1.ControlRolloutResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	115, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -8050,66 +8066,76 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	88,  // 205: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
 	92,  // 206: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
 	94,  // 207: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	96,  // 208: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	98,  // 209: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 210: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 211: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	13,  // 212: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	16,  // 213: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	170, // 214: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	171, // 215: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	172, // 216: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	173, // 217: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	174, // 218: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	175, // 219: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	18,  // 220: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	20,  // 221: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	22,  // 222: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	24,  // 223: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	26,  // 224: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	28,  // 225: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	30,  // 226: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	32,  // 227: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	34,  // 228: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	51,  // 229: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	53,  // 230: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	36,  // 231: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	39,  // 232: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	41,  // 233: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	45,  // 234: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	48,  // 235: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	57,  // 236: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	61,  // 237: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	103, // 238: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	106, // 239: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	64,  // 240: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	66,  // 241: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	69,  // 242: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	71,  // 243: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	73,  // 244: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	75,  // 245: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	79,  // 246: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	77,  // 247: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	85,  // 248: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	81,  // 249: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	83,  // 250: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	87,  // 251: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	176, // 252: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	177, // 253: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	178, // 254: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	179, // 255: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	180, // 256: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	181, // 257: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	182, // 258: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	183, // 259: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	91,  // 260: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	89,  // 261: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	93,  // 262: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	95,  // 263: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	97,  // 264: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	99,  // 265: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	210, // [210:266] is the sub-list for method output_type
-	154, // [154:210] is the sub-list for method input_type
+	170, // 208: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	171, // 209: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	172, // 210: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	173, // 211: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	174, // 212: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	96,  // 213: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	98,  // 214: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 215: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 216: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	13,  // 217: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	16,  // 218: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	175, // 219: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	176, // 220: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	177, // 221: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	178, // 222: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	179, // 223: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	180, // 224: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	18,  // 225: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	20,  // 226: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	22,  // 227: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	24,  // 228: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	26,  // 229: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	28,  // 230: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	30,  // 231: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	32,  // 232: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	34,  // 233: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	51,  // 234: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	53,  // 235: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	36,  // 236: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	39,  // 237: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	41,  // 238: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	45,  // 239: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	48,  // 240: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	57,  // 241: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	61,  // 242: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	103, // 243: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	106, // 244: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	64,  // 245: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	66,  // 246: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	69,  // 247: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	71,  // 248: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	73,  // 249: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	75,  // 250: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	79,  // 251: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	77,  // 252: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	85,  // 253: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	81,  // 254: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	83,  // 255: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	87,  // 256: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	181, // 257: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	182, // 258: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	183, // 259: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	184, // 260: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	185, // 261: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	186, // 262: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	187, // 263: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	188, // 264: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	91,  // 265: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	89,  // 266: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	93,  // 267: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	95,  // 268: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	189, // 269: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	190, // 270: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	191, // 271: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	192, // 272: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	193, // 273: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	97,  // 274: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	99,  // 275: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	215, // [215:276] is the sub-list for method output_type
+	154, // [154:215] is the sub-list for method input_type
 	154, // [154:154] is the sub-list for extension type_name
 	154, // [154:154] is the sub-list for extension extendee
 	0,   // [0:154] is the sub-list for field type_name
@@ -8124,6 +8150,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 	file_garrison_registry_v1_holds_proto_init()
 	file_garrison_registry_v1_labelrules_proto_init()
 	file_garrison_registry_v1_lobby_proto_init()
+	file_garrison_registry_v1_rollouts_proto_init()
 	file_garrison_registry_v1_registry_service_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
