@@ -13,8 +13,8 @@ const (
 var holds = []Entry{
 	{
 		Held, by(registry),
-		"An operator holds the agent on the server: no intent changes it there until the hold ends. The message names " +
-			"the owner, the end and the reason.",
+		"An operator holds the agent on the server: no intent changes it there until the hold ends. The message " +
+			"names the owner, the end and the reason.",
 		"garrison hold list AGENT; garrison unhold AGENT --on SELECTOR, and then the same again",
 	},
 	{

@@ -17,7 +17,7 @@ import (
 // Number is the number of the topology that this package describes: streams, consumers,
 // exports and permissions. It is raised with each change of them, and Steps names the
 // change. A bus from before there were numbers has number 0.
-const Number = 6
+const Number = 7
 
 // Floor is the oldest number whose programs may use a bus of this topology. It is raised
 // when an older program would lose or misread something.
@@ -41,7 +41,7 @@ var Steps = []Step{
 	{4, "open-lobby", "machines without a token have an account; the registry writes the nouns labelrule and lobby"},
 	{5, "watch-the-bus", "the service access may read the state of the bus's servers and streams"},
 	{6, "stage-rollouts", "the registry writes the noun rollout; people publish intents with the verb rollout"},
-	{6, "hold-agents", "the registry writes the noun hold"},
+	{7, "hold-agents", "the registry writes the noun hold"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has

@@ -94,6 +94,25 @@ func newRoot(env *cli.Env) *cobra.Command {
 	cli.OutputFlags(env.Output, root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},
 		&cobra.Group{ID: "self", Title: "Garrison itself:"})
+	addCommands(env, root)
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText})
+	root.SetHelpCommandGroupID("self")
+	root.SetCompletionCommandGroupID("self")
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, a []string) error {
+			found, rest, err := root.Find(a)
+			if err == nil && found.HasSubCommands() && len(rest) > 0 { // an unknown topic
+				return cli.RefuseUnknown(found, rest)
+			}
+			return err
+		}
+	}
+	return root
+}
+
+// addCommands adds the commands, in three groups.
+func addCommands(env *cli.Env, root *cobra.Command) {
 	day := []*cobra.Command{
 		change.InstallCommand(env),
 		change.UpCommand(env),
@@ -125,18 +144,4 @@ func newRoot(env *cli.Env) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText})
-	root.SetHelpCommandGroupID("self")
-	root.SetCompletionCommandGroupID("self")
-	root.InitDefaultHelpCmd()
-	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.Args = func(_ *cobra.Command, a []string) error {
-			found, rest, err := root.Find(a)
-			if err == nil && found.HasSubCommands() && len(rest) > 0 { // an unknown topic
-				return cli.RefuseUnknown(found, rest)
-			}
-			return err
-		}
-	}
-	return root
 }

@@ -33,7 +33,8 @@ healed; a server can still be decommissioned. To change the end or the reason, h
 		Example: "  garrison hold beacon --on db-1 --until 2d -m \"incident 4711\"\n" +
 			"  garrison hold beacon --on env=prod --until 2026-12-27\n" +
 			"  garrison hold list",
-		Args: cli.Exactly("AGENT"), PreRunE: cli.Prints(env, display.Holds), SuggestFor: []string{"pin", "freeze", "lock"},
+		Args: cli.Exactly("AGENT"), PreRunE: cli.Prints(env, display.Holds),
+		SuggestFor: []string{"pin", "freeze", "lock"},
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			q.Agent = a[0]
 			if err := ident.CheckName("agent", q.Agent); err != nil {
@@ -69,8 +70,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
 	var servers selector.Flags
 	c := &cobra.Command{
-		Use: "list [AGENT]", Example: "  garrison hold list --on env=prod", Short: "List the holds that are in effect.",
-		Args: cli.AtMost("AGENT"),
+		Use: "list [AGENT]", Example: "  garrison hold list --on env=prod",
+		Short: "List the holds that are in effect.", Args: cli.AtMost("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
 			q := &registryv1.ListHoldsRequest{}
 			if len(a) > 0 {
@@ -99,14 +100,15 @@ func UnholdCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unhold AGENT --on SELECTOR | --id HOLD",
 		Short: "End the holds of an agent on servers, or one hold.",
-		Long: `End the holds of an agent on servers, or one hold by its id. A hold ends as a whole: one that is also about
-servers that are not selected is refused, and named.`,
+		Long: `End the holds of an agent on servers, or one hold by its id. A hold ends as a whole: one that is
+also about servers that are not selected is refused, and named.`,
 		Example: "  garrison unhold beacon --on db-1\n  garrison unhold --id 1a2b3c4d",
 		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, display.Holds), SuggestFor: []string{"unpin", "unlock"},
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			switch {
 			case len(a) == 0 && q.Id == "":
-				return cli.Usage("AGENT is missing. Try: garrison unhold AGENT --on SELECTOR, or garrison unhold --id HOLD")
+				return cli.Usage("AGENT is missing. Try: garrison unhold AGENT --on SELECTOR, or garrison unhold " +
+					"--id HOLD")
 			case len(a) > 0 && q.Id != "":
 				return cli.Usage("--id and the agent %s exclude each other", a[0])
 			case len(a) > 0:
