@@ -74,6 +74,12 @@ sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAU
 	go run ./e2e/cmd/simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(KILL),--kill) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
+CASES ?= 100000
+
+.PHONY: prop
+prop: ## check the promises of rollouts on CASES=100000 random fleets, strategies and histories with stale engines
+	go test -count=1 -timeout 1h ./services/registry/internal/rollout -run KeepThePromises -rapid.checks=$(CASES)
+
 DEPLOYMENT ?= both
 
 .PHONY: attack

@@ -158,7 +158,7 @@ func apply(r *rolloutv1.Rollout, f ledger.Fact) {
 
 // resume lets a rollout go on. What is broken by then was seen by who resumed it, and does not count again.
 func resume(r *rolloutv1.Rollout, b *rolloutv1.Resumed, by string) {
-	r.Reason, r.SteeredBy, r.UntilWave = nil, by, b.UntilWave
+	r.Reason, r.SteeredBy, r.UntilWave, r.Comparison = nil, by, b.UntilWave, nil
 	for _, w := range r.Waves {
 		w.Forgiven = w.Counts[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)]
 	}

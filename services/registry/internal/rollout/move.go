@@ -175,3 +175,6 @@ func settled(t *rolloutv1.Target, agent string) bool {
 func in(s rolloutv1.TargetState, states ...rolloutv1.TargetState) bool {
 	return slices.Contains(states, s)
 }
+
+// Touched reports whether a rollout changed a server or may have, so that an undo must take it back.
+func Touched(t *rolloutv1.Target) bool { return in(t.State, reached, succeeded, broken) }

@@ -1,0 +1,250 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+const (
+	pending   = rolloutv1.TargetState_TARGET_STATE_PENDING
+	reached   = rolloutv1.TargetState_TARGET_STATE_REACHED
+	succeeded = rolloutv1.TargetState_TARGET_STATE_SUCCEEDED
+	broken    = rolloutv1.TargetState_TARGET_STATE_BROKEN
+	owed      = rolloutv1.TargetState_TARGET_STATE_OWED
+	gone      = rolloutv1.TargetState_TARGET_STATE_GONE
+	leftOut   = rolloutv1.TargetState_TARGET_STATE_LEFT_OUT
+)
+
+// entry is a fact of the rollout, or something that happened to a server.
+type entry struct {
+	fact   ledger.Fact
+	server string
+	event  rollout.Event
+}
+
+// engine is a registry that folds the ledger at its own pace.
+type engine struct {
+	book      *rollout.Book
+	position  int
+	key       int             // how many facts of the rollout it folded: what it guards by
+	unhealthy map[string]bool // by server
+	offline   map[string]bool
+}
+
+func newEngine() *engine {
+	return &engine{book: &rollout.Book{}, unhealthy: map[string]bool{}, offline: map[string]bool{}}
+}
+
+// model is a rollout of a random fleet, with two engines that decide on views of different age.
+type model struct {
+	*rapid.T
+	now      time.Time
+	log      []entry
+	key      int // how many facts of the rollout the ledger has
+	engines  [2]*engine
+	rack     map[string]string
+	released map[string]int // how often each server was released
+	underWay []string       // servers that were released and whose changes did not end
+	joined   int
+	ends     map[string]int // how many changes of a server ended
+}
+
+func newModel(t *rapid.T) *model {
+	m := &model{
+		T: t, now: time.Unix(1000, 0), engines: [2]*engine{newEngine(), newEngine()}, rack: map[string]string{},
+		released: map[string]int{}, ends: map[string]int{},
+	}
+	var candidates []rollout.Candidate
+	for n := range rapid.IntRange(1, 30).Draw(t, "servers") {
+		candidates = append(candidates, m.candidate(fmt.Sprint("s", n)))
+	}
+	s := someStrategy(t, len(candidates))
+	layout, err := rollout.Waves(candidates, s, "r")
+	if err != nil {
+		t.Skip("the strategy is refused")
+	}
+	m.plan(rollout.Filled(s), layout)
+	return m
+}
+
+func (m *model) candidate(id string) rollout.Candidate {
+	m.rack[id] = fmt.Sprint("rack", rapid.IntRange(0, 3).Draw(m.T, "rack"))
+	return rollout.Candidate{
+		ServerID: id, Owed: rapid.IntRange(0, 9).Draw(m.T, "owed") == 0,
+		Fields: map[string]string{
+			"label.rack": m.rack[id], "platform": rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(m.T, "platform"),
+		},
+	}
+}
+
+func someStrategy(t *rapid.T, servers int) *rolloutv1.Strategy {
+	seconds := func(name string) *durationpb.Duration {
+		return durationpb.New(time.Duration(rapid.SampledFrom([]int{0, 0, 30, 300}).Draw(t, name)) * time.Second)
+	}
+	number := func(name string, values ...uint32) uint32 { return rapid.SampledFrom(values).Draw(t, name) }
+	s := &rolloutv1.Strategy{
+		Soak: seconds("soak"), Approve: number("approve", 0, 0, 0, 1) == 1, SuccessPercent: number("success", 0, 50, 90),
+		Concurrency: number("concurrency", 0, 1, 3), ComparePermille: number("compare", 0, 1, 100),
+		DonePercent: number("done", 0, 50, 100), DoneAfter: seconds("done after"), Silence: seconds("silence"),
+		Emergency: number("emergency", 0, 0, 0, 1) == 1,
+		MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: number("max broken", 0, 1, 3, 100)}},
+	}
+	if rapid.Bool().Draw(t, "spread") {
+		s.Spread = "label.rack"
+	}
+	if n := number("canaries", 0, 1, 2, 3); n > 0 && int(n) <= servers {
+		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: n}})
+	}
+	for _, p := range rapid.SampledFrom([][]uint32{nil, {10, 50}, {50}, {100}}).Draw(t, "percent") {
+		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Percent{Percent: p}})
+	}
+	if n := number("keep", 0, 0, 1, 2); n > 0 {
+		s.Keep = []*rolloutv1.Keep{{
+			Field: "label.rack", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: n}},
+		}}
+	}
+	return s
+}
+
+// plan records the plan in two parts.
+func (m *model) plan(s *rolloutv1.Strategy, l rollout.Layout) {
+	half := len(l.Placements) / 2
+	for n, part := range [][]rollout.Placement{l.Placements[:half], l.Placements[half:]} {
+		p := &rolloutv1.Planned{Part: uint32(n) + 1, Parts: 2, Strategy: s, Waves: l.Waves, Owed: l.Owed}
+		for _, c := range part {
+			p.Targets = append(p.Targets, m.target(c.ServerID, c.Wave))
+		}
+		m.record(p)
+	}
+}
+
+func (m *model) target(server string, wave uint32) *rolloutv1.Target {
+	t := &rolloutv1.Target{ServerId: server, Wave: wave, Changes: []*rolloutv1.Change{{Agent: "web"}}}
+	if rapid.Bool().Draw(m.T, "two changes") {
+		t.Changes = append(t.Changes, &rolloutv1.Change{Agent: "db"})
+	}
+	return t
+}
+
+// record appends a fact of the rollout to the ledger.
+func (m *model) record(body proto.Message) {
+	m.key++
+	m.log = append(m.log, entry{fact: ledger.Fact{
+		Noun: ledger.Rollout, Key: "r", Body: body, At: m.now, Actor: "ann", Sequence: uint64(len(m.log) + 1),
+	}})
+}
+
+func (m *model) happen(server string, e rollout.Event) {
+	e.At = m.now
+	m.log = append(m.log, entry{server: server, event: e})
+}
+
+// fold folds the next entries of the ledger.
+func (m *model) fold(e *engine, n int) {
+	for _, x := range m.log[e.position:min(len(m.log), e.position+n)] {
+		e.position++
+		if x.server == "" {
+			e.key++
+			if !e.book.Fold(x.fact) {
+				m.Fatalf("%s does not fit: %v", x.fact.Name(), e.book.Rollout)
+			}
+			continue
+		}
+		switch x.event.Kind {
+		case rollout.Away:
+			e.offline[x.server] = true
+		case rollout.Back:
+			delete(e.offline, x.server)
+		case rollout.Unhealthy:
+			e.unhealthy[x.server] = true
+		}
+		e.book.Apply(x.server, x.event)
+	}
+}
+
+func (m *model) works(e *engine, server string) bool {
+	t := e.book.Target(server)
+	return t != nil && !e.offline[server] && !e.unhealthy[server] && t.State != reached && t.State != gone
+}
+
+func (m *model) working(e *engine, rack string) (working, all int) {
+	for t := range e.book.Targets() {
+		if m.rack[t.ServerId] == rack && t.State != gone {
+			if all++; m.works(e, t.ServerId) {
+				working++
+			}
+		}
+	}
+	return working, all
+}
+
+// decide lets an engine decide and record what it decided. It reports whether there was something to do.
+func (m *model) decide(e *engine) (rollout.Decision, bool) {
+	if e.book.Rollout == nil {
+		return rollout.Decision{}, false
+	}
+	input := e.book.Input(m.now)
+	input.Field = func(server, _ string) string { return m.rack[server] }
+	input.Works = func(server string) bool { return m.works(e, server) }
+	input.Working = func(_, value string) (int, int) { return m.working(e, value) }
+	d := rollout.Decide(input)
+	if !d.Acts() || e.key != m.key { // the guard: a fact of the rollout that the engine did not fold
+		return d, d.Acts()
+	}
+	m.checkDecision(e, d)
+	basis := &rolloutv1.Basis{Sequence: uint64(e.position), At: timestamppb.New(m.now)}
+	switch {
+	case d.Open > 0:
+		m.record(&rolloutv1.Opened{Wave: d.Open, Basis: basis})
+	case d.Pass > 0:
+		m.record(&rolloutv1.Passed{Wave: d.Pass, Basis: basis})
+	case len(d.Release) > 0:
+		m.record(&rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release, Basis: basis})
+		for _, id := range d.Release {
+			m.released[id]++
+		}
+		m.underWay = append(m.underWay, d.Release...)
+	case len(d.Silence) > 0:
+		m.record(&rolloutv1.Silenced{ServerIds: d.Silence, Basis: basis})
+	case d.Halt != nil:
+		m.record(&rolloutv1.Halted{Wave: d.Wave, Reason: d.Halt, Basis: basis})
+	case d.Succeed:
+		m.record(&rolloutv1.Succeeded{Owed: d.Owed, Basis: basis})
+	}
+	return d, true
+}
+
+// end ends the next change of a server that is under way; the outcome may come twice.
+func (m *model) end(i int, ok bool) {
+	id := m.underWay[i]
+	n := 1
+	if t := m.current().Target(id); t != nil {
+		n = len(t.Changes)
+	}
+	e := rollout.Event{Kind: rollout.Ended, Change: m.ends[id], OK: ok}
+	m.happen(id, e)
+	if rapid.IntRange(0, 4).Draw(m.T, "twice") == 0 {
+		m.happen(id, e)
+	}
+	if m.ends[id]++; !ok || m.ends[id] == n {
+		m.underWay = slices.Delete(m.underWay, i, i+1)
+	}
+}
+
+// current returns a book of the whole ledger.
+func (m *model) current() *rollout.Book {
+	e := newEngine()
+	m.fold(e, len(m.log))
+	return e.book
+}
