@@ -94,7 +94,8 @@ func someStrategy(t *rapid.T, servers int) *rolloutv1.Strategy {
 	}
 	number := func(name string, values ...uint32) uint32 { return rapid.SampledFrom(values).Draw(t, name) }
 	s := &rolloutv1.Strategy{
-		Soak: seconds("soak"), Approve: number("approve", 0, 0, 0, 1) == 1, SuccessPercent: number("success", 0, 50, 90),
+		Soak: seconds("soak"), Approve: number("approve", 0, 0, 0, 1) == 1,
+		SuccessPercent: number("success", 0, 50, 90),
 		Concurrency: number("concurrency", 0, 1, 3), ComparePermille: number("compare", 0, 1, 100),
 		DonePercent: number("done", 0, 50, 100), DoneAfter: seconds("done after"), Silence: seconds("silence"),
 		Emergency: number("emergency", 0, 0, 0, 1) == 1,

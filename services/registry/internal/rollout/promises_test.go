@@ -93,7 +93,8 @@ func (m *model) checkGate(e *engine, wave uint32) {
 	w := noun.Wave(r, wave)
 	left := tally(b, wave, pending, reached)
 	good, all := tally(b, wave, succeeded), tally(b, wave, pending, reached, succeeded, broken)-int(w.Forgiven)
-	done := tally(b, 0, succeeded)*100 >= int(r.Strategy.DonePercent)*(tally(b, 0, pending, reached, succeeded, broken, owed))
+	total := tally(b, 0, pending, reached, succeeded, broken, owed)
+	done := tally(b, 0, succeeded)*100 >= int(r.Strategy.DonePercent)*total
 	early := r.Strategy.SuccessPercent > 0 || done && wave == uint32(len(r.Waves)) && r.Strategy.DonePercent < 100
 	if left > 0 && !early {
 		m.Fatalf("wave %d passes while %d servers are left", wave, left)

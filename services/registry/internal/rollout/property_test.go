@@ -60,7 +60,9 @@ func (m *model) step() {
 }
 
 func (m *model) serverEvent() {
-	kinds := []rollout.EventKind{rollout.Away, rollout.Away, rollout.Back, rollout.Back, rollout.Gone, rollout.Unhealthy}
+	kinds := []rollout.EventKind{
+		rollout.Away, rollout.Away, rollout.Back, rollout.Back, rollout.Gone, rollout.Unhealthy,
+	}
 	id := fmt.Sprint("s", rapid.IntRange(0, len(m.rack)-1).Draw(m.T, "server"))
 	m.happen(id, rollout.Event{Kind: rapid.SampledFrom(kinds).Draw(m.T, "event"), Agent: "web"})
 }
