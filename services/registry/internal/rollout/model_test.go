@@ -96,7 +96,7 @@ func someStrategy(t *rapid.T, servers int) *rolloutv1.Strategy {
 	s := &rolloutv1.Strategy{
 		Soak: seconds("soak"), Approve: number("approve", 0, 0, 0, 1) == 1,
 		SuccessPercent: number("success", 0, 50, 90),
-		Concurrency: number("concurrency", 0, 1, 3), ComparePermille: number("compare", 0, 1, 100),
+		Concurrency:    number("concurrency", 0, 1, 3), ComparePermille: number("compare", 0, 1, 100),
 		DonePercent: number("done", 0, 50, 100), DoneAfter: seconds("done after"), Silence: seconds("silence"),
 		Emergency: number("emergency", 0, 0, 0, 1) == 1,
 		MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: number("max broken", 0, 1, 3, 100)}},
