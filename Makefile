@@ -80,6 +80,13 @@ CASES ?= 100000
 prop: ## check the promises of rollouts on CASES=100000 random fleets, strategies and histories with stale engines
 	go test -count=1 -timeout 1h ./services/registry/internal/rollout -run KeepThePromises -rapid.checks=$(CASES)
 
+RUNS ?= 200
+
+.PHONY: forecast
+forecast: ## print what rollouts of RUNS=200 good and bad versions do to SERVERS=10000 virtual servers
+	go test -count=1 -timeout 1h ./services/registry/internal/rollout/forecast -run FindsFaults -v -runs $(RUNS) \
+	  -servers $(or $(SERVERS),10000)
+
 DEPLOYMENT ?= both
 
 .PHONY: attack

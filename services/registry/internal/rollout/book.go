@@ -63,7 +63,7 @@ func (b *Book) Fold(f ledger.Fact) bool {
 
 func (b *Book) place(targets []*rolloutv1.Target, at time.Time) {
 	if b.targets == nil {
-		b.targets, b.away = map[string]*rolloutv1.Target{}, map[string]time.Time{}
+		b.targets = map[string]*rolloutv1.Target{}
 	}
 	for _, t := range targets {
 		if b.targets[t.ServerId] != nil {

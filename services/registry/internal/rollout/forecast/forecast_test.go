@@ -1,0 +1,87 @@
+package forecast_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout/forecast"
+)
+
+func TestAWorldHasOneResult(t *testing.T) {
+	w := forecast.Virtual(500, 7)
+	w.Fault = forecast.Fault{Share: 0.03, Late: 0.5}
+	if diff := cmp.Diff(run(t, w), run(t, w), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAGoodVersionReachesEveryServerThatIsThere(t *testing.T) {
+	w := quiet(1000)
+	dead := 0
+	for _, s := range w.Servers {
+		if s.Dead {
+			dead++
+		}
+	}
+	r := run(t, w)
+	if r.State != rolloutv1.State_STATE_SUCCEEDED || r.Touched != 1000-dead || r.Owed != dead || r.Broken != 0 {
+		t.Errorf("%+v; %d servers are dead", r, dead)
+	}
+}
+
+func TestAVersionThatNeverWorksReachesOnlyTheCanaries(t *testing.T) {
+	for name, f := range map[string]forecast.Fault{
+		"at once": {Share: 1}, "later": {Share: 1, Late: 1},
+		"on a rare platform": {Share: 1, Field: "platform", Value: "linux/riscv64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := quiet(1000)
+			w.Fault = f
+			if r := run(t, w); r.Wave != 1 || r.Touched > 9 || r.Halt.GetCode() != code.TooFewSucceed {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestAKeepBudgetMakesARolloutLonger(t *testing.T) {
+	w := quiet(400)
+	short := run(t, w)
+	w.Strategy.Keep = []*rolloutv1.Keep{{
+		Field: "label.rack", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: 90}},
+	}}
+	long := run(t, w)
+	if long.State != rolloutv1.State_STATE_SUCCEEDED || long.Took <= short.Took {
+		t.Errorf("with the budget %+v, without %+v", long, short)
+	}
+}
+
+func TestAStrategyThatCannotBeMetIsRefused(t *testing.T) {
+	w := forecast.Virtual(10, 1)
+	_, err := forecast.Runs(w, 3)
+	if r := fault.RefusalOf(err); r.GetCode() != code.CanariesExceedWave {
+		t.Errorf("refused with %v", r)
+	}
+}
+
+// quiet is a world in which nothing happens by itself.
+func quiet(n int) forecast.World {
+	w := forecast.Virtual(n, 3)
+	w.Fails, w.BreaksPerDay, w.OfflinePerDay = 0, 0, 0
+	return w
+}
+
+func run(t *testing.T, w forecast.World) forecast.Result {
+	t.Helper()
+	r, err := forecast.Run(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,114 @@
+package forecast
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+// at puts something on the agenda.
+func (s *simulation) at(in time.Duration, server int, e rollout.Event) {
+	s.number++
+	heap.Push(&s.agenda, happening{s.now.Add(in), s.number, server, e})
+}
+
+// after returns a random time with a mean.
+func (s *simulation) after(mean time.Duration) time.Duration {
+	return time.Duration(s.random.ExpFloat64() * float64(mean))
+}
+
+// fate puts on the agenda what happens to a server by itself within the first days.
+func (s *simulation) fate(i int) {
+	const day = 24 * time.Hour
+	if s.BreaksPerDay > 0 {
+		if in := s.after(time.Duration(float64(day) / s.BreaksPerDay)); in < 2*day {
+			s.at(in, i, rollout.Event{Kind: rollout.Unhealthy})
+		}
+	}
+	if s.OfflinePerDay > 0 && !s.Servers[i].Dead {
+		if in := s.after(time.Duration(float64(day) / s.OfflinePerDay)); in < 2*day {
+			s.at(in, i, rollout.Event{Kind: rollout.Away})
+		}
+	}
+}
+
+// release begins the change of a server.
+func (s *simulation) release(i int) {
+	server := s.Servers[i]
+	s.touched++
+	s.change(i, func() { s.busy[i] = true })
+	took := time.Second
+	if len(s.Durations) > 0 {
+		took = s.Durations[s.random.IntN(len(s.Durations))]
+	}
+	if server.Slow {
+		took *= 10
+	}
+	ok := s.random.Float64() >= s.Fails
+	if f := s.Fault; (f.Field == "" || server.Fields[f.Field] == f.Value) && s.random.Float64() < f.Share {
+		if s.random.Float64() < f.Late {
+			s.at(took+s.after(lateWithin), i, rollout.Event{Kind: rollout.Unhealthy})
+		} else {
+			ok = false
+		}
+	}
+	s.at(took, i, rollout.Event{Kind: rollout.Ended, OK: ok})
+}
+
+// happen lets something happen. The end of a change on a server that is offline is reported when it is back.
+func (s *simulation) happen(h happening) {
+	h.event.At = s.now
+	switch h.event.Kind {
+	case rollout.Ended:
+		if s.absent[h.server] {
+			s.at(time.Minute, h.server, h.event)
+			return
+		}
+		s.change(h.server, func() { delete(s.busy, h.server) })
+	case rollout.Away:
+		s.change(h.server, func() { s.absent[h.server] = true })
+		s.at(s.after(s.OfflineFor), h.server, rollout.Event{Kind: rollout.Back})
+	case rollout.Back:
+		s.change(h.server, func() { delete(s.absent, h.server) })
+	case rollout.Unhealthy:
+		s.change(h.server, func() { s.broken[h.server] = true })
+	}
+	s.book.Apply(s.Servers[h.server].ServerID, h.event)
+}
+
+// working reports whether a server is online, healthy and not under way.
+func (s *simulation) working(i int) bool { return !s.absent[i] && !s.broken[i] && !s.busy[i] }
+
+// count counts the working servers by the fields of the keep budgets.
+func (s *simulation) count() {
+	s.works = map[[2]string][2]int{}
+	for i, server := range s.Servers {
+		for _, k := range s.Strategy.GetKeep() {
+			key := [2]string{k.Field, server.Fields[k.Field]}
+			n := s.works[key]
+			if n[1]++; s.working(i) {
+				n[0]++
+			}
+			s.works[key] = n
+		}
+	}
+}
+
+// change changes a server, and the counts of working servers with it.
+func (s *simulation) change(i int, edit func()) {
+	before := s.working(i)
+	edit()
+	after := s.working(i)
+	if before == after || s.works == nil {
+		return
+	}
+	for _, k := range s.Strategy.GetKeep() {
+		key := [2]string{k.Field, s.Servers[i].Fields[k.Field]}
+		n := s.works[key]
+		if n[0]--; after {
+			n[0] += 2
+		}
+		s.works[key] = n
+	}
+}

@@ -1,0 +1,110 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+// World is a rollout and the fleet that it meets.
+type World struct {
+	ID       string
+	Servers  []Server
+	Strategy *rolloutv1.Strategy
+	// Durations is how long changes took, in any order; each change takes one of them.
+	Durations []time.Duration
+	// Fails is the share of changes that fail whatever the new version is.
+	Fails float64
+	// Fault is what is wrong with the new version.
+	Fault Fault
+	// BreaksPerDay is how often a server becomes unhealthy by itself, changed or not.
+	BreaksPerDay float64
+	// OfflinePerDay is how often a server goes offline by itself, and OfflineFor how long it stays away on average.
+	OfflinePerDay float64
+	OfflineFor    time.Duration
+	Seed          uint64
+}
+
+// Server is a server of a world.
+type Server struct {
+	rollout.Candidate
+	Dead bool // it is offline and does not come back
+	Slow bool // its changes take ten times as long
+}
+
+// Fault is what is wrong with a new version.
+type Fault struct {
+	Share float64 // of the servers that it meets
+	Late  float64 // of those, how many pass the health check of the change and break within minutes
+	Field string  // it meets only servers with a value of a field; empty for all
+	Value string
+}
+
+// Result is how a rollout went.
+type Result struct {
+	State   rolloutv1.State
+	Took    time.Duration  // until it succeeded or halted
+	Halt    *apiv1.Refusal // why it halted, or nil
+	Wave    uint32         // in which wave it halted
+	Touched int            // servers that were changed
+	Broken  int            // servers that broke
+	Owed    int            // servers that are owed
+}
+
+// Standard is the strategy that the tables in deploy/docs/rollouts.md measure: canaries, 1 %, 10 %, 50 % and the rest.
+func Standard() *rolloutv1.Strategy {
+	s := &rolloutv1.Strategy{
+		Stages: []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Canaries{Canaries: 20}}},
+		Soak:   durationpb.New(5 * time.Minute), SuccessPercent: 99, ComparePermille: 1,
+	}
+	for _, p := range []uint32{1, 10, 50} {
+		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Percent{Percent: p}})
+	}
+	return rollout.Filled(s)
+}
+
+// Virtual returns a world of n servers: three platforms, of which linux/riscv64 has 1 % of the servers, three
+// environments and racks of 40; 1 % are offline from the start, 1 % answer nothing any more and are offline for the
+// registry too, 1 % are slow. A change takes 20 s in the median.
+func Virtual(n int, seed uint64) World {
+	random := rand.New(rand.NewPCG(seed, 0))
+	w := World{
+		ID: fmt.Sprint("rollout-", seed), Strategy: Standard(), Seed: seed, Fails: 0.0003, BreaksPerDay: 0.001,
+		OfflinePerDay: 0.005, OfflineFor: 10 * time.Minute,
+	}
+	for i := range n {
+		platform, env := "linux/amd64", "prod"
+		switch p := random.Float64(); {
+		case p < 0.01:
+			platform = "linux/riscv64"
+		case p < 0.2:
+			platform = "linux/arm64"
+		}
+		switch e := random.Float64(); {
+		case e < 0.05:
+			env = "test"
+		case e < 0.2:
+			env = "stage"
+		}
+		dead := random.Float64() < 0.02
+		w.Servers = append(w.Servers, Server{
+			Candidate: rollout.Candidate{ServerID: fmt.Sprintf("server-%05d", i), Owed: dead, Fields: map[string]string{
+				"platform": platform, "env": env, "label.rack": fmt.Sprint("r", i/40),
+			}},
+			Dead: dead, Slow: random.Float64() < 0.01,
+		})
+	}
+	for range 1000 {
+		took := math.Exp(math.Log(20) + 0.5*random.NormFloat64())
+		w.Durations = append(w.Durations, time.Duration(took*float64(time.Second)))
+	}
+	return w
+}
