@@ -58,6 +58,8 @@ type model struct {
 	underWay []string       // servers that were released and whose changes did not end
 	joined   int
 	ends     map[string]int // how many changes of a server ended
+
+	decisions int // how many decisions were recorded
 }
 
 func newModel(t *rapid.T) *model {
@@ -162,16 +164,21 @@ func (m *model) fold(e *engine, n int) {
 			}
 			continue
 		}
-		switch x.event.Kind {
-		case rollout.Away:
-			e.offline[x.server] = true
-		case rollout.Back:
-			delete(e.offline, x.server)
-		case rollout.Unhealthy:
-			e.unhealthy[x.server] = true
-		}
-		e.book.Apply(x.server, x.event)
+		e.fleet(x)
 	}
+}
+
+// fleet folds what happened to a server.
+func (e *engine) fleet(x entry) {
+	switch x.event.Kind {
+	case rollout.Away:
+		e.offline[x.server] = true
+	case rollout.Back:
+		delete(e.offline, x.server)
+	case rollout.Unhealthy:
+		e.unhealthy[x.server] = true
+	}
+	e.book.Apply(x.server, x.event)
 }
 
 func (m *model) works(e *engine, server string) bool {
@@ -190,20 +197,26 @@ func (m *model) working(e *engine, rack string) (working, all int) {
 	return working, all
 }
 
+// ask returns what an engine decides at a time.
+func (m *model) ask(e *engine, at time.Time) rollout.Decision {
+	input := e.book.Input(at)
+	input.Field = func(server, _ string) string { return m.rack[server] }
+	input.Works = func(server string) bool { return m.works(e, server) }
+	input.Working = func(_, value string) (int, int) { return m.working(e, value) }
+	return rollout.Decide(input)
+}
+
 // decide lets an engine decide and record what it decided. It reports whether there was something to do.
 func (m *model) decide(e *engine) (rollout.Decision, bool) {
 	if e.book.Rollout == nil {
 		return rollout.Decision{}, false
 	}
-	input := e.book.Input(m.now)
-	input.Field = func(server, _ string) string { return m.rack[server] }
-	input.Works = func(server string) bool { return m.works(e, server) }
-	input.Working = func(_, value string) (int, int) { return m.working(e, value) }
-	d := rollout.Decide(input)
+	d := m.ask(e, m.now)
 	if !d.Acts() || e.key != m.key { // the guard: a fact of the rollout that the engine did not fold
 		return d, d.Acts()
 	}
 	m.checkDecision(e, d)
+	m.decisions++
 	basis := &rolloutv1.Basis{Sequence: uint64(e.position), At: timestamppb.New(m.now)}
 	switch {
 	case d.Open > 0:

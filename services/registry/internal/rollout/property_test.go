@@ -24,6 +24,7 @@ func TestEnginesThatDecideOnStaleViewsKeepThePromises(t *testing.T) {
 		m.finish()
 		m.checkCounts()
 		m.checkUndo()
+		m.checkReplay()
 	})
 }
 
