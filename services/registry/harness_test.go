@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +78,9 @@ type site struct {
 	ca       []byte        // the CAs of the bus; none means those of the operating system
 	unsigned atomic.Bool   // the tombstone key cannot be read
 	skew     atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
+
+	mu      sync.Mutex
+	running []*Registry
 }
 
 func start(t *testing.T) *site {
@@ -113,7 +118,7 @@ func (s *site) registry() (*Registry, func()) {
 	if s.beats < time.Minute {
 		r.presence.returns = 0 // no bus is lost in these tests, and absence counts soon
 	}
-	stop := bustest.Go(s.t, r.Run)
+	stop := s.run(r)
 	select {
 	case <-r.Ready():
 	case <-time.After(20 * time.Second):
@@ -128,12 +133,52 @@ func (s *site) registry() (*Registry, func()) {
 	return r, stop
 }
 
+// run runs a registry until the test ends or stop is called.
+func (s *site) run(r *Registry) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = append(s.running, r)
+	end := bustest.Go(s.t, r.Run)
+	return func() {
+		s.mu.Lock()
+		s.running = slices.DeleteFunc(s.running, func(other *Registry) bool { return other == r })
+		s.mu.Unlock()
+		end()
+	}
+}
+
+// caughtUp waits until every registry that runs has folded the ledger up to its present end: any of them may answer,
+// and one that lags behind answers from before.
+func (s *site) caughtUp(ctx context.Context) error {
+	s.mu.Lock()
+	running := slices.Clone(s.running)
+	s.mu.Unlock()
+	end, err := s.ops.Stream(ctx, topology.Ledger)
+	if err != nil {
+		return err
+	}
+	for _, r := range running {
+		if err := r.follower.Wait(ctx, end.LastSequence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 var methods = registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").Methods()
 
+// ask calls a method. A method that reads answers with everything that the ledger holds when it is asked.
 func ask[R proto.Message](s *site, method protoreflect.Name, q proto.Message) (R, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return bus.Call[R](ctx, s.ops, ledger.Registry, methods.ByName(method), q)
+	d := methods.ByName(method)
+	if bus.AccessOf(d) == "read" {
+		if err := s.caughtUp(ctx); err != nil {
+			var zero R
+			return zero, err
+		}
+	}
+	return bus.Call[R](ctx, s.ops, ledger.Registry, d, q)
 }
 
 func must[R proto.Message](s *site, method protoreflect.Name, q proto.Message) R {

@@ -134,7 +134,6 @@ func frugal(t *testing.T) (*site, string, *Registry) {
 	s.r, s.stop = s.registry()
 	other, _ := s.registry()
 	id := s.server("one")
-	// Either registry answers, and the other one may not know the server yet.
 	for n := uint64(1); n <= 60 && s.get(id).Standing != serverv1.Standing_STANDING_QUARANTINED; n++ {
 		s.skew.Add(int64(intake.SysinfoEvery))
 		s.sysinfoOf(id, n, n, "")
@@ -144,6 +143,20 @@ func frugal(t *testing.T) (*site, string, *Registry) {
 		return s.get(id).Standing == serverv1.Standing_STANDING_QUARANTINED
 	})
 	return s, id, other
+}
+
+// intakes returns what each registry counted of a server, up to the end of the ledger.
+func (s *site) intakes(id string, registries ...*Registry) (all []*serverv1.Intake) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.caughtUp(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range registries {
+		r.follower.Read(func() { is, _ := r.records.view.Server(id); all = append(all, proto.CloneOf(is.Intake)) })
+	}
+	return all
 }
 
 func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T) {
@@ -166,22 +179,16 @@ func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T
 	if facts = slices.DeleteFunc(facts, func(f string) bool { return f == "offline" }); len(facts) > 0 {
 		t.Errorf("after its quarantine: %v", facts)
 	}
-	var one, two *serverv1.Intake
-	s.r.follower.Read(func() { r, _ := s.r.records.view.Server(id); one = proto.CloneOf(r.Intake) })
-	other.follower.Read(func() { r, _ := other.records.view.Server(id); two = proto.CloneOf(r.Intake) })
-	if !proto.Equal(one, two) || one.GetBytes() < s.budget {
-		t.Errorf("one replica counted %v, the other %v", one, two)
+	if c := s.intakes(id, s.r, other); !proto.Equal(c[0], c[1]) || c[0].GetBytes() < s.budget {
+		t.Errorf("one replica counted %v, the other %v", c[0], c[1])
 	}
 }
 
 func TestTheBudgetSurvivesARestart(t *testing.T) {
 	s, id, _ := frugal(t)
-	var before, after *serverv1.Intake
-	s.r.follower.Read(func() { r, _ := s.r.records.view.Server(id); before = proto.CloneOf(r.Intake) })
 	again, _ := s.registry()
-	again.follower.Read(func() { r, _ := again.records.view.Server(id); after = proto.CloneOf(r.Intake) })
-	if !proto.Equal(before, after) {
-		t.Errorf("before %v, after %v", before, after)
+	if c := s.intakes(id, s.r, again); !proto.Equal(c[0], c[1]) || c[0] == nil {
+		t.Errorf("before %v, after %v", c[0], c[1])
 	}
 }
 
