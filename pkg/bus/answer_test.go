@@ -2,14 +2,26 @@ package bus_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 )
+
+// askAs sends a request as a sender, and returns what became of it within a minute.
+func askAs(t *testing.T, c *bus.Conn, sender string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := bus.Ask[*emptypb.Empty](ctx, c, "ask."+sender, &emptypb.Empty{})
+	return err
+}
 
 func TestOneSendersRequestsAreNotHandledWithoutABound(t *testing.T) {
 	b := bustest.StartEmpty(t)
@@ -26,16 +38,65 @@ func TestOneSendersRequestsAreNotHandledWithoutABound(t *testing.T) {
 	}
 	defer stop()
 	c := b.Dial(t, "client")
-	const sent = 5000
+	const sent, aSecond = 5000, 20
+	began := time.Now()
 	for range sent {
 		if err := c.Publish("ask.mad", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := bus.Ask[*emptypb.Empty](t.Context(), c, "ask.sane", &emptypb.Empty{}); err != nil {
+	if err := askAs(t, c, "sane"); err != nil {
 		t.Errorf("another sender: %v", err)
 	}
-	if n := handled.Load(); n == 0 || n > sent/10 {
-		t.Errorf("%d of %d requests of one sender were handled", n, sent)
+	bustest.Eventually(t, "some are handled", func() bool { return handled.Load() > 0 })
+	n := handled.Load()
+	if begun := int64(time.Since(began)/time.Second) + 1; n > aSecond*begun {
+		t.Errorf("%d of %d requests of one sender were handled, want %d in each of %d seconds", n, sent, aSecond, begun)
+	}
+}
+
+// While every slot is taken, a sender's requests beyond its rate are dropped and do not fill the queue in which those
+// of other senders wait.
+func TestRequestsBeyondASendersRateDoNotWait(t *testing.T) {
+	b := bustest.StartEmpty(t)
+	const slots = 64
+	var handling, looked atomic.Int64
+	release := make(chan struct{})
+	stop, err := bus.AnswerPaced(b.Dial(t, "service"), "ask.*", "service",
+		func(_ context.Context, subject string, _ *emptypb.Empty) (*emptypb.Empty, error) {
+			handling.Add(1)
+			<-release
+			return &emptypb.Empty{}, nil
+		}, func(sender string) bool {
+			looked.Add(1)
+			return !strings.HasPrefix(sender, "ask.mad")
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	c := b.Dial(t, "client")
+	answers := make(chan error, slots+1)
+	for n := range slots {
+		go func() { answers <- askAs(t, c, fmt.Sprint("slow-", n)) }()
+	}
+	bustest.Eventually(t, "every slot is taken", func() bool { return handling.Load() == slots })
+	const rounds, each = 20, 1000
+	for range rounds {
+		want := looked.Load() + each
+		for range each {
+			if err := c.Publish("ask.mad", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bustest.Eventually(t, "all were looked at", func() bool { return looked.Load() == want })
+	}
+	go func() { answers <- askAs(t, c, "sane") }()
+	bustest.Eventually(t, "the other sender's waits", func() bool { return looked.Load() == slots+rounds*each+1 })
+	close(release)
+	for range slots + 1 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -54,9 +54,12 @@ const (
 	// requestsASecond is how many requests of one sender, which is its subject, and its address where the bus
 	// tells it, are looked at. The others are dropped before they wait: a sender that gets no answer asks again.
 	requestsASecond = 20
-	// requestsWaiting bounds the requests of all senders that wait, which the client keeps in memory.
+	// requestsWaiting bounds the requests of all senders that are admitted and wait for a slot.
 	requestsWaiting     = 4096
 	requestBytesWaiting = 16 << 20
+	// requestsArriving bounds those that nothing looked at yet, which the client keeps in memory. A look is short and
+	// waits for nothing, so that one sender's burst does not take the place of another's request.
+	requestsArriving = 1 << 16
 )
 
 // Answer answers requests on subjects that name their senders, for Ask. Replicas in one group share
@@ -129,28 +132,27 @@ func AnswerAnybody[Q, R proto.Message](
 func answerAdmitted[Q, R proto.Message](
 	c *Conn, subject, group string, f func(context.Context, string, Q) (R, error), admitted func(*nats.Msg) bool,
 ) (stop func(), err error) {
-	slots := make(chan struct{}, callsAtOnce)
+	waiting, full := newRequests(), logs.NewPacer()
 	sub, err := c.nc.QueueSubscribe(subject, group, func(m *nats.Msg) {
-		if !admitted(m) {
-			return
+		if admitted(m) && !waiting.put(m) {
+			full.Warn(c.log, subject).Str(logs.Subject, m.Subject).Msg("too many requests wait, dropped")
 		}
-		slots <- struct{}{}
-		go func() {
-			defer func() { <-slots }()
-			answer := answerOne(m, f)
-			if err := c.tooLarge(m.RespondMsg(answer), len(answer.Data)); err != nil {
-				_ = m.RespondMsg(refusalMsg(err))
-			}
-		}()
 	})
 	if err == nil {
-		err = sub.SetPendingLimits(requestsWaiting, requestBytesWaiting)
+		err = sub.SetPendingLimits(requestsArriving, requestBytesWaiting)
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "answer %s: %w", subject, err)
 	}
+	ctx, end := context.WithCancel(context.Background())
+	go waiting.each(ctx, func(m *nats.Msg) {
+		answer := answerOne(m, f)
+		if err := c.tooLarge(m.RespondMsg(answer), len(answer.Data)); err != nil {
+			_ = m.RespondMsg(refusalMsg(err))
+		}
+	})
 	c.settleSubscription()
-	return func() { _ = sub.Unsubscribe() }, nil
+	return func() { _ = sub.Unsubscribe(); end() }, nil
 }
 
 func answerOne[Q, R proto.Message](m *nats.Msg, f func(context.Context, string, Q) (R, error)) *nats.Msg {
