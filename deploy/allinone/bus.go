@@ -22,8 +22,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// maxPending bounds the bytes that wait for one client; one that falls behind further is disconnected.
-const maxPending = 16 << 20
+// maxPending bounds the bytes that wait for one client; one that falls behind further is disconnected. The bound is
+// that of the services, too: with 16 MiB, one person's large requests disconnected the registry on a busy machine.
+const maxPending = 64 << 20
 
 // noStoreLimit is a limit for the streams' files that is above the size of any disk.
 const noStoreLimit = 1 << 60
@@ -67,11 +68,10 @@ func (g *Garrison) startBus() error {
 		MaxPayload:        1 << 20,
 		PingInterval:      topology.PingEvery,
 		MaxPingsOut:       topology.PingsMissed,
-		// What waits for one client is bounded: a window of 16 chunks, or a batch of the ledger.
-		MaxPending:    maxPending,
-		WriteDeadline: 2 * time.Second,
-		WriteTimeout:  server.WriteTimeoutPolicyRetry, // a slow client may take longer, one that takes nothing may not
-		TLSConfig:     g.certs.config(),
+		MaxPending:        maxPending,
+		WriteDeadline:     2 * time.Second,
+		WriteTimeout:      server.WriteTimeoutPolicyRetry, // a slow client may take longer, one that takes nothing may not
+		TLSConfig:         g.certs.config(),
 		// A fleet that connects at once waits for this processor, not for the network.
 		TLSTimeout:  topology.LoginWithin.Seconds(),
 		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),

@@ -190,6 +190,7 @@ func fillByElements(t *trial) string {
 	}
 	wide := bytes.Repeat([]byte{2<<3 | 2, 0}, 500_000)
 	before, most := t.residentMiB(), 0
+	lost := strings.Count(t.Garrisond.Log(), `"bus away"`)
 	for range 40 {
 		for _, selector := range [][]byte{deep, wide} {
 			m := nats.NewMsg(t.api(who, "read", "get-restore-status"))
@@ -207,6 +208,9 @@ func fillByElements(t *trial) string {
 	most = max(most, t.residentMiB())
 	if most-before > 400 {
 		t.Errorf("the control plane grew from %d to %d MiB", before, most)
+	}
+	if n := strings.Count(t.Garrisond.Log(), `"bus away"`) - lost; n > 0 {
+		t.Errorf("the bus disconnected a service %d times", n)
 	}
 	return fmt.Sprintf("memory %d → %d MiB", before, most)
 }
