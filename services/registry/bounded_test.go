@@ -77,9 +77,9 @@ func TestALargeReportIsCutBeforeItBecomesAFact(t *testing.T) {
 func TestAnOverlongBeatIsIgnoredAndALongBootIsCut(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
-	s.beat(id, strings.Repeat("b", 900_000))
-	s.beat(id, strings.Repeat("b", 2_000))
 	bustest.Eventually(t, "it is online", func() bool {
+		s.beat(id, strings.Repeat("b", 900_000))
+		s.beat(id, strings.Repeat("b", 2_000))
 		return s.get(id).Presence == serverv1.Presence_PRESENCE_ONLINE
 	})
 	if boot := s.get(id).BootId; len(boot) > bounds.ID || !strings.HasSuffix(boot, "…") {

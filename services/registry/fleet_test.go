@@ -220,7 +220,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
-	s.beat(id, "first")
+	s.firstBeat(id, "first")
 	bustest.Eventually(t, "it was online and is offline now", func() bool {
 		return slices.Equal(names(s.facts(ledger.Server, id)), []string{"invited", "enrolled", "online", "offline"})
 	})
@@ -246,6 +246,12 @@ func (s *site) pass(d time.Duration, registries ...*Registry) {
 			r.presence.mu.Unlock()
 		}
 	}
+}
+
+// firstBeat beats until the registry receives it, which it may not do yet when it answers.
+func (s *site) firstBeat(id, boot string) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "its beat arrives", func() bool { s.beat(id, boot); return s.r.hasBeat(id) })
 }
 
 // hasBeat reports whether a registry received a beat of a server.

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -63,7 +62,7 @@ func TestOfTwoRenamesToOneNameTheViewTakesTheFirst(t *testing.T) {
 func TestTheMachineOfAServerIsReplacedOnceItIsGone(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
-	bustest.Eventually(t, "its beat arrives", func() bool { s.beat(id, "boot"); return s.r.hasBeat(id) })
+	s.firstBeat(id, "boot")
 	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
 	if got := s.code("ReplaceServer", &registryv1.ReplaceServerRequest{Server: "one"}); got != "SERVER_ONLINE" {
 		t.Errorf("while it is online: %s", got)

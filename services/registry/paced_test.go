@@ -72,6 +72,7 @@ func TestASysinfoThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 func TestABootThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 	s := startBeating(t, time.Minute)
 	id := s.server("one")
+	s.firstBeat(id, "boot")
 	for n := range 20 {
 		s.beat(id, fmt.Sprint("boot-", n))
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -19,10 +18,7 @@ func TestNoServerIsCalledOfflineBecauseTheBusWasUnreachable(t *testing.T) {
 	every := time.Minute
 	s := startBeating(t, every)
 	id := s.server("one")
-	bustest.Eventually(t, "its beat arrives", func() bool {
-		s.beat(id, "boot")
-		return s.r.hasBeat(id)
-	})
+	s.firstBeat(id, "boot")
 	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
 	time.Sleep(sweepEvery / 10) // the sweep after the beat is over, and the next one is not soon
 	s.bus.Restart(t, func(string) {
