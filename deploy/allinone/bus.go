@@ -70,8 +70,9 @@ func (g *Garrison) startBus() error {
 		MaxPingsOut:       topology.PingsMissed,
 		MaxPending:        maxPending,
 		WriteDeadline:     2 * time.Second,
-		WriteTimeout:      server.WriteTimeoutPolicyRetry, // a slow client may take longer, one that takes nothing may not
-		TLSConfig:         g.certs.config(),
+		// A slow client may take longer, one that takes nothing may not.
+		WriteTimeout: server.WriteTimeoutPolicyRetry,
+		TLSConfig:    g.certs.config(),
 		// A fleet that connects at once waits for this processor, not for the network.
 		TLSTimeout:  topology.LoginWithin.Seconds(),
 		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),
