@@ -44,8 +44,9 @@ func TestTheStandardStrategyFindsFaults(t *testing.T) {
 			if f.fault.Share == 1 && strategy == "standard" && o.Halts < *runs {
 				t.Errorf("%s: %d of %d runs halted", f.name, o.Halts, *runs)
 			}
-			fmt.Printf("| %s | %s | %d of %d | %s | %d / %d | %d / %d | %s / %s | %s |\n", f.name, strategy, o.Halts, o.Runs,
-				waves(o), o.Touched50, o.Touched90, o.Broken50, o.Broken90, short(o.Halted50), short(o.Halted90),
+			fmt.Printf("| %s | %s | %d of %d | %s | %d / %d | %d / %d | %s / %s | %s |\n",
+				f.name, strategy, o.Halts, o.Runs, waves(o),
+				o.Touched50, o.Touched90, o.Broken50, o.Broken90, short(o.Halted50), short(o.Halted90),
 				short(o.Took50))
 		}
 	}
