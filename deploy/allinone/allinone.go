@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/secret"
@@ -41,6 +42,7 @@ type Config struct {
 	Log          zerolog.Logger // one line for each change
 	Tuning       Tuning
 	Debug        *debug.State // takes what a debug socket shows; may be nil
+	Metrics      *metrics.Set // takes what is measured; may be nil
 }
 
 // Tuning is what tests and benchmarks set; zero values mean the services' own defaults.
@@ -161,6 +163,7 @@ func (g *Garrison) Add(parts ...rungroup.Part) { g.parts = append(g.parts, parts
 func (g *Garrison) Run(ctx context.Context) error {
 	g.config.Debug.Set("bus", func() any { return orError(g.server.Varz(nil)) })
 	g.config.Debug.Set("jetstream", func() any { return orError(g.server.Jsz(nil)) })
+	g.measure()
 	return rungroup.Run(ctx, append(slices.Clone(g.parts),
 		rungroup.Part{Name: "bus", Run: g.store.run}, rungroup.Part{Name: "certificates", Run: g.certs.run},
 		rungroup.Part{Name: "listener", Run: g.listen})...)

@@ -2,6 +2,7 @@ package allinone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -35,6 +36,27 @@ func (g *Garrison) Alive(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// measure adds the checks of the whole process to its metrics.
+func (g *Garrison) measure() {
+	g.config.Metrics.Ready("listener", func(context.Context) error {
+		select {
+		case <-g.listening:
+			return nil
+		default:
+			return errors.New("clients cannot connect yet")
+		}
+	})
+	g.config.Metrics.Ready("streams", func(context.Context) error { return g.trouble() })
+	g.config.Metrics.Works("services", func(ctx context.Context) error {
+		select {
+		case <-g.listening:
+			return g.Alive(ctx)
+		default:
+			return nil // a start takes as long as it takes
+		}
+	})
 }
 
 // about asks a service for its version, over its own connection.

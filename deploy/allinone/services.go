@@ -38,6 +38,7 @@ func (g *Garrison) addService(name string) error {
 			BeatInterval: g.config.Tuning.BeatInterval, ServerBudget: g.config.Tuning.ServerBudget,
 			ServerCredentials: g.config.Tuning.ServerCredentials,
 			Secrets:           g.secrets,
+			Metrics:           g.config.Metrics.Under(name),
 			Debug:             g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
@@ -47,7 +48,8 @@ func (g *Garrison) addService(name string) error {
 	case topology.UserCatalog:
 		s, err := catalog.New(catalog.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Keys: g.config.ImageKeys,
-			Debug: g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			Metrics: g.config.Metrics.Under(name),
+			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err
@@ -57,7 +59,8 @@ func (g *Garrison) addService(name string) error {
 		s, err := dispatcher.New(dispatcher.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Secrets: g.secrets,
 			Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
-			Debug: g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			Metrics: g.config.Metrics.Under(name),
+			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err
@@ -98,6 +101,7 @@ func (g *Garrison) makeAccess(conn *bus.Conn, store string) (func(context.Contex
 	s, err := access.New(access.Config{
 		Conn: conn, System: system, Issuer: issuer, CA: g.certs.Bundle, Store: store,
 		AcceptLedger: g.config.AcceptLedger,
+		Metrics:      g.config.Metrics.Under(topology.UserAccess),
 		Debug:        g.config.Debug.Under(topology.UserAccess), Log: g.logger(topology.UserAccess),
 		Now: time.Now, NewID: ident.New,
 	})

@@ -33,6 +33,7 @@ type Options struct {
 	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
 	Lazy     bool          // do not sync each write to disk
 	Lobby    bool          // machines may ask to join without a token
+	Metrics  bool          // garrisond and executors serve metrics on the sockets that MetricsSocket names
 	Views    bool          // services that run apart keep snapshots of their views
 	Foreign  []string      // subjects of facts that the scenario stores by hand and no program knows
 }
@@ -72,6 +73,9 @@ func New(o Options) (*Fleet, error) {
 	if o.Lobby {
 		args = append(args, "--lobby")
 	}
+	if o.Metrics {
+		args = append(args, "--metrics", "unix:"+f.MetricsSocket("garrisond"))
+	}
 	if o.Deadline > 0 {
 		args = append(args, "--task-deadline", o.Deadline.String())
 	}
@@ -81,6 +85,9 @@ func New(o Options) (*Fleet, error) {
 	f.Garrisond = f.process("garrisond", "garrisond", args...)
 	return f, nil
 }
+
+// MetricsSocket returns the socket on which garrisond or the executor of a server serves metrics.
+func (f *Fleet) MetricsSocket(name string) string { return f.path(name + ".metrics") }
 
 func (f *Fleet) path(parts ...string) string {
 	return filepath.Join(append([]string{f.Dir}, parts...)...)

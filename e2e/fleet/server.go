@@ -98,6 +98,9 @@ func (f *Fleet) Stranger(name string) (*Server, error) {
 // register adds a server with its executor, which is not started yet.
 func (f *Fleet) register(s *Server, flags ...string) {
 	run := append([]string{"run", "--root", s.Root, "--beat-interval", f.Beat.String(), "--stop-agents"}, flags...)
+	if f.Metrics {
+		run = append(run, "--metrics-socket", f.MetricsSocket(s.Name))
+	}
 	if f.Check > 0 {
 		run = append(run, "--check-interval", f.Check.String())
 	}

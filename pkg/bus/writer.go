@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -29,6 +30,7 @@ type Writer struct {
 	admit   func(ledger.Noun) error // refuses facts about a noun; nil admits all
 	queue   chan *unit
 	stopped chan struct{} // closed when Run has returned
+	metrics *metrics.Set  // or nil
 }
 
 // unit is the facts of one Append: all or none.
@@ -62,9 +64,31 @@ func (c *Conn) NewAdmittingWriter(admit func(ledger.Noun) error) *Writer {
 // Waiting returns how many appends wait to be committed.
 func (w *Writer) Waiting() int { return len(w.queue) }
 
+// Measure counts and times what is appended from now on. It is called before Run.
+func (w *Writer) Measure(m *metrics.Set) { w.metrics = m }
+
 // Append records facts, all or none, and returns the sequence of the last. At most
 // topology.MaxBatch facts; see the package's guarantees for its errors.
 func (w *Writer) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, error) {
+	begun := time.Now()
+	last, err := w.append(ctx, drafts)
+	result := "stored"
+	switch {
+	case fault.Is(err, fault.Conflict):
+		result = "conflict"
+	case fault.Is(err, fault.Unavailable):
+		result = "unavailable"
+	case err != nil:
+		result = "refused"
+	default:
+		w.metrics.Add(metrics.AppendedFacts, float64(len(drafts)))
+	}
+	w.metrics.Add(metrics.Appends, 1, result)
+	w.metrics.Time(metrics.AppendSeconds, time.Since(begun).Seconds())
+	return last, err
+}
+
+func (w *Writer) append(ctx context.Context, drafts []ledger.Draft) (uint64, error) {
 	if len(drafts) == 0 || len(drafts) > topology.MaxBatch {
 		return 0, fault.New(fault.Internal, "append %d facts: want 1 to %d", len(drafts), topology.MaxBatch)
 	}

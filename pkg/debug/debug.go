@@ -97,7 +97,7 @@ func (s *State) all() map[string]func(url.Values) any {
 // Serve serves the state on a unix socket until ctx ends. An error is a Conflict while another
 // process listens on the socket.
 func Serve(ctx context.Context, socket string, s *State) error {
-	l, err := listen(socket)
+	l, err := Listen(socket)
 	if err != nil {
 		return fmt.Errorf("debug socket: %w", err)
 	}
@@ -128,8 +128,9 @@ func Start(ctx context.Context, socket string, s *State, log zerolog.Logger) (st
 	return func() { cancel(); <-ended }
 }
 
-// listen listens on a socket that has its mode before it has its name.
-func listen(socket string) (net.Listener, error) {
+// Listen listens on a unix socket that only this user can open: it has its mode before it has its name. It replaces a
+// socket that a killed process left; a live one is a Conflict. The caller removes the socket.
+func Listen(socket string) (net.Listener, error) {
 	if conn, err := net.Dial("unix", socket); err == nil {
 		_ = conn.Close()
 		return nil, fault.New(fault.Conflict, "another process listens on %s", socket)

@@ -31,6 +31,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
@@ -58,12 +59,13 @@ type Env struct {
 	// AcceptLedger takes a ledger that lost facts as it is, for this start.
 	AcceptLedger bool
 	Debug        *debug.State // what the debug socket shows
+	Metrics      *metrics.Set // what is measured
 	Log          zerolog.Logger
 }
 
 type flags struct {
 	url, credentials, ca, store, level, output string
-	debugSocket                                string
+	debugSocket, metrics                       string
 	at                                         uint64
 	showVersion, acceptLedger, allowPlain      bool
 }
@@ -107,6 +109,7 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 	}
 	if command == "run" {
 		fs.StringVar(&f.debugSocket, "debug-socket", "", debug.Usage)
+		config.Checked(fs, &f.metrics, "metrics", "", metrics.Usage, metrics.Address)
 	}
 	if command == "view" {
 		config.Checked(fs, &f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end",
@@ -165,6 +168,17 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 		}
 		return about(ctx, conn, s.Name)
 	}
+	return serve(ctx, s, f, o, conn)
+}
+
+// serve runs the service until ctx is done.
+func serve(ctx context.Context, s Spec, f flags, o bus.Options, conn *bus.Conn) error {
+	log, measured := o.Log, metrics.New()
+	served, err := metrics.Start(f.metrics, measured, log)
+	if err != nil {
+		return err
+	}
+	defer served.Close()
 	if err := conn.WaitConnected(ctx); err != nil {
 		return stopped(ctx, err)
 	}
@@ -180,8 +194,8 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 	defer debug.Start(ctx, f.debugSocket, state, log)()
 	defer notifyReady(ctx, conn, s.Name, log)()
 	err = stopped(ctx, s.Run(ctx, Env{
-		Conn: conn, Dial: dialAs(o), CA: trusted.CA, Store: f.store, AcceptLedger: f.acceptLedger, Debug: state,
-		Log: log,
+		Conn: conn, Dial: dialAs(o), CA: o.TLS.CA, Store: f.store, AcceptLedger: f.acceptLedger, Debug: state,
+		Metrics: measured.Under(s.Name), Log: log,
 	}))
 	log.Info().Err(err).Msg("service stopped")
 	return err

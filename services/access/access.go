@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
@@ -37,6 +38,7 @@ type Config struct {
 	Store        string                 // a directory for snapshots of the view; empty means that none are kept
 	AcceptLedger bool                   // accepts a ledger that lost facts, for this start
 	Debug        *debug.State           // takes what a debug socket shows; may be nil
+	Metrics      *metrics.Set           // takes what is measured; may be nil
 	Log          zerolog.Logger
 	Now          func() time.Time // nil means time.Now
 	NewID        func() string    // nil means ident.New
@@ -80,7 +82,8 @@ func New(cfg Config) (*Access, error) {
 	a.connections = newConnections(cfg, a.view, a.follower)
 	a.pusher.suspended, a.floods.wake, a.floods.userOf = a.floods.add, a.pusher.wake, a.connections.userOf
 	a.follower.Show(cfg.Debug)
-	cfg.Debug.Set("queues", func() any { return map[string]int{"appends": a.writer.Waiting()} })
+	cfg.Debug.Set("queues", func() any { return a.queues() })
+	a.measure(cfg.Metrics)
 	cfg.Debug.Set("accounts", a.pusher.show)
 	cfg.Debug.Set("connections", a.connections.show)
 	cfg.Debug.Set("floods", a.floods.show)

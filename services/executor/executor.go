@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -56,8 +57,10 @@ type Config struct {
 	SteadyAfter time.Duration // a program of an image that runs so long counts as one that stays up; 0 means a minute
 	Keep        *Keep         // nil means DefaultKeep
 	DebugSocket string        // where package debug serves the state; "" means nowhere
-	Log         zerolog.Logger
-	FailPoint   func(point string) // called between the steps of a change, for tests
+	// MetricsSocket is the unix socket that serves metrics and health; empty means none.
+	MetricsSocket string
+	Log           zerolog.Logger
+	FailPoint     func(point string) // called between the steps of a change, for tests
 }
 
 // Joiner joins the executor's root with its token, as one server; as any when server is empty.
@@ -83,6 +86,7 @@ type Executor struct {
 	process  *selfupdate.Process // nil when it cannot replace itself
 	session  string              // of this start, in beats
 	state    *debug.State
+	metrics  *metrics.Set // nil without a socket for them
 }
 
 // New returns an executor; Run opens what it needs.

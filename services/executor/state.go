@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/garrison-fleet/garrison/pkg/debug"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
@@ -15,7 +17,57 @@ func (x *Executor) serveState(ctx context.Context) (stop func()) {
 	if x.process.Candidate() != nil {
 		return func() {}
 	}
-	return debug.Start(ctx, x.cfg.DebugSocket, x.state, x.cfg.Log)
+	stop = debug.Start(ctx, x.cfg.DebugSocket, x.state, x.cfg.Log)
+	if x.cfg.MetricsSocket == "" {
+		return stop
+	}
+	x.metrics = metrics.New()
+	served, err := metrics.Start("unix:"+x.cfg.MetricsSocket, x.metrics, x.cfg.Log)
+	if err != nil { // metrics never end an executor
+		x.cfg.Log.Error().Err(err).Msg("metrics not served")
+	}
+	return func() { stop(); served.Close() }
+}
+
+// measure makes the metrics of one run readable, until hide is called.
+func (x *Executor) measure(read func() (status.Status, error)) (hide func()) {
+	gauges := map[string]func(status.Status) []metrics.Sample{
+		metrics.ExecutorState: func(s status.Status) []metrics.Sample {
+			return []metrics.Sample{{Value: 1, Labels: []string{s.State}}}
+		},
+		metrics.ExecutorBus:    func(s status.Status) []metrics.Sample { return metrics.One(metrics.Is(s.Connected)) },
+		metrics.ExecutorOutbox: func(s status.Status) []metrics.Sample { return metrics.One(float64(s.Outbox)) },
+		metrics.ExecutorAt:     func(s status.Status) []metrics.Sample { return metrics.One(float64(s.Applied)) },
+		metrics.ExecutorAgents: func(s status.Status) []metrics.Sample {
+			by := map[string]int{}
+			for _, a := range s.Agents {
+				by[a.Health]++
+			}
+			return metrics.By(by)
+		},
+	}
+	for name, samples := range gauges {
+		x.metrics.Gauge(name, func(context.Context) []metrics.Sample {
+			s, err := read()
+			if err != nil {
+				return nil
+			}
+			return samples(s)
+		})
+	}
+	x.metrics.Ready("bus", func(context.Context) error {
+		s, err := read()
+		if err == nil && !s.Connected {
+			err = fault.New(fault.Unavailable, "not connected: %s", s.Reason)
+		}
+		return err
+	})
+	return func() {
+		for name := range gauges {
+			x.metrics.Gauge(name, nil)
+		}
+		x.metrics.Ready("bus", nil)
+	}
 }
 
 // showState makes the state of one run readable, until hide is called.
@@ -35,7 +87,9 @@ func (x *Executor) showState(s *status.Writer, m *monitor.Monitor, e *engine.Eng
 		}
 		return is.Agents
 	})
+	hideMetrics := x.measure(s.Read)
 	return func() {
+		hideMetrics()
 		for _, name := range []string{"status", "lifecycle", "agents"} {
 			x.state.Set(name, nil)
 		}

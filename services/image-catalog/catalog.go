@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 
@@ -25,6 +26,7 @@ type Config struct {
 	Store        string       // a directory for snapshots of the view; empty means that none are kept
 	AcceptLedger bool         // accepts a ledger that lost facts, for this start
 	Debug        *debug.State // takes what a debug socket shows; may be nil
+	Metrics      *metrics.Set // takes what is measured; may be nil
 	Log          zerolog.Logger
 	Now          func() time.Time // nil means time.Now
 	NewID        func() string    // nil means ident.New
@@ -72,10 +74,16 @@ func New(cfg Config) (*Catalog, error) {
 		Service: ledger.Catalog, Ledger: cfg.Conn, View: c.follower, Writer: c.writer, Now: cfg.Now, NewID: cfg.NewID,
 	})
 	c.follower.Show(cfg.Debug)
-	cfg.Debug.Set("queues", func() any { return map[string]int{"appends": c.writer.Waiting()} })
+	cfg.Debug.Set("queues", func() any { return c.queues() })
+	c.follower.Measure(cfg.Metrics)
+	c.writer.Measure(cfg.Metrics)
+	cfg.Metrics.Gauge(metrics.QueueDepth, func(context.Context) []metrics.Sample { return metrics.By(c.queues()) })
 	cfg.Debug.Set("downloads", c.download.show)
 	return c, nil
 }
+
+// queues returns how much waits in each queue.
+func (c *Catalog) queues() map[string]int { return map[string]int{"appends": c.writer.Waiting()} }
 
 // Run serves until ctx is done or a part fails.
 func (c *Catalog) Run(ctx context.Context) error {

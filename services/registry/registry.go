@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
@@ -73,6 +74,7 @@ type Config struct {
 	// ServerBudget is how many bytes of facts one server may cause in a day; 0 means DefaultServerBudget.
 	ServerBudget uint64
 	Debug        *debug.State     // takes what a debug socket shows; may be nil
+	Metrics      *metrics.Set     // takes what is measured; may be nil
 	Log          zerolog.Logger   // one line for each change
 	Now          func() time.Time // nil means time.Now
 	NewID        func() string    // nil means ident.New
@@ -135,18 +137,14 @@ func New(cfg Config) (*Registry, error) {
 	r.writer = r.follower.NewWriter()
 	r.compose(v)
 	r.show(cfg.Debug)
+	r.measure(cfg.Metrics, v)
 	return r, nil
 }
 
 // show adds the view and the lengths of the queues to a debug state.
 func (r *Registry) show(s *debug.State) {
 	r.follower.Show(s)
-	s.Set("queues", func() any {
-		return map[string]int{
-			"appends": r.writer.Waiting(), "rechecks": r.rechecks.waiting(), "defaults": r.defaults.waits(),
-			"labels": r.labels.waits(), "lobby": r.lobby.waits(),
-		}
-	})
+	s.Set("queues", func() any { return r.queues() })
 }
 
 // compose makes the parts of the service.

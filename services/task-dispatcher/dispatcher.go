@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 
@@ -47,6 +48,7 @@ type Config struct {
 	TaskDeadline   time.Duration // how long a task may be under way
 	TakeOverAfter  time.Duration // how long the leader may be idle while tasks are ready
 	Debug          *debug.State  // takes what a debug socket shows; may be nil
+	Metrics        *metrics.Set  // takes what is measured; may be nil
 	Log            zerolog.Logger
 	Now            func() time.Time // nil means time.Now
 	NewID          func() string    // nil means ident.New
@@ -108,7 +110,10 @@ func New(cfg Config) (*Dispatcher, error) {
 	d.view = view.New(documents.add)
 	d.follower = fold.New(cfg.Conn, d.view, fold.Options{
 		Service: ledger.Dispatcher, Layout: Layout, Store: cfg.Store, Nouns: Nouns,
-		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func([]ledger.Fact) { d.lanes.wake() },
+		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func(facts []ledger.Fact) {
+			d.lanes.wake()
+			measureEnds(cfg.Metrics, facts)
+		},
 	})
 	d.writer = d.follower.NewWriter()
 	d.decider = decide.New(decide.Config{
@@ -127,15 +132,14 @@ func New(cfg Config) (*Dispatcher, error) {
 		leader: d.leader, reserved: d.reserved, live: d.live,
 	}
 	d.show(cfg.Debug, documents)
+	d.measure(cfg.Metrics, documents)
 	return d, nil
 }
 
 // show adds the view and the lengths of the queues to a debug state.
 func (d *Dispatcher) show(s *debug.State, documents *queue) {
 	d.follower.Show(s)
-	s.Set("queues", func() any {
-		return map[string]int{"appends": d.writer.Waiting(), "documents": documents.length()}
-	})
+	s.Set("queues", func() any { return d.queues(documents) })
 }
 
 // Run dispatches until ctx is done or a part fails.

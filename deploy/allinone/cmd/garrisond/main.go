@@ -33,6 +33,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	pkgdebug "github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
@@ -53,7 +54,7 @@ func main() {
 
 type flags struct {
 	data, listen, level, url string
-	debugSocket              string
+	debugSocket, metrics     string
 	services                 serviceList
 	replicas, memoryLimit    int
 	lazy, showVersion, lobby bool
@@ -142,6 +143,7 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 	fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join: each waits until an operator "+
 		"accepts it, see garrison lobby --help")
 	fs.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
+	config.Checked(fs, &f.metrics, "metrics", "", metrics.Usage, metrics.Address)
 	fs.BoolVar(&f.acceptLedger, "accept-ledger", false, process.AcceptLedgerUsage)
 	fs.Var(
 		&f.imageKeys,
@@ -249,8 +251,14 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls,
 		Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
 		Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
+		Metrics: metrics.New(),
 	}
 	defer pkgdebug.Start(ctx, f.debugSocket, c.Debug, log)()
+	served, err := metrics.Start(f.metrics, c.Metrics, log)
+	if err != nil {
+		return err
+	}
+	defer served.Close()
 	manager := sdnotify.FromEnv(log)
 	for {
 		begun := time.Now()

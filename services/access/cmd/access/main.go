@@ -34,7 +34,7 @@ func main() {
 			defer conn.Close()
 			a, err := access.New(access.Config{
 				Conn: e.Conn, System: conn, Issuer: issuer, CA: e.CA, Store: e.Store,
-				AcceptLedger: e.AcceptLedger, Debug: e.Debug, Log: e.Log,
+				AcceptLedger: e.AcceptLedger, Debug: e.Debug, Metrics: e.Metrics, Log: e.Log,
 			})
 			if err != nil {
 				return err

@@ -117,6 +117,7 @@ type flags struct {
 	root, url, level, output string
 	supervisor               string
 	journal, debugSocket     string
+	metricsSocket            string
 	stopAgents, dryRun       bool
 	allowPlain, lobby        bool
 	busCA                    string
@@ -272,6 +273,8 @@ func (f *flags) runFlags() {
 	config.Checked(f.FlagSet, &f.check, "check-interval", executor.DefaultCheckEvery,
 		"time between two checks of the agents' files, processes and health", config.Lasting(shortestCheck))
 	f.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
+	f.StringVar(&f.metricsSocket, "metrics-socket", "", "serve /metrics, /healthz and /readyz on a unix "+
+		"`SOCKET` that only this user can open; without it nothing listens")
 }
 
 func (f *flags) logger() (zerolog.Logger, error) { return logs.New(os.Stderr, "executor", f.level) }
@@ -320,7 +323,7 @@ func (f *flags) start(ctx context.Context) error {
 	c := executor.Config{
 		Root: f.root, URL: f.url, AllowPlain: f.allowPlain, StopAgents: f.stopAgents, Supervisor: f.supervisor,
 		BeatInterval: f.beat, CheckEvery: f.check, ContentEvery: contentRounds * f.check, Keep: &f.keep,
-		Args: os.Args, DebugSocket: f.debugSocket, Log: log,
+		Args: os.Args, DebugSocket: f.debugSocket, MetricsSocket: f.metricsSocket, Log: log,
 	}
 	if c.Rejoins = f.invitation.given != "" || f.lobby; c.Rejoins {
 		err := f.join(ctx, io.Discard, "")

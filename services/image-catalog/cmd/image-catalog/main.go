@@ -24,7 +24,7 @@ func main() {
 		},
 		Run: func(ctx context.Context, e process.Env) error {
 			config.Conn, config.Store, config.AcceptLedger = e.Conn, e.Store, e.AcceptLedger
-			config.Debug, config.Log = e.Debug, e.Log
+			config.Debug, config.Metrics, config.Log = e.Debug, e.Metrics, e.Log
 			c, err := catalog.New(config)
 			if err != nil {
 				return err

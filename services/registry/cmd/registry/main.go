@@ -43,7 +43,7 @@ func main() {
 				config.Lasting(time.Minute))
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			c.Conn, c.CA, c.Debug, c.Log = e.Conn, e.CA, e.Debug, e.Log
+			c.Conn, c.CA, c.Debug, c.Metrics, c.Log = e.Conn, e.CA, e.Debug, e.Metrics, e.Log
 			c.Store, c.AcceptLedger = e.Store, e.AcceptLedger
 			if signer != "" {
 				s, err := trust.OpenSigner(signer)

@@ -34,7 +34,8 @@ func main() {
 				"how long the leader may be idle while tasks are ready, before this process takes over", lasting)
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			c.Conn, c.Store, c.AcceptLedger, c.Debug, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Debug, e.Log
+			c.Conn, c.Store, c.AcceptLedger, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Log
+			c.Debug, c.Metrics = e.Debug, e.Metrics
 			var err error
 			if c.Secrets, err = trust.ReadSecretKey(secrets); err != nil {
 				return err
