@@ -32,10 +32,12 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/lobby"
 	"github.com/garrison-fleet/garrison/services/operator/internal/restore"
 	"github.com/garrison-fleet/garrison/services/operator/internal/server"
+	"github.com/garrison-fleet/garrison/services/operator/internal/status"
 	"github.com/garrison-fleet/garrison/services/operator/internal/task"
 	"github.com/garrison-fleet/garrison/services/operator/internal/token"
 	"github.com/garrison-fleet/garrison/services/operator/internal/user"
 	"github.com/garrison-fleet/garrison/services/operator/internal/versions"
+	"github.com/garrison-fleet/garrison/services/operator/internal/wait"
 )
 
 // Exec runs one command line, without the program's name, and returns its exit code.
@@ -119,6 +121,9 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		change.ConfigureCommand(env),
 		change.RemoveCommand(env),
 		change.UndoCommand(env),
+		status.Command(env),
+		wait.WatchCommand(env),
+		wait.WaitCommand(env),
 		hold.HoldCommand(env),
 		hold.UnholdCommand(env),
 		check.Command(env),
@@ -141,7 +146,18 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {
 		for _, c := range commands {
 			c.GroupID = id
+			watchLists(env, c)
 			root.AddCommand(c)
 		}
+	}
+}
+
+// watchLists adds --watch to garrison status and to every list below a command.
+func watchLists(env *cli.Env, c *cobra.Command) {
+	if c.Name() == "list" || c.Name() == "status" && c.Parent() == nil {
+		cli.Watchable(env, c)
+	}
+	for _, sub := range c.Commands() {
+		watchLists(env, sub)
 	}
 }

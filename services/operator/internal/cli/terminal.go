@@ -10,7 +10,11 @@ import (
 
 // Live returns the progress line of the command. It is drawn on a terminal only.
 func (env *Env) Live() *output.Live {
-	return &output.Live{W: env.Err, On: IsTerminal(env.Err) && env.Getenv("TERM") != "dumb"}
+	width := func() int {
+		columns, _ := terminalSize(env.Err)
+		return columns
+	}
+	return &output.Live{W: env.Err, On: IsTerminal(env.Err) && env.Getenv("TERM") != "dumb", Width: width}
 }
 
 // IsTerminal reports whether a stream is a terminal.

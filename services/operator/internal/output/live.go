@@ -16,6 +16,7 @@ type Live struct {
 	W     io.Writer
 	On    bool
 	shown bool
+	Width func() int // the columns of the terminal; nil or 0 means 80
 	last  time.Time
 }
 
@@ -27,7 +28,7 @@ func (l *Live) Set(format string, args ...any) {
 		return
 	}
 	l.last, l.shown = time.Now(), true
-	fmt.Fprintf(l.W, "\r\x1b[K%s", text.Trim(Visible(fmt.Sprintf(format, args...)), 110))
+	fmt.Fprintf(l.W, "\r\x1b[K%s", text.Trim(OneLine(Visible(fmt.Sprintf(format, args...))), l.columns()))
 }
 
 // Say prints a permanent line above the progress line.
@@ -60,4 +61,16 @@ func Bar(done, all uint64) string {
 	}
 	full := int(min(done, all) * width / all)
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
+}
+
+// columns returns how long a line may be: one that fills the terminal would wrap in some.
+func (l *Live) columns() int {
+	width := 0
+	if l.Width != nil {
+		width = l.Width()
+	}
+	if width == 0 {
+		width = 80
+	}
+	return max(width-1, 20)
 }

@@ -46,7 +46,7 @@ func wait(ctx context.Context, env *cli.Env, ids []string, timeout time.Duration
 		for {
 			t, err := fleet.Task(ctx, env, id)
 			if err != nil && !(answered && fault.Is(err, fault.Unavailable)) {
-				return env.Left(ctx, err, "garrison task show "+id)
+				return env.Left(ctx, err, "garrison watch "+id)
 			}
 			answered = true // from now on a restart of a service or the bus is waited for
 			if err == nil && display.TaskEnded(t) {
@@ -54,7 +54,7 @@ func wait(ctx context.Context, env *cli.Env, ids []string, timeout time.Duration
 				break
 			}
 			if err := cli.Pause(ctx, pollEvery); err != nil {
-				return env.Left(ctx, err, "garrison task show "+id)
+				return env.Left(ctx, err, "garrison watch "+id)
 			}
 		}
 	}

@@ -33,6 +33,7 @@ func (v *watcher) conclude(ctx context.Context) error {
 			return err
 		}
 	}
+	v.sayGroups(shown)
 	v.sayUnshown()
 	n := v.tally()
 	v.env.Say("%s", v.doneText(n))

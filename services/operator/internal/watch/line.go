@@ -43,6 +43,9 @@ func (v *watcher) sum() *dispatcherv1.IntentCounts {
 // show updates the progress line: a bar, counts by state, one running step and the slow servers. Without a terminal it
 // prints a line every sayEvery.
 func (v *watcher) show(away error) {
+	if v.quiet {
+		return
+	}
 	every := v.env.SayEvery
 	if every == 0 {
 		every = sayEvery

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -28,26 +27,35 @@ type watcher struct {
 	progress []display.Progress // of the orders, at the last poll
 	names    map[string]string  // of servers
 	dead     map[string]int     // how many servers of an order are known to be dead, by its id
-	reported map[string]bool    // ids of tasks whose outcome was printed
+	reported map[string]bool    // ids of tasks whose outcome was printed or grouped
+	reasons  map[string]bool    // reasons of failures that were printed
 	line     *output.Live
 	started  time.Time
 	said     time.Time // time of the last progress line without a terminal
+	quiet    bool
+}
+
+// Options say how intents are followed.
+type Options struct {
+	Timeout time.Duration
+	Quiet   bool // show nothing before the end
 }
 
 // Follow follows intents until all of their changes have ended, and prints the outcome.
-func Follow(ctx context.Context, env *cli.Env, timeout time.Duration, orders []Order) error {
+func Follow(ctx context.Context, env *cli.Env, o Options, orders []Order) error {
 	orders = slices.DeleteFunc(slices.Clone(orders), func(o Order) bool { return o.Record.GetChanged() == 0 })
 	if len(orders) == 0 {
 		env.Say("nothing to do")
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, cli.ErrWaited)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, cli.ErrWaited)
 	defer cancel()
 	v := &watcher{
 		env: env, orders: orders, names: map[string]string{}, reported: map[string]bool{},
-		dead: map[string]int{},
-		line: env.Live(), started: env.Now(), said: time.Now(),
+		dead: map[string]int{}, reasons: map[string]bool{},
+		line: env.Live(), started: env.Now(), said: time.Now(), quiet: o.Quiet,
 	}
+	v.line.On = v.line.On && !o.Quiet
 	defer v.line.End()
 	if err := v.follow(ctx); err != nil {
 		v.line.End()
@@ -147,7 +155,17 @@ func (v *watcher) report(ctx context.Context) {
 		}
 	}
 	v.learnNames(ctx)
+	if v.quiet {
+		return
+	}
 	for _, t := range news {
+		if failed(t) { // each reason is printed in full once, and equal ones are counted at the end
+			reason := display.TaskReason(t)
+			if reason != "" && v.reasons[reason] {
+				continue
+			}
+			v.reasons[reason] = true
+		}
 		v.line.Say("%s", v.endText(t))
 	}
 }
@@ -172,13 +190,13 @@ func (v *watcher) learnNames(ctx context.Context) {
 	}
 }
 
-// returnCommands returns the commands that show the same work again.
+// returnCommands returns the command that shows the same work again.
 func (v *watcher) returnCommands() string {
-	var out []string
+	out := "garrison watch"
 	for _, o := range v.orders {
-		out = append(out, "garrison intent show "+o.Id)
+		out += " " + o.Id
 	}
-	return strings.Join(out, "; ")
+	return out
 }
 
 // Order is an intent to publish, and the registry's decision about it.

@@ -41,10 +41,10 @@ func decide(ctx context.Context, env *cli.Env, o *watch.Order) error {
 	case o.Record.GetState() == intentv1.State_STATE_REFUSED:
 		return client.Refused(takenForChannel(o.Intent, o.Record.GetRefusal()))
 	case errors.Is(err, errUndecided):
-		env.Say("the intent is stored and will be decided; to return: garrison intent show %s", o.Id)
+		env.Say("the intent is stored and will be decided; to return: garrison watch %s", o.Id)
 		return cli.Exit{Code: cli.ExitTimeout, Err: err}
 	case once.Err() != nil:
-		return env.Left(ctx, context.Cause(ctx), "garrison intent show "+o.Id)
+		return env.Left(ctx, context.Cause(ctx), "garrison watch "+o.Id)
 	}
 	return err
 }

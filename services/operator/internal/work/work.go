@@ -28,10 +28,10 @@ func Publish(ctx context.Context, env *cli.Env, w Flags, o watch.Order) error {
 // followWork watches accepted intents; with --detach it prints how to return to them.
 func followWork(ctx context.Context, env *cli.Env, w Flags, orders []watch.Order) error {
 	if !w.detach {
-		return watch.Follow(ctx, env, w.Timeout, orders)
+		return watch.Follow(ctx, env, watch.Options{Timeout: w.Timeout}, orders)
 	}
 	for _, o := range orders {
-		env.Say("to return: garrison task list --intent %s", o.Id)
+		env.Say("to return: garrison watch %s", o.Id)
 		watch.SayUndo(env, o)
 	}
 	return showRecords(env, orders)

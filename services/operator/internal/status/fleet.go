@@ -1,0 +1,121 @@
+package status
+
+import (
+	"strings"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+// Fleet is the whole answer. Its JSON is promised: keys are only added.
+type Fleet struct {
+	Servers   Servers          `json:"servers"`
+	Instances Instances        `json:"instances"`
+	Tasks     map[string]int   `json:"tasks,omitempty"` // under way, by state
+	Holds     int              `json:"holds"`
+	Versions  []AgentVersion   `json:"versions"`
+	Others    int              `json:"otherInstances,omitempty"` // of further agents and versions
+	Attention []AttentionPoint `json:"attention"`
+}
+
+// Servers is how many servers are not dead, together and in each state that any is in.
+type Servers struct {
+	Total    int            `json:"total"`
+	Life     map[string]int `json:"life"`
+	Presence map[string]int `json:"presence"` // of those that are alive or dying
+	Standing map[string]int `json:"standing"`
+}
+
+// Instances is how many instances there are, together and in each state that any is in.
+type Instances struct {
+	Total  int            `json:"total"`
+	State  map[string]int `json:"state"`
+	Health map[string]int `json:"health"`
+}
+
+// AgentVersion is how many instances of an agent have a version; an empty version is that of agents that are absent.
+type AgentVersion struct {
+	Agent   string `json:"agent"`
+	Version string `json:"version"`
+	Count   int    `json:"count"`
+}
+
+// AttentionPoint is something that a person must look at, and the command that shows it.
+type AttentionPoint struct {
+	Count int    `json:"count"`
+	What  string `json:"what"`
+	Next  string `json:"next"`
+}
+
+// fleetOf summarizes the answers.
+func fleetOf(a answers) Fleet {
+	f := Fleet{Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
+	f.Servers = Servers{
+		Total: int(a.servers.GetCounts().GetTotal()),
+		Life:  map[string]int{}, Presence: map[string]int{}, Standing: map[string]int{},
+	}
+	suspended := 0
+	for _, g := range a.servers.GetCounts().GetGroups() {
+		v, n := g.GetValues(), int(g.GetCount())
+		f.Servers.Life[v[0]] += n
+		if v[0] == "invited" {
+			continue // it was never there
+		}
+		f.Servers.Presence[v[1]] += n
+		f.Servers.Standing[v[2]] += n
+		if v[3] == "suspended" {
+			suspended += n
+		}
+	}
+	f.Instances = Instances{
+		Total: int(a.states.GetCounts().GetTotal()), State: map[string]int{}, Health: map[string]int{},
+	}
+	for _, g := range a.states.GetCounts().GetGroups() {
+		f.Instances.State[g.GetValues()[0]] += int(g.GetCount())
+		f.Instances.Health[g.GetValues()[1]] += int(g.GetCount())
+	}
+	f.versions(a.versions.GetCounts())
+	if a.tasks != nil {
+		f.Tasks = map[string]int{}
+		for _, g := range a.tasks.GetGroups() {
+			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
+		}
+	}
+	f.attention(a, suspended)
+	return f
+}
+
+func (f *Fleet) versions(c *registryv1.Counts) {
+	for _, g := range c.GetGroups() {
+		f.Versions = append(f.Versions, AgentVersion{g.GetValues()[0], g.GetValues()[1], int(g.GetCount())})
+	}
+	f.Others = int(c.GetOthers())
+}
+
+// attention lists what needs a person, the most urgent first.
+func (f *Fleet) attention(a answers, suspended int) {
+	add := func(n int, what, next string) {
+		if n > 0 {
+			f.Attention = append(f.Attention, AttentionPoint{n, what, next})
+		}
+	}
+	add(int(a.presence.GetPresenceHeld().GetSilent()), "servers are silent at once, so presence is held",
+		"garrison bus status")
+	add(len(a.ahead.GetLosses()), "servers are ahead of the ledger", "garrison restore status")
+	add(f.Servers.Presence["offline"], "servers are offline", "garrison server list --presence offline")
+	add(f.Instances.State["failed"], "instances failed to change", "garrison instance list --state failed")
+	add(f.Instances.Health["bad"], "instances are not healthy", "garrison instance list --health bad")
+	add(f.Instances.State["drifted"], "instances drifted", "garrison check")
+	names := braked(a.environments.GetEnvironments())
+	if len(names) > 0 {
+		add(len(names), "environments heal no drift: "+strings.Join(names, ", "), "garrison env show "+names[0])
+	}
+	add(suspended, "executors are suspended", "garrison server list --condition suspended")
+	add(f.Servers.Standing["quarantined"], "servers are quarantined", "garrison server list --standing quarantined")
+	add(f.Servers.Standing["revoked"], "servers have no valid credentials", "garrison server list --standing revoked")
+	add(len(a.unknown.GetServers()), "machines beat that are not under management", "garrison server list --unknown")
+	add(len(a.lobby.GetWaiting()), "machines wait in the lobby", "garrison lobby list")
+	add(int(a.leaked.GetCounts().GetTotal()), "dead servers may still have Garrison files",
+		"garrison server list --leaked")
+	add(int(a.found.GetCounts().GetTotal()), "servers have agents that Garrison did not install",
+		"garrison server list --found")
+}

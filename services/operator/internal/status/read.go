@@ -1,0 +1,91 @@
+package status
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+)
+
+// versionsRead is how many pairs of an agent and a version are read; the others are counted.
+const versionsRead = 1000
+
+// answers is what the services answered.
+type answers struct {
+	servers, leaked, found *registryv1.CountServersResponse
+	presence               *registryv1.ListServersResponse
+	versions, states       *registryv1.CountInstancesResponse
+	tasks                  *dispatcherv1.CountTasksResponse
+	holds                  *registryv1.ListHoldsResponse
+	ahead                  *registryv1.GetRestoreStatusResponse
+	unknown                *registryv1.ListUnknownServersResponse
+	lobby                  *registryv1.ListLobbyResponse
+	environments           *registryv1.ListEnvironmentsResponse
+}
+
+// read asks the services side by side. Each answer is a count or one part of a short list, whatever the fleet's size.
+func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, error) {
+	var a answers
+	if _, err := env.Client(ctx); err != nil {
+		return a, err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	servers := &registryv1.ListServersRequest{On: on}
+	ask(ctx, g, env, &a.servers, &registryv1.CountServersRequest{
+		Filter: servers, By: []string{"life", "presence", "standing", "condition"}, Top: 1000,
+	})
+	ask(ctx, g, env, &a.leaked, &registryv1.CountServersRequest{
+		Filter: &registryv1.ListServersRequest{Leaked: true, On: on},
+	})
+	ask(ctx, g, env, &a.found, &registryv1.CountServersRequest{
+		Filter: &registryv1.ListServersRequest{Found: true, On: on},
+	})
+	one, most := &apiv1.Page{Limit: 1}, &apiv1.Page{Limit: cli.LargestPart}
+	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: one})
+	instances := &registryv1.ListInstancesRequest{On: on}
+	ask(ctx, g, env, &a.versions, &registryv1.CountInstancesRequest{
+		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
+	})
+	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
+		Filter: instances, By: []string{"state", "health"}, Top: 1000,
+	})
+	ask(ctx, g, env, &a.holds, &registryv1.ListHoldsRequest{Page: most, On: on})
+	ask(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{Page: most, On: on})
+	if on == nil { // these know no servers by selector
+		under := []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
+		ask(ctx, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
+			Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
+		})
+		ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
+		ask(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{Page: most})
+		ask(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{Page: most})
+	}
+	return a, g.Wait()
+}
+
+// ask sends a request in a goroutine of the group.
+func ask[R proto.Message](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, q proto.Message) {
+	g.Go(func() (err error) {
+		*to, err = cli.Call[R](ctx, env, q)
+		return err
+	})
+}
+
+// braked returns the names of the environments in which healing is braked.
+func braked(all []*environmentv1.Environment) (names []string) {
+	for _, e := range all {
+		if e.GetBraked() != nil {
+			names = append(names, e.GetName())
+		}
+	}
+	return names
+}

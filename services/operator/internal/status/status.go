@@ -1,0 +1,144 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+// versionsShown is how many pairs of an agent and a version a screen shows.
+const versionsShown = 12
+
+// Command returns the command status.
+func Command(env *cli.Env) *cobra.Command {
+	var servers selector.Flags
+	c := &cobra.Command{
+		Use:   "status [--on SELECTOR]",
+		Short: "Show the fleet on one screen, and what needs a person.",
+		Long: `Show the fleet on one screen: servers by presence, agents by version, tasks under way, holds, and what
+needs a person with the command that shows it. The numbers are counted at the services. With --on, tasks, the lobby and
+unknown machines are left out: they belong to no selected server.`,
+		Example: "  garrison status -w\n  garrison status --on env=prod -o json",
+		Args:    cli.Exactly(), SuggestFor: []string{"top", "overview", "info", "summary"},
+		RunE: func(c *cobra.Command, _ []string) error { return show(c.Context(), env, servers) },
+	}
+	servers.Add(c)
+	return c
+}
+
+func show(ctx context.Context, env *cli.Env, servers selector.Flags) error {
+	on, err := servers.Filter()
+	if err != nil {
+		return err
+	}
+	a, err := read(ctx, env, on)
+	if err != nil {
+		return err
+	}
+	f := fleetOf(a)
+	switch env.Output.Format {
+	case output.FormatJSON, output.FormatYAML:
+		return output.PrintDocument(env.Output.Out, env.Output.Format, f)
+	case output.FormatJSONL:
+		data, err := output.Encode(f)
+		if err == nil {
+			_, err = fmt.Fprintf(env.Output.Out, "%s\n", data)
+		}
+		return err
+	}
+	_, err = fmt.Fprint(env.Output.Out, output.Visible(f.text(env.Output.Format == output.FormatWide)))
+	return err
+}
+
+// text returns the screen. The wide one has every version.
+func (f Fleet) text(wide bool) string {
+	var b strings.Builder
+	line := func(what string, total int, parts ...string) {
+		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("%-10s %6d  %s", what, total, strings.Join(parts, "; ")), " "))
+	}
+	life := maps.Clone(f.Servers.Life)
+	delete(life, "alive") // they are counted by presence
+	standing := maps.Clone(f.Servers.Standing)
+	delete(standing, "enrolled")
+	line("servers", f.Servers.Total, words(f.Servers.Presence, "online"), words(life, "invited"), words(standing, ""))
+	line("instances", f.Instances.Total, words(f.Instances.State, "converged"), words(f.Instances.Health, "good"))
+	if f.Tasks != nil {
+		under := 0
+		for _, n := range f.Tasks {
+			under += n
+		}
+		line("tasks", under, words(f.Tasks, "running"))
+	}
+	line("holds", f.Holds)
+	f.printVersions(&b, wide)
+	if len(f.Attention) == 0 {
+		fmt.Fprintln(&b, "\nNothing needs a person.")
+		return b.String()
+	}
+	fmt.Fprintln(&b, "\nNEEDS A PERSON")
+	for _, p := range f.Attention {
+		fmt.Fprintf(&b, "%6d  %s\n        %s\n", p.Count, p.What, p.Next)
+	}
+	return b.String()
+}
+
+func (f Fleet) printVersions(b *strings.Builder, wide bool) {
+	if len(f.Versions) == 0 {
+		return
+	}
+	shown := f.Versions
+	if !wide {
+		shown = shown[:min(len(shown), versionsShown)]
+	}
+	agent, version := len("AGENT"), len("VERSION")
+	for _, v := range shown {
+		agent, version = max(agent, len(v.Agent)), max(version, len(v.Version))
+	}
+	fmt.Fprintf(b, "\n%-*s  %-*s  INSTANCES\n", agent, "AGENT", version, "VERSION")
+	left := f.Others
+	for n, v := range f.Versions {
+		if n >= len(shown) {
+			left += v.Count
+			continue
+		}
+		fmt.Fprintf(b, "%-*s  %-*s  %d\n", agent, v.Agent, version, output.Cell(v.Version), v.Count)
+	}
+	if left > 0 {
+		fmt.Fprintf(b, "… and %d instances of others: garrison instance list --count-by agent,version\n", left)
+	}
+}
+
+// words returns counts with their names, first before the others, which are sorted by count.
+func words(counts map[string]int, first string) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		switch {
+		case a == first:
+			return -1
+		case b == first:
+			return 1
+		case counts[a] != counts[b]:
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var out []string
+	for _, name := range names {
+		if counts[name] > 0 {
+			shown := name
+			if shown == "" {
+				shown = "unknown"
+			}
+			out = append(out, fmt.Sprintf("%d %s", counts[name], shown))
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,99 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+func counted(groups ...*registryv1.CountGroup) *registryv1.Counts {
+	c := &registryv1.Counts{Groups: groups}
+	for _, g := range groups {
+		c.Total += g.Count
+	}
+	return c
+}
+
+func group(n uint64, values ...string) *registryv1.CountGroup {
+	return &registryv1.CountGroup{Values: values, Count: n}
+}
+
+func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
+	f := fleetOf(answers{
+		servers: &registryv1.CountServersResponse{Counts: counted(
+			group(10, "alive", "online", "enrolled", "running"), group(2, "alive", "offline", "enrolled", "running"),
+			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""),
+		)},
+		versions: &registryv1.CountInstancesResponse{Counts: counted(
+			group(9, "beacon", "1.2.0"), group(3, "node-exporter", "1.9.1"), group(1, "beacon", ""),
+		)},
+		states: &registryv1.CountInstancesResponse{Counts: counted(
+			group(11, "converged", "good"), group(1, "failed", "good"), group(1, "drifted", "bad"),
+		)},
+		tasks: &dispatcherv1.CountTasksResponse{Groups: []*dispatcherv1.TaskGroup{
+			{Values: []string{"queued"}, Count: 4}, {Values: []string{"running"}, Count: 1},
+		}},
+		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
+			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
+		}},
+	})
+	want := `servers        16  11 online, 2 offline; 3 invited; 1 quarantined
+instances      13  11 converged, 1 drifted, 1 failed; 12 good, 1 bad
+tasks           5  1 running, 4 queued
+holds           0
+
+AGENT          VERSION  INSTANCES
+beacon         1.2.0    9
+node-exporter  1.9.1    3
+beacon         -        1
+
+NEEDS A PERSON
+     2  servers are offline
+        garrison server list --presence offline
+     1  instances failed to change
+        garrison instance list --state failed
+     1  instances are not healthy
+        garrison instance list --health bad
+     1  instances drifted
+        garrison check
+     1  environments heal no drift: prod
+        garrison env show prod
+     1  executors are suspended
+        garrison server list --condition suspended
+     1  servers are quarantined
+        garrison server list --standing quarantined
+`
+	if d := cmp.Diff(want, f.text(false)); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
+	f := fleetOf(answers{servers: &registryv1.CountServersResponse{Counts: counted(
+		group(2, "alive", "online", "enrolled", "running"),
+	)}})
+	want := "servers         2  2 online\ninstances       0\nholds           0\n\nNothing needs a person.\n"
+	if d := cmp.Diff(want, f.text(false)); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+func TestAScreenCountsTheVersionsThatItDoesNotShow(t *testing.T) {
+	var groups []*registryv1.CountGroup
+	for range versionsShown + 2 {
+		groups = append(groups, group(5, "beacon", "1.0.0"))
+	}
+	c := counted(groups...)
+	c.Others = 7
+	f := fleetOf(answers{versions: &registryv1.CountInstancesResponse{Counts: c}})
+	have := f.text(false)
+	want := "… and 17 instances of others: garrison instance list --count-by agent,version\n"
+	if !strings.Contains(have, want) || strings.Contains(f.text(true), "17 instances") {
+		t.Errorf("have:\n%s", have)
+	}
+}

@@ -1,0 +1,130 @@
+package wait
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
+)
+
+// decidedWithin bounds the wait for the decision of an intent that is not decided yet.
+const decidedWithin = 3 * time.Second
+
+// WatchCommand returns the command watch.
+func WatchCommand(env *cli.Env) *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "watch INTENT|TASK…",
+		Short: "Watch intents or tasks until they end: servers, steps, failures and the outcome.",
+		Long: `Watch intents or tasks until they end. An intent is named by its whole id, a task by its id or
+the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if all succeeded,
+5 if some did, 1 if none did.`,
+		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n  garrison watch 65d947de",
+		Args:    some("watch"), PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach"},
+		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, false) },
+	}
+	cli.TimeVar(c.Flags(), &timeout, "timeout", 24*time.Hour, 0,
+		"stop watching after this `DURATION`, with exit code 7; the work continues")
+	return c
+}
+
+// WaitCommand returns the command wait.
+func WaitCommand(env *cli.Env) *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "wait INTENT|TASK…",
+		Short: "Wait until intents or tasks end, without showing progress.",
+		Long: `Wait until intents or tasks end, and print their outcome. It is garrison watch for scripts: the exit
+code is 0 if all succeeded, 5 if some did, 1 if none did, and 7 after the time-out.`,
+		Example: "  garrison wait 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --timeout 10m\n  garrison wait 65d947de",
+		Args:    some("wait"), PreRunE: cli.Prints(env, display.Tasks),
+		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, true) },
+	}
+	cli.TimeVar(c.Flags(), &timeout, "timeout", time.Hour, 0, "stop waiting after this `DURATION`, with exit code 7")
+	return c
+}
+
+func some(verb string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, a []string) error {
+		if len(a) == 0 {
+			return cli.Usage("garrison %s: INTENT or TASK is missing. Try: garrison intent list, or garrison task list",
+				verb)
+		}
+		return nil
+	}
+}
+
+// follow follows what the words name: intents, or tasks.
+func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []string, quiet bool) error {
+	var orders []watch.Order
+	var tasks []string
+	for _, word := range words {
+		o, err := orderOf(ctx, env, word)
+		switch {
+		case err == nil:
+			orders = append(orders, o)
+		case fault.Is(err, fault.NotFound):
+			tasks = append(tasks, word)
+		default:
+			return err
+		}
+	}
+	if len(orders) > 0 && len(tasks) > 0 {
+		return cli.Usage("%s is an intent and %s is not: watch intents or tasks, not both at once", orders[0].Id,
+			tasks[0])
+	}
+	if len(tasks) > 0 {
+		return watch.FollowTasks(ctx, env, timeout, tasks, quiet)
+	}
+	err := watch.Follow(ctx, env, watch.Options{Timeout: timeout, Quiet: quiet}, orders)
+	if fault.RefusalOf(err).GetCode() == code.NotCounted {
+		env.Say("intent %s ended long ago; see garrison intent show %s", orders[0].Id, orders[0].Id)
+	}
+	return err
+}
+
+// orderOf returns the intent with an id; NotFound for another word.
+func orderOf(ctx context.Context, env *cli.Env, word string) (watch.Order, error) {
+	if !ident.IsUUID(word) {
+		return watch.Order{}, fault.New(fault.NotFound, "%s is not a whole id", word)
+	}
+	r, err := fleet.Intent(ctx, env, word, 0)
+	if fault.Is(err, fault.NotFound) {
+		if _, task := fleet.Task(ctx, env, word); task == nil {
+			return watch.Order{}, err
+		}
+		r, err = fleet.Intent(ctx, env, word, decidedWithin) // it may be published a moment ago
+	}
+	switch {
+	case err != nil:
+		return watch.Order{}, err
+	case r.GetState() == intentv1.State_STATE_REFUSED:
+		return watch.Order{}, fault.Refuse(fault.Invalid, r.GetRefusal())
+	}
+	i := r.GetIntent()
+	o := watch.Order{Verb: verbOf(i), Intent: i, Id: word, Record: r}
+	if i.GetDecommission().GetServer() != "" && len(r.GetServerIds()) > 0 {
+		o.Dying = r.GetServerIds()[0]
+	}
+	return o, nil
+}
+
+// verbOf returns the verb of an intent.
+func verbOf(i *intentv1.Intent) string {
+	m := i.ProtoReflect()
+	if f := m.WhichOneof(m.Descriptor().Oneofs().ByName("ask")); f != nil {
+		return string(f.Name())
+	}
+	return ""
+}
