@@ -66,7 +66,7 @@ func Groups() []Group {
 		{"Scans and adoptions", adoptions},
 		{"Removals", removals},
 		{"Differences", differences},
-		{"Rollouts", rollouts},
+		{"Rollouts", rollouts}, {"Requests about rollouts", rolloutRequests},
 	}
 }
 

@@ -51,6 +51,9 @@ func (i *intents) handle(ctx context.Context, m bus.Message) error {
 	if err := i.records.decider.CatchUp(ctx); err != nil {
 		return err
 	}
+	if ask.Intent.GetRollout() != nil {
+		return i.handleRollout(ctx, ask)
+	}
 	if ask.Undone, err = i.lookup.undone(ctx, ask.Intent); err != nil {
 		return err
 	}

@@ -94,6 +94,7 @@ type Registry struct {
 	externals *externals
 	duties    *duties
 	defaults  *defaultsWork
+	rollouts  *rolloutWork
 	brakes    *brakes
 	labels    *labelWork
 	lobby     *lobbyDesk
@@ -175,6 +176,7 @@ func (r *Registry) compose(v *view.View) {
 	r.externals = newExternals(r.records, log)
 	r.duties = newDuties(r.records, signer, log)
 	r.defaults = newDefaultsWork(r.records, log)
+	r.rollouts = newRolloutWork(r.records, r.lookup, log)
 	r.brakes = newBrakes(r.records, log)
 	r.labels = newLabelWork(r.records, log)
 	r.admission = &admission{
@@ -200,6 +202,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		rungroup.Part{Name: "presence", Run: r.follower.WhenReady(r.presence.run)},
 		rungroup.Part{Name: "duties", Run: r.follower.WhenReady(r.duties.run)},
 		rungroup.Part{Name: "defaults", Run: r.follower.WhenReady(r.defaults.run)},
+		rungroup.Part{Name: "rollouts", Run: r.follower.WhenReady(r.rollouts.run)},
 		rungroup.Part{Name: "brakes", Run: r.follower.WhenReady(r.brakes.run)},
 		rungroup.Part{Name: "labels", Run: r.follower.WhenReady(r.labels.run)},
 		rungroup.Part{Name: "rechecks", Run: r.follower.WhenReady(r.runRechecks)},
@@ -222,6 +225,7 @@ func (r *Registry) runRechecks(ctx context.Context) error {
 func (r *Registry) onFacts(facts []ledger.Fact) {
 	r.rechecks.noteFacts(facts)
 	r.defaults.noteFacts(facts)
+	r.rollouts.noteFacts(facts)
 	r.brakes.noteFacts(facts)
 	r.labels.noteFacts(facts)
 	for _, f := range facts {

@@ -57,6 +57,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 	tokens := &tokenAPI{admission: r.admission, log: r.cfg.Log}
 	restore := &restoreAPI{records: r.records, unknown: r.unknown, log: r.cfg.Log}
 	intents := &intentAPI{records: r.records, lookup: r.lookup}
+	rollouts := &rolloutAPI{records: r.records, lookup: r.lookup, log: r.cfg.Log}
 	defaults := &defaultsAPI{records: r.records}
 	instances := &instanceAPI{records: r.records, presence: r.presence, externals: r.externals}
 	check := &checkAPI{
@@ -101,6 +102,11 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListIntents", intents.list),
 		bus.Handle(api, "PlanIntent", intents.plan),
 		bus.Handle(api, "WithdrawIntent", intents.withdraw),
+		bus.Handle(api, "PlanRollout", rollouts.plan),
+		bus.Handle(api, "GetRollout", rollouts.get),
+		bus.Handle(api, "ListRollouts", rollouts.list),
+		bus.Handle(api, "ListRolloutTargets", rollouts.targets),
+		bus.Handle(api, "ControlRollout", rollouts.control),
 		bus.Handle(api, "PlanDefaults", defaults.plan),
 		bus.Handle(api, "SetDefault", defaults.set),
 		bus.Handle(api, "UnsetDefault", defaults.unset),

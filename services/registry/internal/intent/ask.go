@@ -54,7 +54,7 @@ type Ask struct {
 	Secrets         *secret.Key // opens secrets for the check against a schema; nil opens none
 	Again           bool        // it may have begun before; see guarantee 3
 
-	// Of an intent that follows from a default of an environment: the ids of the servers on which it is due, sorted,
+	// Of an intent that follows from a default of an environment or from a rollout: the ids of the servers on which it is due, sorted,
 	// and the guard of the answer, which otherwise is that of the intent's own key.
 	Due   []string
 	Under ledger.Guard
@@ -176,7 +176,7 @@ func malformed(a Ask) *apiv1.Refusal {
 	if a.Intent.Source != nil && a.Due == nil {
 		return &apiv1.Refusal{
 			Code:    code.Malformed,
-			Message: "the intent names a default as its source; only the registry derives such intents",
+			Message: "the intent names a default or a rollout as its source; only the registry derives such intents",
 		}
 	}
 	if note := a.Intent.Note; len(note) > MaxNote || strings.ContainsFunc(note, func(c rune) bool {

@@ -112,7 +112,7 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 // arrive brings an agent to a server without it, if the server has what it needs.
 func arrive(o *outcome, agent *agentv1.Agent, have *instancev1.Instance, w want, m *imagev1.Manifest) {
 	why := o.needs(agent, w.server)
-	if why == nil && o.ask.Due != nil {
+	if why == nil && o.ask.Due != nil && o.ask.Intent.GetSource().GetRolloutId() == "" {
 		why = unmanaged(agent.Name, w.server)
 	}
 	if why == nil {

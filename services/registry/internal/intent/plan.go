@@ -6,8 +6,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
@@ -90,3 +94,46 @@ func EveryAgent(r Reader, a *intentv1.Intent, exclude []string) ([]*intentv1.Int
 	}
 	return out, nil
 }
+
+// Change is what an intent does to one server that it changes.
+type Change struct {
+	Server        *serverv1.Server
+	Agent         string
+	From, To      *imagev1.Ref
+	Configuration *instancev1.Configuration // as it will be; nil when the agent goes
+}
+
+// Changes calls f with each change, by server.
+func (p Planned) Changes(f func(Change)) {
+	for _, x := range p.targets {
+		if x.effect == change {
+			f(Change{x.server, x.agent, x.from, x.to, x.configuration})
+		}
+	}
+}
+
+// Empty reports whether the plan is about no server at all: its refusal then concerns the intent, not the servers.
+func (p Planned) Empty() bool { return len(p.targets) == 0 }
+
+// Malformed returns why an intent is refused before the fleet is looked at, or nil.
+func Malformed(a Ask) *apiv1.Refusal {
+	refusal := malformed(a)
+	if refusal != nil {
+		refusal.Component = ledger.Registry
+	}
+	return refusal
+}
+
+// Answer drafts the answer to an intent, of which all changes are recorded elsewhere.
+func Answer(a Ask, body proto.Message) ledger.Draft { return (&outcome{ask: a}).answer(body) }
+
+// Fact returns a fact that an intent leads to, with a computed id; turn distinguishes two of one kind on one key.
+func Fact(a Ask, noun ledger.Noun, key string, body proto.Message, turn uint64) ledger.Fact {
+	return (&outcome{ask: a}).fact(noun, key, body, turn)
+}
+
+// Verb returns the verb that the subject of an intent must hold; empty for an intent without one.
+func Verb(i *intentv1.Intent) string { return verbOf(i) }
+
+// AgentOf returns the agent that an intent names, or "".
+func AgentOf(i *intentv1.Intent) string { return agentOf(i) }

@@ -28,6 +28,10 @@ func undo(o *outcome, q *intentv1.Undo) *apiv1.Refusal {
 	if refusal := undoable(past); refusal != nil {
 		return refusal
 	}
+	only, refusal := o.undoneOn(q.GetOn())
+	if refusal != nil {
+		return refusal
+	}
 	named := map[string]bool{}
 	for i := range o.reader.ChangedBy(o.ask.ID) { // changed before an interruption
 		s, _ := o.reader.Server(i.ServerId)
@@ -35,15 +39,36 @@ func undo(o *outcome, q *intentv1.Undo) *apiv1.Refusal {
 		o.addChanged(s, i)
 	}
 	for i := range o.reader.ChangedBy(past.Id) {
-		named[i.ServerId] = true
-		restore(o, i, i)
+		if named[i.ServerId] = true; only(i.ServerId) {
+			restore(o, i, i)
+		}
 	}
 	for i := range o.reader.RemovedBy(past.Id) {
-		named[i.ServerId] = true
-		restore(o, nil, i)
+		if named[i.ServerId] = true; only(i.ServerId) {
+			restore(o, nil, i)
+		}
 	}
-	leaveOutChangedSince(o, past, named)
+	leaveOutChangedSince(o, past, named, only)
+	if q.GetOn() != nil {
+		o.unnamed = 0
+	}
 	return nil
+}
+
+// undoneOn returns a function that reports whether an undo is about a server.
+func (o *outcome) undoneOn(on *intentv1.Selector) (only func(id string) bool, refusal *apiv1.Refusal) {
+	if on == nil {
+		return func(string) bool { return true }, nil
+	}
+	found, refusal := o.selected(on)
+	ids := map[string]bool{}
+	for _, s := range found.Servers {
+		ids[s.Id] = true
+	}
+	for _, l := range found.Left {
+		ids[l.Server.Id] = true
+	}
+	return func(id string) bool { return ids[id] }, refusal
 }
 
 // undoable refuses an intent that changed no instance.
@@ -131,14 +156,16 @@ func checkRestored(o *outcome, s *serverv1.Server, w want) *apiv1.Refusal {
 
 // leaveOutChangedSince leaves out the servers that the intent changed and another intent changed
 // since. A record names its first servers only; the rest is counted.
-func leaveOutChangedSince(o *outcome, past *intentv1.Record, named map[string]bool) {
+func leaveOutChangedSince(o *outcome, past *intentv1.Record, named map[string]bool, only func(string) bool) {
 	agent := cmp.Or(agentOf(past.GetIntent()), o.agentName())
 	for _, id := range past.ServerIds {
 		s, ok := o.reader.Server(id)
 		if named[id] || !ok {
 			continue
 		}
-		named[id] = true
+		if named[id] = true; !only(id) {
+			continue
+		}
 		have, _ := o.reader.Instance(id, agent)
 		message := "the agent was removed since"
 		if by := have.GetIntentId(); by != "" {

@@ -28,6 +28,8 @@ func verbOf(i *intentv1.Intent) string {
 		return topology.VerbRelease
 	case *intentv1.Intent_Reinstall:
 		return topology.VerbReinstall
+	case *intentv1.Intent_Rollout:
+		return topology.VerbRollout
 	}
 	return ""
 }

@@ -47,6 +47,7 @@ func (v *View) applyServer(f ledger.Fact) bool {
 		v.servers.Touch(f.Key, f.Sequence)
 		return false
 	}
+	v.rolloutServer(f.Key, f)
 	if next == nil {
 		v.forget(f.Key, before)
 		return true
@@ -119,13 +120,17 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 	if fit {
 		v.setRemoved(f.Key, removed(have, f), f.Sequence)
 	}
-	if _, ok := f.Body.(*instancev1.Observed); ok && fit {
+	_, observed := f.Body.(*instancev1.Observed)
+	if observed && fit {
 		intake.Observed(next, row(v.servers, serverOf(f.Key)), generation, f)
 	}
 	if own(v.instances, f, next, fit); fit {
 		v.shared.instance(f.Key, next)
 		v.indexInstance(f.Key, before, next)
 		v.reviewInstance(serverOf(f.Key), next)
+	}
+	if observed && fit {
+		v.rolloutHealth(next, f)
 	}
 	return fit
 }
@@ -183,6 +188,7 @@ func (v *View) applyTask(f ledger.Fact) bool {
 		v.reviewInstance(i.ServerId, i)
 	}
 	if task.Ended(next.State) {
+		v.rolloutTask(next, f)
 		next = nil
 	}
 	return follow(v.tasks, f, next, true)

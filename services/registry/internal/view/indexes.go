@@ -26,6 +26,8 @@ type indexes struct {
 	agentBy    index.Set                 // agent names, by application and kind, and all together
 	recent     btree.Map[uint64, string] // intent ids, by the sequence of their fact
 	duties     index.Set                 // ids of servers with duties; see package duty
+	targetBy   index.Set                 // keys of targets, by the groups of targetGroups
+	queue      index.Set                 // places and keys of pending targets, by rollout and wave
 	externalBy index.Set                 // keys of external instances, by the groups of externalGroups
 
 	shapes shapes // of instances
@@ -204,6 +206,11 @@ func (v *View) Loaded() {
 	}
 	for key, x := range v.externals.All() {
 		v.externalBy.Change(key, nil, externalGroups(x))
+	}
+	for key, t := range v.targets.All() {
+		id, _, _ := strings.Cut(key, ".")
+		v.targetBy.Change(key, nil, targetGroups(id, t))
+		v.queueTarget(id, t)
 	}
 	for key, i := range v.removed.All() {
 		v.removedBy.Change(key, nil, removedGroups(i))

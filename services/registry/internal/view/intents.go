@@ -28,6 +28,7 @@ func (v *View) applyIntent(f ledger.Fact) bool {
 	if !fit {
 		return false
 	}
+	v.rolloutIntent(f)
 	v.intents.Put(f.Key, next, f.Sequence)
 	v.recent.Set(f.Sequence, f.Key)
 	if v.recent.Len() > keptIntents {

@@ -24,6 +24,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
@@ -32,13 +33,13 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 17
+const Layout = 18
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Application, ledger.Environment, ledger.Agent, ledger.Server, ledger.Instance,
 	ledger.Intent, ledger.Image, ledger.Channel, ledger.Task, ledger.External, ledger.Token,
-	ledger.LabelRule, ledger.Lobby, ledger.Hold,
+	ledger.LabelRule, ledger.Lobby, ledger.Hold, ledger.Rollout,
 }
 
 // View is the registry's view.
@@ -58,6 +59,8 @@ type View struct {
 	labelRules   *fold.Table[*labelrulev1.LabelRule]
 	rejections   *fold.Table[*lobbyv1.Rejection] // by key, while they hold
 	holds        *fold.Table[*holdv1.Hold]
+	rollouts     *fold.Table[*rolloutv1.Rollout]
+	targets      *fold.Table[*rolloutv1.Target] // by rollout and server
 
 	indexes
 	shared shared
@@ -81,6 +84,8 @@ func New() *View {
 		labelRules:   fold.NewTable[*labelrulev1.LabelRule]("label-rule"),
 		rejections:   fold.NewTable[*lobbyv1.Rejection]("rejection"),
 		holds:        fold.NewTable[*holdv1.Hold]("hold"),
+		rollouts:     fold.NewTable[*rolloutv1.Rollout]("rollout"),
+		targets:      fold.NewTable[*rolloutv1.Target]("target"),
 
 		shared: newShared(),
 	}
@@ -90,7 +95,8 @@ func New() *View {
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
 		v.agents, v.applications, v.channels, v.environments, v.externals, v.holds, v.images,
-		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.servers, v.tasks, v.tokens,
+		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.targets, v.tasks,
+		v.tokens,
 	}
 }
 
@@ -126,6 +132,8 @@ func (v *View) Apply(f ledger.Fact) bool {
 	case ledger.Hold:
 		next, fit := hold.Apply(row(v.holds, f.Key), f)
 		return own(v.holds, f, next, fit)
+	case ledger.Rollout:
+		return v.applyRollout(f)
 	case ledger.Image:
 		return v.applyImage(f)
 	case ledger.Channel:

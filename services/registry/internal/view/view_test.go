@@ -21,6 +21,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -140,6 +141,7 @@ func fill(t *rapid.T, like proto.Message) proto.Message {
 		return b
 	case *taskv1.Queued:
 		b.ServerId, b.Agent, b.InstanceId = servers.Draw(t, "server"), agents.Draw(t, "agent"), ids.Draw(t, "id")
+		b.IntentId = ids.Draw(t, "intent")
 		b.Generation, b.To = generations.Draw(t, "generation"), ref(t)
 		return b
 	case *agentv1.Created:
@@ -164,8 +166,39 @@ func fill(t *rapid.T, like proto.Message) proto.Message {
 		b.ImageId = images.Draw(t, "image")
 		return b
 	default:
-		return b
+		return fillRollout(t, b)
 	}
+}
+
+// fillRollout fills a body of which the rollouts in the view are made.
+func fillRollout(t *rapid.T, body proto.Message) proto.Message {
+	switch b := body.(type) {
+	case *rolloutv1.Planned:
+		b.Part, b.Parts, b.Waves = 1, 1, []uint32{1, 1}
+		for wave, id := range []string{"s3", "s1", "s2"} {
+			b.Targets = append(b.Targets, &rolloutv1.Target{
+				ServerId: id, Wave: uint32(wave), Changes: []*rolloutv1.Change{{Agent: agents.Draw(t, "agent"), To: ref(t)}},
+			})
+		}
+	case *rolloutv1.Opened:
+		b.Wave = rapid.Uint32Range(1, 2).Draw(t, "wave")
+	case *rolloutv1.Passed:
+		b.Wave = rapid.Uint32Range(1, 2).Draw(t, "wave")
+	case *rolloutv1.Silenced:
+		b.ServerIds = []string{servers.Draw(t, "server")}
+	case *intentv1.Accepted:
+		on := servers.Draw(t, "server")
+		b.Intent = &intentv1.Intent{
+			Source: &intentv1.Source{RolloutId: ids.Draw(t, "rollout")},
+			Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
+				Agent: agents.Draw(t, "agent"), On: &intentv1.Selector{Servers: []string{on}},
+			}},
+		}
+		if rapid.Bool().Draw(t, "changes") {
+			b.ServerIds = []string{on}
+		}
+	}
+	return body
 }
 
 func drawFacts(t *rapid.T) []ledger.Fact {
@@ -223,6 +256,17 @@ func everyIndex(v *View) map[string][]string {
 			out["named "+n] = append(out["named "+n], s.Id)
 		}
 	}
+	for _, r := range v.Rollouts() {
+		for s := range rolloutv1.TargetState_name {
+			for target := range v.TargetsOf(r.Id, rolloutv1.TargetState(s)) {
+				out["targets"] = append(out["targets"], fmt.Sprint(r.Id, s, target.ServerId))
+			}
+		}
+		for target := range v.Silent(r.Id) {
+			out["silent"] = append(out["silent"], r.Id+target.ServerId)
+		}
+	}
+	slices.Sort(out["targets"])
 	v.recent.Scan(func(_ uint64, id string) bool {
 		out["recent"] = append(out["recent"], id)
 		return true
@@ -292,6 +336,8 @@ func touch(v *View, f ledger.Fact) {
 		v.rejections.Touch(f.Key, f.Sequence)
 	case ledger.Hold:
 		v.holds.Touch(f.Key, f.Sequence)
+	case ledger.Rollout:
+		v.rollouts.Touch(f.Key, f.Sequence)
 	case ledger.Task:
 		touchKnown(v.tasks, f)
 	case ledger.Image:

@@ -280,7 +280,13 @@ type Target struct {
 	// The agents on it that were unhealthy when it was reached; they never count against the rollout.
 	UnhealthyBefore []string `protobuf:"bytes,10,rep,name=unhealthy_before,json=unhealthyBefore,proto3" json:"unhealthy_before,omitempty"`
 	// Since when its server is offline, although it was reached; unset while it is online or was not reached.
-	SilentSince   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silent_since,json=silentSince,proto3" json:"silent_since,omitempty"`
+	SilentSince *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=silent_since,json=silentSince,proto3" json:"silent_since,omitempty"`
+	// The intent that took it back to what it had, after it broke; empty without one.
+	RestoredBy string `protobuf:"bytes,12,opt,name=restored_by,json=restoredBy,proto3" json:"restored_by,omitempty"`
+	// In a rollout that undoes another one: the intents that are undone, by position in changes.
+	UndoIntentIds []string `protobuf:"bytes,13,rep,name=undo_intent_ids,json=undoIntentIds,proto3" json:"undo_intent_ids,omitempty"`
+	// Its place in the plan, in whose order the servers of a wave are released.
+	Place         uint32 `protobuf:"varint,14,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -390,6 +396,27 @@ func (x *Target) GetSilentSince() *timestamppb.Timestamp {
 		return x.SilentSince
 	}
 	return nil
+}
+
+func (x *Target) GetRestoredBy() string {
+	if x != nil {
+		return x.RestoredBy
+	}
+	return ""
+}
+
+func (x *Target) GetUndoIntentIds() []string {
+	if x != nil {
+		return x.UndoIntentIds
+	}
+	return nil
+}
+
+func (x *Target) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
 }
 
 // Planned: a part of the plan. The first part has everything but targets too.
@@ -1592,7 +1619,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x02to\x12-\n" +
 	"\x12from_configuration\x18\x04 \x01(\tR\x11fromConfiguration\x12)\n" +
-	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\"\xc3\x03\n" +
+	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\"\xa2\x04\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04wave\x18\x02 \x01(\rR\x04wave\x125\n" +
@@ -1606,7 +1633,11 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\abecause\x18\t \x01(\tR\abecause\x12)\n" +
 	"\x10unhealthy_before\x18\n" +
 	" \x03(\tR\x0funhealthyBefore\x12=\n" +
-	"\fsilent_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vsilentSince\"\x95\x02\n" +
+	"\fsilent_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vsilentSince\x12\x1f\n" +
+	"\vrestored_by\x18\f \x01(\tR\n" +
+	"restoredBy\x12&\n" +
+	"\x0fundo_intent_ids\x18\r \x03(\tR\rundoIntentIds\x12\x14\n" +
+	"\x05place\x18\x0e \x01(\rR\x05place\"\x95\x02\n" +
 	"\aPlanned\x129\n" +
 	"\bstrategy\x18\x01 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x14\n" +
 	"\x05waves\x18\x02 \x03(\rR\x05waves\x12\x12\n" +

@@ -1,0 +1,104 @@
+package rolling
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+)
+
+// The limits of a part of a plan: a fact has at most one MiB.
+const (
+	partTargets = 2000
+	partBytes   = 700 << 10
+)
+
+// namedServers is how many servers an answer names.
+const namedServers = 1000
+
+// Decision is the outcome of an intent with the verb rollout. Parts are recorded in their order, each guarded by the
+// sequence of the one before; Last is recorded in one step with the last part.
+type Decision struct {
+	Parts   []ledger.Fact
+	Last    []ledger.Draft
+	Changed uint32
+	Refusal *apiv1.Refusal
+}
+
+// Decide decides an intent with the verb rollout.
+func Decide(r Reader, a intent.Ask) Decision {
+	if begun, ok := r.Rollout(a.ID); ok {
+		return interrupted(r, a, begun)
+	}
+	p := Plan(r, a)
+	if p.Refusal != nil {
+		return refused(a, p.Refusal)
+	}
+	d := Decision{Changed: uint32(len(p.Targets))}
+	answer := &intentv1.Accepted{Intent: a.Intent, Changed: d.Changed, TargetsSha256: p.sum}
+	for _, step := range p.Steps {
+		answer.Already, answer.PassedOver = answer.Already+step.Already, answer.PassedOver+step.PassedOver
+		answer.LeftOut, answer.Reasons = answer.LeftOut+step.LeftOut, append(answer.Reasons, step.Reasons...)
+	}
+	for _, t := range p.Targets[:min(namedServers, len(p.Targets))] {
+		answer.ServerIds = append(answer.ServerIds, t.ServerId)
+	}
+	if a.Intent.DryRun {
+		d.Last = []ledger.Draft{intent.Answer(a, answer)}
+		return d
+	}
+	for n, part := range p.parts() {
+		d.Parts = append(d.Parts, intent.Fact(a, ledger.Rollout, a.ID, part, uint64(n)))
+	}
+	if p.Undoes != "" {
+		f := intent.Fact(a, ledger.Rollout, p.Undoes, &rolloutv1.Undone{ByRolloutId: a.ID}, 0)
+		d.Last = append(d.Last, ledger.OnKey(f, r.Sequence(ledger.Rollout, p.Undoes)))
+	}
+	d.Last = append(d.Last, intent.Answer(a, answer))
+	return d
+}
+
+func refused(a intent.Ask, why *apiv1.Refusal) Decision {
+	return Decision{
+		Refusal: why, Last: []ledger.Draft{intent.Answer(a, &intentv1.Refused{Intent: a.Intent, Refusal: why})},
+	}
+}
+
+// interrupted ends a rollout whose plan was recorded in part.
+func interrupted(r Reader, a intent.Ask, begun *rolloutv1.Rollout) Decision {
+	why := &apiv1.Refusal{
+		Code: code.PlanInterrupted, Component: ledger.Registry, Try: "the command again",
+		Message: "the registry stopped while it recorded the plan; nothing has changed on any server",
+	}
+	d := refused(a, why)
+	if begun.State == rolloutv1.State_STATE_PLANNED {
+		f := intent.Fact(a, ledger.Rollout, a.ID, &rolloutv1.Aborted{Reason: why.Message}, 0)
+		d.Last = append([]ledger.Draft{ledger.OnKey(f, r.Sequence(ledger.Rollout, a.ID))}, d.Last...)
+	}
+	return d
+}
+
+// parts divides the plan so that each part fits in a fact.
+func (p Planned) parts() []*rolloutv1.Planned {
+	first := &rolloutv1.Planned{
+		Strategy: p.Strategy, Waves: p.Waves, Owed: p.Owed, Agents: p.Agents, Undoes: p.Undoes, Title: p.Title,
+	}
+	out, size := []*rolloutv1.Planned{first}, 0
+	for _, t := range p.Targets {
+		bytes, last := proto.Size(t)+8, out[len(out)-1]
+		if len(last.Targets) == partTargets || size+bytes > partBytes {
+			last, size = &rolloutv1.Planned{}, 0
+			out = append(out, last)
+		}
+		last.Targets, size = append(last.Targets, t), size+bytes
+	}
+	for n, part := range out {
+		part.Part, part.Parts = uint32(n)+1, uint32(len(out))
+	}
+	return out
+}

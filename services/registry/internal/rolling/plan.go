@@ -1,0 +1,319 @@
+package rolling
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+)
+
+// Reader is the view that a plan reads.
+type Reader interface {
+	intent.Reader
+	Rollout(id string) (*rolloutv1.Rollout, bool)
+	Target(rollout, server string) (*rolloutv1.Target, bool)
+	Targets(rollout, after string) iter.Seq[*rolloutv1.Target]
+	RolloutsOn(server string) []string
+}
+
+// maxSteps bounds the changes of one server, which are released in one atomic batch.
+const maxSteps = 8
+
+// Planned is what a rollout would do now.
+type Planned struct {
+	Intent   *intentv1.Intent // with the guard of the plan
+	Strategy *rolloutv1.Strategy
+	Targets  []*rolloutv1.Target // by wave; those that are owed come last
+	Waves    []uint32
+	Owed     uint32
+	Agents   []string
+	Title    string
+	Undoes   string
+	Steps    []*intentv1.Plan
+	Refusal  *apiv1.Refusal // nil when it would be accepted
+	sum      []byte
+}
+
+// planner is a plan in the making.
+type planner struct {
+	Planned
+	reader   Reader
+	ask      intent.Ask
+	byServer map[string]*rolloutv1.Target
+	lines    []string // what the guard covers
+}
+
+// Plan returns what a rollout would do if it were accepted now.
+func Plan(r Reader, a intent.Ask) Planned {
+	q := a.Intent.GetRollout()
+	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}}
+	p.Undoes, p.Strategy = q.GetUndoOf(), q.GetStrategy()
+	refusal := intent.Malformed(a)
+	if refusal == nil && p.Undoes != "" {
+		refusal = p.undo(q)
+	} else if refusal == nil {
+		refusal = p.steps(q)
+	}
+	if refusal == nil {
+		refusal = p.overlaps()
+	}
+	if refusal == nil {
+		refusal = p.place()
+	}
+	p.seal(refusal)
+	return p.Planned
+}
+
+// steps plans each change as an intent of its own.
+func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
+	if n := len(q.Steps); n == 0 || n > maxSteps {
+		return &apiv1.Refusal{Code: code.Malformed, Message: fmt.Sprintf("%d steps; want 1 to %d", n, maxSteps)}
+	}
+	var last *apiv1.Refusal
+	for _, step := range q.Steps {
+		one := Ask(step, q.On)
+		if one == nil {
+			return &apiv1.Refusal{Code: code.Malformed, Message: "a step of the rollout has no change"}
+		}
+		one.Strict = p.ask.Intent.Strict
+		ask := intent.Ask{Actor: p.ask.Actor, Intent: one, At: p.ask.At, Secrets: p.ask.Secrets}
+		plan := intent.Plan(p.reader, ask)
+		if slices.Contains(p.Agents, plan.Agent) {
+			return &apiv1.Refusal{Code: code.Malformed, Message: fmt.Sprintf("two steps change agent %q", plan.Agent)}
+		}
+		if plan.Refusal != nil {
+			if last = plan.Refusal; plan.Empty() || one.Strict {
+				return last
+			}
+		}
+		plan.Intent = nil
+		p.Agents, p.Steps = append(p.Agents, plan.Agent), append(p.Steps, plan.Plan)
+		p.title(step, plan)
+		plan.Changes(p.add)
+	}
+	if len(p.byServer) == 0 {
+		return cmp.Or(last, &apiv1.Refusal{
+			Code: code.NothingLeft, Message: "every selected server is as asked already",
+			Try: "garrison instance list --agent " + p.Agents[0],
+		})
+	}
+	return nil
+}
+
+func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
+	word := strings.TrimPrefix(fmt.Sprintf("%T", step.Change), "*intentv1.Step_")
+	title := strings.ToLower(word) + " " + plan.Agent
+	var versions []string
+	for _, c := range plan.Chosen {
+		if v := c.GetImage().GetVersion(); !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+	}
+	if len(versions) > 0 {
+		title += " to " + strings.Join(versions, ", ")
+	}
+	p.Title = strings.TrimPrefix(p.Title+"; "+title, "; ")
+}
+
+// add adds a change of a server to its target.
+func (p *planner) add(c intent.Change) {
+	have, _ := p.reader.Instance(c.Server.Id, c.Agent)
+	change := &rolloutv1.Change{Agent: c.Agent, From: c.From, To: c.To, FromConfiguration: digest(have.GetConfiguration())}
+	if c.To != nil {
+		change.ToConfiguration = digest(c.Configuration)
+	}
+	t := p.target(c.Server.Id)
+	t.Changes = append(t.Changes, change)
+}
+
+func (p *planner) target(id string) *rolloutv1.Target {
+	t := p.byServer[id]
+	if t == nil {
+		t = &rolloutv1.Target{ServerId: id}
+		p.byServer[id] = t
+	}
+	return t
+}
+
+func digest(c *instancev1.Configuration) string { return hex.EncodeToString(c.GetDigest()) }
+
+// overlaps refuses a rollout that changes an agent on a server which another one that has not ended changes too.
+func (p *planner) overlaps() *apiv1.Refusal {
+	for _, id := range p.serverIDs() {
+		for _, other := range p.reader.RolloutsOn(id) {
+			r, _ := p.reader.Rollout(other)
+			if r == nil || rollouts.Ended(r.State) || other == p.Undoes || p.Strategy.GetEmergency() {
+				continue
+			}
+			theirs, _ := p.reader.Target(other, id)
+			if agent := common(p.byServer[id], theirs); agent != "" {
+				s, _ := p.reader.Server(id)
+				return &apiv1.Refusal{
+					Code: code.RolloutOverlaps, Message: fmt.Sprintf(
+						"rollout %s (%s) changes agent %q on server %q too, and has not ended", r.Id, r.Title, agent, s.GetName()),
+					Try: "garrison rollout show " + r.Id + ", or rollout abort " + r.Id,
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// common returns an agent that both targets change, or "".
+func common(a, b *rolloutv1.Target) string {
+	for _, x := range a.GetChanges() {
+		for _, y := range b.GetChanges() {
+			if x.Agent == y.Agent {
+				return x.Agent
+			}
+		}
+	}
+	return ""
+}
+
+func (p *planner) serverIDs() []string {
+	out := make([]string, 0, len(p.byServer))
+	for id := range p.byServer {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// place divides the targets into waves. The waves depend on what changes, so that a plan and the rollout that carries
+// its guard have the same ones.
+func (p *planner) place() *apiv1.Refusal {
+	var candidates []rollout.Candidate
+	for _, id := range p.serverIDs() {
+		s, _ := p.reader.Server(id)
+		candidates = append(candidates, rollout.Candidate{ServerID: id, Fields: p.fields(s), Owed: p.owed(s)})
+		for _, c := range p.byServer[id].Changes {
+			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s", id, c.Agent, c.To.GetId(), c.ToConfiguration))
+		}
+	}
+	layout, err := rollout.Waves(candidates, p.Strategy, hex.EncodeToString(p.hash()))
+	if err != nil {
+		return fault.RefusalOf(err)
+	}
+	p.Waves, p.Owed, p.Strategy = layout.Waves, layout.Owed, rollout.Filled(p.Strategy)
+	for _, at := range layout.Placements {
+		t := p.byServer[at.ServerID]
+		t.Wave, t.Because, t.Place = at.Wave, at.Because, uint32(len(p.Targets))
+		p.Targets = append(p.Targets, t)
+		p.lines = append(p.lines, fmt.Sprintf("%s %d", at.ServerID, at.Wave))
+	}
+	return nil
+}
+
+// Fields returns the fields of a server by which waves are made.
+func Fields(s *serverv1.Server) map[string]string {
+	out := map[string]string{}
+	for name := range selector.FieldNames() {
+		out[name] = selector.Value(s, name)
+	}
+	for k, v := range s.GetLabels() {
+		out["label."+k] = v
+	}
+	return out
+}
+
+func (p *planner) fields(s *serverv1.Server) map[string]string {
+	var agents []string
+	for i := range p.reader.InstancesOf(s.GetId()) {
+		agents = append(agents, i.Agent)
+	}
+	out := Fields(s)
+	out["agents"] = strings.Join(agents, ",")
+	return out
+}
+
+// owed reports whether a server cannot be changed now, or would be blamed for what was broken before. An undo changes
+// broken servers first of all.
+func (p *planner) owed(s *serverv1.Server) bool {
+	if !present(s) {
+		return true
+	}
+	if p.Undoes != "" {
+		return false
+	}
+	for _, c := range p.byServer[s.Id].Changes {
+		i, _ := p.reader.Instance(s.Id, c.Agent)
+		if i.GetWanted() != nil && i.Health == instancev1.Health_HEALTH_BAD {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planner) hash() []byte {
+	strategy, _ := proto.MarshalOptions{Deterministic: true}.Marshal(p.ask.Intent.GetRollout().GetStrategy())
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%x\n", strategy)
+	for _, line := range p.lines {
+		fmt.Fprintln(sum, line)
+	}
+	return sum.Sum(nil)
+}
+
+// seal adds the guard to the plan, and refuses a rollout whose own guard no longer holds.
+func (p *planner) seal(refusal *apiv1.Refusal) {
+	p.Intent, p.sum = proto.CloneOf(p.ask.Intent), p.hash()
+	if title := p.ask.Intent.GetRollout().GetTitle(); title != "" {
+		p.Title = title
+	}
+	guard := p.ask.Intent.GetGuard()
+	if guard != nil && (refusal != nil || !bytes.Equal(guard.TargetsSha256, p.sum)) {
+		message := fmt.Sprintf("the plan no longer holds: it changed %d servers, and now it would change %d in %d waves",
+			guard.Changed, len(p.Targets), len(p.Waves))
+		if refusal != nil {
+			message += "; now " + refusal.Code + ": " + refusal.Message
+		}
+		refusal = &apiv1.Refusal{Code: code.PlanStale, Message: message, Try: "plan the rollout again"}
+	}
+	if p.Refusal = refusal; refusal != nil {
+		refusal.Component = ledger.Registry
+	}
+	if p.Intent != nil {
+		p.Intent.DryRun = false
+		p.Intent.Guard = &intentv1.Guard{TargetsSha256: p.sum, Changed: uint32(len(p.Targets))}
+	}
+}
+
+// Ask returns the intent of a step on the servers of a selector; nil for a step without a change.
+func Ask(step *intentv1.Step, on *intentv1.Selector) *intentv1.Intent {
+	switch c := proto.CloneOf(step).GetChange().(type) {
+	case *intentv1.Step_Install:
+		c.Install.On = on
+		return &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: c.Install}}
+	case *intentv1.Step_Upgrade:
+		c.Upgrade.On = on
+		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: c.Upgrade}}
+	case *intentv1.Step_Configure:
+		c.Configure.On = on
+		return &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: c.Configure}}
+	case *intentv1.Step_Remove:
+		c.Remove.On = on
+		return &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: c.Remove}}
+	}
+	return nil
+}

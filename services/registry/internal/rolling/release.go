@@ -1,0 +1,155 @@
+package rolling
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+)
+
+// mostDrafts bounds a release, which is one atomic batch: a fact for each change, and an answer for each intent.
+const mostDrafts = topology.MaxBatch - 100
+
+// Past returns the record of an intent that is undone, or nil when it is unknown.
+type Past func(id string) *intentv1.Record
+
+// Run is a rollout on its way.
+type Run struct {
+	Rollout *rolloutv1.Rollout
+	Ask     *intentv1.Rollout // as it was published
+	At      time.Time
+	Past    Past
+}
+
+// group is servers that one derived intent changes.
+type group struct {
+	change  int
+	key     string // the agent and the image, or the intent that is undone
+	servers []string
+}
+
+// Release returns the drafts that change servers of a wave, and those servers: as many as fit in one atomic batch.
+func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.Draft, taken []string) {
+	groups := map[string]*group{}
+	room := mostDrafts
+	for _, id := range servers {
+		t, ok := r.Target(run.Rollout.Id, id)
+		if room -= len(t.GetChanges()); !ok || room < 0 {
+			break
+		}
+		taken = append(taken, id)
+		for n, c := range t.Changes {
+			key := strconv.Itoa(n) + " " + c.Agent + " " + c.To.GetId()
+			undo := ""
+			if n < len(t.UndoIntentIds) {
+				undo = t.UndoIntentIds[n]
+				key += " " + undo
+			}
+			if groups[key] == nil {
+				groups[key] = &group{change: n, key: cmp.Or(undo, c.Agent)}
+			}
+			groups[key].servers = append(groups[key].servers, id)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		g := groups[key]
+		first, _ := r.Target(run.Rollout.Id, g.servers[0])
+		if in := run.intent(first, g); in != nil {
+			drafts = append(drafts, run.derive(r, in, wave, g.servers)...)
+		}
+	}
+	return drafts, taken
+}
+
+// intent returns what is asked of the servers of a group.
+func (run Run) intent(t *rolloutv1.Target, g *group) *intentv1.Intent {
+	on := &intentv1.Selector{Servers: slices.Sorted(slices.Values(g.servers))}
+	if g.change < len(t.UndoIntentIds) {
+		return undoOf(g.key, on)
+	}
+	c := t.Changes[g.change]
+	for _, step := range run.Ask.GetSteps() {
+		in := Ask(step, on)
+		image := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: c.To.GetId()}}
+		switch ask := in.GetAsk().(type) {
+		case *intentv1.Intent_Install:
+			ask.Install.Image = image
+			if ask.Install.Agent == c.Agent {
+				return in
+			}
+		case *intentv1.Intent_Upgrade:
+			ask.Upgrade.Image = image
+			if ask.Upgrade.Agent == c.Agent {
+				return in
+			}
+		case *intentv1.Intent_Configure:
+			if ask.Configure.Agent == c.Agent {
+				return in
+			}
+		case *intentv1.Intent_Remove:
+			if ask.Remove.Agent == c.Agent {
+				return in
+			}
+		}
+	}
+	return nil
+}
+
+func undoOf(id string, on *intentv1.Selector) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id, On: on}}}
+}
+
+// derive decides a derived intent. Its id follows from what it is about, so that two registries derive one.
+func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []string) []ledger.Draft {
+	in.Source = &intentv1.Source{RolloutId: run.Rollout.Id, Wave: wave}
+	ask := intent.Ask{
+		Actor: run.Rollout.Actor, Intent: in, At: run.At, Due: slices.Sorted(slices.Values(servers)),
+	}
+	ask.Verb = intent.Verb(in)
+	parts := []string{"rollout", run.Rollout.Id, ask.Verb}
+	if id := in.GetUndo().GetIntentId(); id != "" {
+		ask.Undone = run.Past(id)
+		parts = append(parts, id)
+	}
+	for _, id := range ask.Due {
+		t, _ := r.Target(run.Rollout.Id, id)
+		agent := ""
+		for n, c := range t.GetChanges() {
+			if n == 0 || intent.AgentOf(in) == c.Agent {
+				agent = c.Agent
+			}
+		}
+		parts = append(parts, id, agent, strconv.FormatUint(r.Sequence(ledger.Instance, ledger.Key(id, agent)), 10))
+	}
+	ask.ID = ident.From(parts...)
+	return intent.Decide(r, ask).Drafts
+}
+
+// Restore returns the drafts that make what ran before wanted again on servers that a rollout broke, at most batch of
+// them: what was asked wins over what failed.
+func Restore(r Reader, run Run, broken []*rolloutv1.Target) (drafts []ledger.Draft) {
+	byIntent := map[string][]string{}
+	wave := uint32(0)
+	for _, t := range broken {
+		wave = max(wave, t.Wave)
+		for _, id := range t.IntentIds {
+			if id != "" {
+				byIntent[id] = append(byIntent[id], t.ServerId)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(byIntent)) {
+		in := undoOf(id, &intentv1.Selector{Servers: slices.Sorted(slices.Values(byIntent[id]))})
+		drafts = append(drafts, run.derive(r, in, wave, byIntent[id])...)
+	}
+	return drafts
+}

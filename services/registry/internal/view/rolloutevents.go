@@ -1,0 +1,210 @@
+package view
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+// executor is the component that names why a change failed.
+const executor = "executor"
+
+// What happens to servers, instances and tasks moves the targets of rollouts.
+
+// rolloutIntent folds the answer to an intent that a rollout released: the servers that it changes are reached.
+func (v *View) rolloutIntent(f ledger.Fact) {
+	var in *intentv1.Intent
+	var changed []string
+	why := func(string) *apiv1.Refusal { return nil }
+	switch b := f.Body.(type) {
+	case *intentv1.Accepted:
+		in, changed = b.Intent, b.ServerIds
+		why = func(server string) *apiv1.Refusal { return reasonFor(b.Reasons, server) }
+	case *intentv1.Refused:
+		in = b.Intent
+		why = func(string) *apiv1.Refusal { return b.Refusal }
+	}
+	r := row(v.rollouts, in.GetSource().GetRolloutId())
+	if r == nil {
+		return
+	}
+	for _, id := range rollouts.Named(in) {
+		t, ok := v.Target(r.Id, id)
+		if !ok {
+			continue
+		}
+		if _, changes := slices.BinarySearch(changed, id); t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN {
+			v.restored(r, id, in, f)
+		} else {
+			v.release(r, t, rollouts.ChangeOf(t, in), changes, why(id), f)
+		}
+	}
+}
+
+// restored records that a broken server was taken back, or cannot be.
+func (v *View) restored(r *rolloutv1.Rollout, server string, in *intentv1.Intent, f ledger.Fact) {
+	if in.GetUndo() != nil {
+		v.editTarget(r, server, f, func(t *rolloutv1.Target) { t.RestoredBy = f.Key })
+	}
+}
+
+// reasonFor returns why a server is left out. An answer names the first servers of a reason only.
+func reasonFor(reasons []*intentv1.Reason, server string) (why *apiv1.Refusal) {
+	for _, r := range reasons {
+		if r.Effect != intentv1.Effect_EFFECT_ALREADY && (why == nil || slices.Contains(r.ServerIds, server)) {
+			why = r.First
+		}
+	}
+	return why
+}
+
+// release records that a change of a target was asked for, or cannot be made.
+func (v *View) release(
+	r *rolloutv1.Rollout, t *rolloutv1.Target, n int, changes bool, why *apiv1.Refusal, f ledger.Fact,
+) {
+	if n < 0 {
+		return
+	}
+	if !changes && !v.has(t.ServerId, t.Changes[n]) && len(t.Changes) == 1 {
+		if why == nil {
+			why = refusal(ledger.Registry, code.ChangedSince, "it changed since the plan was made")
+		}
+		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.LeftOut, Reason: why})
+		return
+	}
+	before := v.unhealthy(t.ServerId)
+	e := rollout.Event{Kind: rollout.Released, Change: n, IntentID: v.shared.text(f.Key), UnhealthyBefore: before}
+	if v.applyTarget(r, t.ServerId, f, e); !changes {
+		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.Ended, Change: n, OK: true})
+	}
+}
+
+// has reports whether what a change brings is wanted already.
+func (v *View) has(server string, c *rolloutv1.Change) bool {
+	i, _ := v.Instance(server, c.Agent)
+	if c.To == nil || i.GetWanted() == nil {
+		return c.To == nil && i.GetWanted() == nil
+	}
+	digest := hex.EncodeToString(i.Configuration.GetDigest())
+	return instance.SameImage(i.Wanted, c.To) && (c.ToConfiguration == "" || c.ToConfiguration == digest)
+}
+
+// unhealthy returns the agents on a server that are not healthy.
+func (v *View) unhealthy(server string) []string {
+	var out []string
+	for i := range v.InstancesOf(server) {
+		if unwell(i) {
+			out = append(out, i.Agent)
+		}
+	}
+	return out
+}
+
+func unwell(i *instancev1.Instance) bool {
+	return i.Health == instancev1.Health_HEALTH_BAD || i.Health == instancev1.Health_HEALTH_ABSENT
+}
+
+// onTargets calls do for each target of rollouts that a server is. Targets of rollouts that ended move on, because
+// servers that are owed do.
+func (v *View) onTargets(server string, do func(*rolloutv1.Rollout, *rolloutv1.Target)) {
+	for _, id := range v.RolloutsOn(server) {
+		r := row(v.rollouts, id)
+		if t, ok := v.Target(id, server); ok && r != nil && r.State != rolloutv1.State_STATE_UNDONE {
+			do(r, t)
+		}
+	}
+}
+
+// rolloutTask folds the end of a task of a release.
+func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
+	v.onTargets(task.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
+		n := slices.Index(t.IntentIds, task.IntentId)
+		if n < 0 || t.RestoredBy != "" {
+			return
+		}
+		e := rollout.Event{Kind: rollout.Ended, Change: n, OK: task.State == taskv1.State_STATE_SUCCEEDED}
+		if !e.OK {
+			e.Reason = taskReason(task)
+		}
+		if task.State == taskv1.State_STATE_CANCELLED || task.State == taskv1.State_STATE_SUPERSEDED {
+			i, _ := v.Instance(task.ServerId, task.Agent)
+			c, _ := f.Body.(*taskv1.Cancelled)
+			if !c.GetWithdrawn() && i.GetIntentId() == task.IntentId {
+				return // another task of the same change follows
+			}
+			e = rollout.Event{Kind: rollout.LeftOut, Reason: refusal(
+				ledger.Dispatcher, code.ChangedSince, "another intent changed it since, or it was withdrawn")}
+		}
+		v.applyTarget(r, t.ServerId, f, e)
+	})
+}
+
+func taskReason(t *taskv1.Task) *apiv1.Refusal {
+	o := t.GetOutcome()
+	if t.State == taskv1.State_STATE_EXPIRED {
+		return refusal(ledger.Dispatcher, code.ChangeExpired, t.Agent+" was not changed before the deadline")
+	}
+	message := o.GetReason()
+	if o.GetFailedStep() != taskv1.Step_STEP_UNSPECIFIED {
+		step := strings.ToLower(strings.TrimPrefix(o.GetFailedStep().String(), "STEP_"))
+		message = fmt.Sprintf("%s, step %s: %s", t.Agent, step, message)
+	}
+	return refusal(executor, o.GetCode(), message)
+}
+
+// rolloutHealth folds an observation: an agent that became unhealthy since its server was reached breaks the target.
+func (v *View) rolloutHealth(i *instancev1.Instance, f ledger.Fact) {
+	if i.GetWanted() == nil || !unwell(i) {
+		return
+	}
+	v.onTargets(i.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
+		own := slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool { return c.Agent == i.Agent })
+		if rollouts.Ended(r.State) || own && i.ObservedGeneration < i.Generation {
+			return // what was there before
+		}
+		e := rollout.Event{Kind: rollout.Unhealthy, Agent: i.Agent}
+		e.Reason = refusal(executor, code.UnhealthySinceReach, fmt.Sprintf(
+			"%s became unhealthy after the server was reached: %s %s", i.Agent, i.ObservedCode, i.ObservedReason))
+		v.applyTarget(r, t.ServerId, f, e)
+	})
+}
+
+// rolloutServer folds that a server is offline, online or gone.
+func (v *View) rolloutServer(id string, f ledger.Fact) {
+	var kind rollout.EventKind
+	switch f.Body.(type) {
+	case *serverv1.Offline:
+		kind = rollout.Away
+	case *serverv1.Online:
+		kind = rollout.Back
+	case *serverv1.Dying, *serverv1.Dead, *serverv1.Forgotten:
+		kind = rollout.Gone
+	default:
+		return
+	}
+	v.onTargets(id, func(r *rolloutv1.Rollout, _ *rolloutv1.Target) {
+		v.applyTarget(r, id, f, rollout.Event{Kind: kind})
+		v.editTarget(r, id, f, func(t *rolloutv1.Target) {
+			t.SilentSince = nil
+			if kind == rollout.Away && len(t.IntentIds) > 0 {
+				t.SilentSince = timestamppb.New(f.At)
+			}
+		})
+	})
+}
