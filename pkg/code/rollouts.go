@@ -11,8 +11,8 @@ const (
 var rolloutRequests = []Entry{
 	{
 		UnknownRollout, by(registry),
-		"No rollout has this id, or several ids start so. The registry keeps the last 200 rollouts that ended, and the " +
-			"servers of the last 20 of them; the ledger has all.",
+		"No rollout has this id, or several ids start so. The registry keeps the last 200 rollouts that ended, and " +
+			"the servers of the last 20 of them; the ledger has all.",
 		"garrison rollout list",
 	},
 	{

@@ -28,7 +28,6 @@ import (
 // rolloutAPI answers requests about rollouts.
 type rolloutAPI struct {
 	records *records
-	lookup  *intentLookup
 	log     zerolog.Logger
 }
 

@@ -154,7 +154,9 @@ func (w *rolloutWork) step(ctx context.Context, id string) (next time.Time, acte
 
 // decide returns what is next for a rollout, and the facts that record it; or the intents that must be read first. It
 // must run inside Read.
-func (w *rolloutWork) decide(id string, ask *intentv1.Rollout) (d rollout.Decision, drafts []ledger.Draft, missing []string) {
+func (w *rolloutWork) decide(
+	id string, ask *intentv1.Rollout,
+) (d rollout.Decision, drafts []ledger.Draft, missing []string) {
 	view := w.records.view
 	r, ok := view.Rollout(id)
 	if !ok {

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -285,7 +284,8 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 	if c := s.code("GetRollout", &registryv1.GetRolloutRequest{RolloutId: "x"}); c != code.UnknownRollout {
 		t.Errorf("an unknown rollout: %s", c)
 	}
-	if n := len(must[*registryv1.ListRolloutsResponse](s, "ListRollouts", &registryv1.ListRolloutsRequest{}).Rollouts); n != 1 {
-		t.Error(fmt.Sprint(n, " rollouts are listed"))
+	all := must[*registryv1.ListRolloutsResponse](s, "ListRollouts", &registryv1.ListRolloutsRequest{}).Rollouts
+	if len(all) != 1 {
+		t.Errorf("%d rollouts are listed", len(all))
 	}
 }

@@ -57,7 +57,6 @@ func (r *Registry) answerAll(api *bus.Service) error {
 	tokens := &tokenAPI{admission: r.admission, log: r.cfg.Log}
 	restore := &restoreAPI{records: r.records, unknown: r.unknown, log: r.cfg.Log}
 	intents := &intentAPI{records: r.records, lookup: r.lookup}
-	rollouts := &rolloutAPI{records: r.records, lookup: r.lookup, log: r.cfg.Log}
 	defaults := &defaultsAPI{records: r.records}
 	instances := &instanceAPI{records: r.records, presence: r.presence, externals: r.externals}
 	check := &checkAPI{
@@ -102,11 +101,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListIntents", intents.list),
 		bus.Handle(api, "PlanIntent", intents.plan),
 		bus.Handle(api, "WithdrawIntent", intents.withdraw),
-		bus.Handle(api, "PlanRollout", rollouts.plan),
-		bus.Handle(api, "GetRollout", rollouts.get),
-		bus.Handle(api, "ListRollouts", rollouts.list),
-		bus.Handle(api, "ListRolloutTargets", rollouts.targets),
-		bus.Handle(api, "ControlRollout", rollouts.control),
+		r.serveRollouts(api),
 		bus.Handle(api, "PlanDefaults", defaults.plan),
 		bus.Handle(api, "SetDefault", defaults.set),
 		bus.Handle(api, "UnsetDefault", defaults.unset),
@@ -117,5 +112,17 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		r.records.serveDeclared(api),
 		fold.Serve(api, r.follower, version.Version),
 		api.RefuseUnknown(),
+	)
+}
+
+// serveRollouts registers the methods about rollouts.
+func (r *Registry) serveRollouts(api *bus.Service) error {
+	rollouts := &rolloutAPI{records: r.records, log: r.cfg.Log}
+	return errors.Join(
+		bus.Handle(api, "PlanRollout", rollouts.plan),
+		bus.Handle(api, "GetRollout", rollouts.get),
+		bus.Handle(api, "ListRollouts", rollouts.list),
+		bus.Handle(api, "ListRolloutTargets", rollouts.targets),
+		bus.Handle(api, "ControlRollout", rollouts.control),
 	)
 }

@@ -9,7 +9,8 @@ import (
 
 // Ended reports whether a state is an end. A rollout that ended may still be undone.
 func Ended(s rolloutv1.State) bool {
-	return s == rolloutv1.State_STATE_SUCCEEDED || s == rolloutv1.State_STATE_ABORTED || s == rolloutv1.State_STATE_UNDONE
+	return s == rolloutv1.State_STATE_SUCCEEDED || s == rolloutv1.State_STATE_ABORTED ||
+		s == rolloutv1.State_STATE_UNDONE
 }
 
 // Open reports whether a target in a state may still be changed.

@@ -54,8 +54,8 @@ type Ask struct {
 	Secrets         *secret.Key // opens secrets for the check against a schema; nil opens none
 	Again           bool        // it may have begun before; see guarantee 3
 
-	// Of an intent that follows from a default of an environment or from a rollout: the ids of the servers on which it is due, sorted,
-	// and the guard of the answer, which otherwise is that of the intent's own key.
+	// Of an intent that follows from a default of an environment or from a rollout: the ids of the servers on which it
+	// is due, sorted, and the guard of the answer, which otherwise is that of the intent's own key.
 	Due   []string
 	Under ledger.Guard
 }

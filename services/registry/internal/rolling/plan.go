@@ -138,7 +138,9 @@ func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
 // add adds a change of a server to its target.
 func (p *planner) add(c intent.Change) {
 	have, _ := p.reader.Instance(c.Server.Id, c.Agent)
-	change := &rolloutv1.Change{Agent: c.Agent, From: c.From, To: c.To, FromConfiguration: digest(have.GetConfiguration())}
+	change := &rolloutv1.Change{
+		Agent: c.Agent, From: c.From, To: c.To, FromConfiguration: digest(have.GetConfiguration()),
+	}
 	if c.To != nil {
 		change.ToConfiguration = digest(c.Configuration)
 	}
@@ -170,7 +172,8 @@ func (p *planner) overlaps() *apiv1.Refusal {
 				s, _ := p.reader.Server(id)
 				return &apiv1.Refusal{
 					Code: code.RolloutOverlaps, Message: fmt.Sprintf(
-						"rollout %s (%s) changes agent %q on server %q too, and has not ended", r.Id, r.Title, agent, s.GetName()),
+						"rollout %s (%s) changes agent %q on server %q too, and has not ended", r.Id, r.Title, agent,
+						s.GetName()),
 					Try: "garrison rollout show " + r.Id + ", or rollout abort " + r.Id,
 				}
 			}
@@ -283,7 +286,8 @@ func (p *planner) seal(refusal *apiv1.Refusal) {
 	}
 	guard := p.ask.Intent.GetGuard()
 	if guard != nil && (refusal != nil || !bytes.Equal(guard.TargetsSha256, p.sum)) {
-		message := fmt.Sprintf("the plan no longer holds: it changed %d servers, and now it would change %d in %d waves",
+		message := fmt.Sprintf(
+			"the plan no longer holds: it changed %d servers, and now it would change %d in %d waves",
 			guard.Changed, len(p.Targets), len(p.Waves))
 		if refusal != nil {
 			message += "; now " + refusal.Code + ": " + refusal.Message

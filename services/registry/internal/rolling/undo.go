@@ -49,7 +49,8 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 	}
 	if len(p.byServer) == 0 {
 		return &apiv1.Refusal{
-			Code: code.NothingLeft, Message: "no server is as rollout " + past.Id + " left it", Try: "garrison rollout show " + past.Id,
+			Code: code.NothingLeft, Message: "no server is as rollout " + past.Id + " left it",
+			Try: "garrison rollout show " + past.Id,
 		}
 	}
 	return nil

@@ -110,7 +110,8 @@ func (v *View) addTargets(r *rolloutv1.Rollout, targets []*rolloutv1.Target, f l
 		}
 		for _, c := range t.Changes {
 			c.Agent, c.From, c.To = v.shared.text(c.Agent), v.shared.ref(c.From), v.shared.ref(c.To)
-			c.FromConfiguration, c.ToConfiguration = v.shared.text(c.FromConfiguration), v.shared.text(c.ToConfiguration)
+			c.FromConfiguration = v.shared.text(c.FromConfiguration)
+			c.ToConfiguration = v.shared.text(c.ToConfiguration)
 		}
 		t.Because = v.shared.text(t.Because)
 		rollout.Place(r, t)

@@ -177,7 +177,8 @@ func fillRollout(t *rapid.T, body proto.Message) proto.Message {
 		b.Part, b.Parts, b.Waves = 1, 1, []uint32{1, 1}
 		for wave, id := range []string{"s3", "s1", "s2"} {
 			b.Targets = append(b.Targets, &rolloutv1.Target{
-				ServerId: id, Wave: uint32(wave), Changes: []*rolloutv1.Change{{Agent: agents.Draw(t, "agent"), To: ref(t)}},
+				ServerId: id, Wave: uint32(wave),
+				Changes: []*rolloutv1.Change{{Agent: agents.Draw(t, "agent"), To: ref(t)}},
 			})
 		}
 	case *rolloutv1.Opened:
