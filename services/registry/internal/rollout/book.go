@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -21,8 +23,8 @@ type Book struct {
 	waves   [][]string           // the servers of each wave in the order of the plan; owed ones first, as wave 0
 	heads   []int                // where the first pending one may be
 	away    map[string]time.Time // the servers that are offline, with since when
-	left    []absence            // absences in their order
-	back    []string             // servers that are owed and may be online
+	left    []absence            // of servers that were reached, the longest first
+	back    []string             // the servers that are owed and online, sorted
 }
 
 type absence struct {
@@ -78,13 +80,10 @@ func (b *Book) place(targets []*rolloutv1.Target, at time.Time) {
 			b.waves, b.heads = append(b.waves, nil), append(b.heads, 0)
 		}
 		b.waves[t.Wave] = append(b.waves[t.Wave], t.ServerId)
-		Place(b.Rollout, t)
-		if t.State == owed {
-			b.back = append(b.back, t.ServerId)
-		}
-		if !b.away[t.ServerId].IsZero() {
+		if Place(b.Rollout, t); !b.away[t.ServerId].IsZero() {
 			Apply(b.Rollout, t, Event{Kind: Away, At: at})
 		}
+		b.ready(t)
 	}
 }
 
@@ -97,7 +96,6 @@ func (b *Book) Apply(server string, e Event) bool {
 	case Away:
 		if b.away[server].IsZero() {
 			b.away[server] = e.At
-			b.left = append(b.left, absence{server, e.At})
 		}
 	case Back, Gone:
 		delete(b.away, server)
@@ -107,13 +105,34 @@ func (b *Book) Apply(server string, e Event) bool {
 		return false
 	}
 	moved := Apply(b.Rollout, t, e)
-	switch {
-	case moved && t.State == pending:
+	if since := b.away[server]; !since.IsZero() && in(t.State, reached, succeeded) {
+		b.miss(absence{server, since})
+	}
+	if b.ready(t); moved && t.State == pending {
 		b.heads[t.Wave] = min(b.heads[t.Wave], slices.Index(b.waves[t.Wave], server))
-	case t.State == owed && (moved || e.Kind == Back):
-		b.back = append(b.back, server)
 	}
 	return moved
+}
+
+// ready keeps a server among those that are owed and online, or takes it out.
+func (b *Book) ready(t *rolloutv1.Target) {
+	i, known := slices.BinarySearch(b.back, t.ServerId)
+	switch ready := t.State == owed && b.away[t.ServerId].IsZero(); {
+	case ready && !known:
+		b.back = slices.Insert(b.back, i, t.ServerId)
+	case known && !ready:
+		b.back = slices.Delete(b.back, i, i+1)
+	}
+}
+
+// miss notes that a server which was reached is away, unless it is noted.
+func (b *Book) miss(a absence) {
+	i, known := slices.BinarySearchFunc(b.left, a, func(x, y absence) int {
+		return cmp.Or(x.since.Compare(y.since), strings.Compare(x.server, y.server))
+	})
+	if !known {
+		b.left = slices.Insert(b.left, i, a)
+	}
 }
 
 // Target returns a server's part in the rollout, or nil.
@@ -159,12 +178,6 @@ func (b *Book) pending(wave uint32) iter.Seq[string] {
 
 func (b *Book) returned() iter.Seq2[string, uint32] {
 	return func(yield func(string, uint32) bool) {
-		seen := map[string]bool{}
-		b.back = slices.DeleteFunc(b.back, func(id string) bool {
-			drop := seen[id] || b.targets[id].State != owed || !b.away[id].IsZero()
-			seen[id] = true
-			return drop
-		})
 		for _, id := range b.back {
 			if !yield(id, b.targets[id].Wave) {
 				return

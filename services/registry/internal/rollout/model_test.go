@@ -40,10 +40,13 @@ type engine struct {
 	key       int             // how many facts of the rollout it folded: what it guards by
 	unhealthy map[string]bool // by server
 	offline   map[string]bool
+	forgiven  map[string]bool // broken when the rollout was resumed, and ever since
 }
 
 func newEngine() *engine {
-	return &engine{book: &rollout.Book{}, unhealthy: map[string]bool{}, offline: map[string]bool{}}
+	return &engine{
+		book: &rollout.Book{}, unhealthy: map[string]bool{}, offline: map[string]bool{}, forgiven: map[string]bool{},
+	}
 }
 
 // model is a rollout of a random fleet, with two engines that decide on views of different age.
@@ -162,6 +165,11 @@ func (m *model) fold(e *engine, n int) {
 			if !e.book.Fold(x.fact) {
 				m.Fatalf("%s does not fit: %v", x.fact.Name(), e.book.Rollout)
 			}
+			if _, ok := x.fact.Body.(*rolloutv1.Resumed); ok {
+				for t := range e.book.Targets() {
+					e.forgiven[t.ServerId] = t.State == broken
+				}
+			}
 			continue
 		}
 		e.fleet(x)
@@ -179,6 +187,9 @@ func (e *engine) fleet(x entry) {
 		e.unhealthy[x.server] = true
 	}
 	e.book.Apply(x.server, x.event)
+	if t := e.book.Target(x.server); t != nil && t.State != broken {
+		delete(e.forgiven, x.server)
+	}
 }
 
 func (m *model) works(e *engine, server string) bool {

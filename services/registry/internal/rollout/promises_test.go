@@ -24,11 +24,12 @@ func tally(b *rollout.Book, wave uint32, states ...rolloutv1.TargetState) (n int
 // checkDecision checks a decision that is recorded, on the view that it was made on.
 func (m *model) checkDecision(e *engine, d rollout.Decision) {
 	r := e.book.Rollout
-	forgiven, limit := 0, int(r.Strategy.MaxBroken.GetServers())
-	for _, w := range r.Waves {
-		forgiven += int(w.Forgiven)
+	newly, limit := 0, int(r.Strategy.MaxBroken.GetServers())
+	for t := range e.book.Targets() {
+		if t.Wave > 0 && t.State == broken && !e.forgiven[t.ServerId] {
+			newly++
+		}
 	}
-	newly := tally(e.book, 0, broken) - forgiven
 	running := r.State == rolloutv1.State_STATE_RUNNING
 	if !running && (r.State != rolloutv1.State_STATE_SUCCEEDED || len(d.Release) == 0) {
 		m.Fatalf("decided %+v in state %s", d, r.State)

@@ -59,13 +59,13 @@ type Result struct {
 	Owed    int            // servers that are owed
 }
 
-// Standard is the strategy that the tables in deploy/docs/rollouts.md measure: canaries, 1 %, 10 %, 50 % and the rest.
+// Standard is the strategy that the tables in deploy/docs/rollouts.md measure: canaries, 2 %, 10 %, 50 % and the rest.
 func Standard() *rolloutv1.Strategy {
 	s := &rolloutv1.Strategy{
 		Stages: []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Canaries{Canaries: 20}}},
 		Soak:   durationpb.New(5 * time.Minute), SuccessPercent: 99, ComparePermille: 1,
 	}
-	for _, p := range []uint32{1, 10, 50} {
+	for _, p := range []uint32{2, 10, 50} {
 		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Percent{Percent: p}})
 	}
 	return rollout.Filled(s)
