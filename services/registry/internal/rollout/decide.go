@@ -140,9 +140,17 @@ func finish(in Input, d Decision) Decision {
 		return d
 	}
 	if d.Waits == "" {
-		d.Waits = fmt.Sprintf("%d servers that are under way", total(r, reached))
+		d.Waits = some(total(r, reached)) + " under way"
 	}
 	return serveOwed(in, d)
+}
+
+// some returns a number of servers in words.
+func some(n int) string {
+	if n == 1 {
+		return "1 server"
+	}
+	return fmt.Sprintf("%d servers", n)
 }
 
 func current(r *rolloutv1.Rollout) uint32 {

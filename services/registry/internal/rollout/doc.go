@@ -14,6 +14,22 @@
 //  3. Decide releases no server once more servers are newly broken than the strategy allows, so the limit is exceeded
 //     only by servers that were under way.
 //  4. Decide releases no server whose change could take the last server away that a keep budget needs.
-//  5. A decision costs time by the number of waves and of released servers, not of the servers in the rollout. A keep
+//  5. Replay comes to every recorded decision again, from the facts and at the time that the decision rested on.
+//  6. A decision costs time by the number of waves and of released servers, not of the servers in the rollout. A keep
 //     budget that holds servers back adds the servers that it holds back.
+//
+// # The comparison with unchanged servers
+//
+// Servers become unhealthy or silent by themselves. The comparison asks whether changed servers do so more often than
+// servers that are not changed yet, whatever the rate is. Each time a server breaks while n1 changed and n0 unchanged
+// servers are at risk, it is a changed one with the chance n1/(n1+n0), if a change makes no difference. If changed
+// servers break at ρ times the rate, the chance is ρn1/(ρn1+n0). The product of the quotients of both, over all servers
+// that broke since the wave began, is a martingale with mean 1 as long as a change makes no difference, and so is the
+// mean of the products for ρ = 2, 4, 8 and 16. By Ville's inequality the chance that it ever reaches 1/α is at most α,
+// however often it is looked at. So a wave halts without cause at most at the rate α = Strategy.compare_permille/1000.
+//
+// This is the anytime-valid logrank test of ter Schure, Pérez-Ortiz, Ly and Grünwald (The New England Journal of
+// Statistics in Data Science 2, 2024, doi:10.51387/24-NEJSDS65), with a mixture instead of one alternative. The bound
+// assumes that both groups are alike but for the change: a strategy that changes the frailest servers first breaks the
+// assumption, and a random order within waves keeps it. A resume begins the comparison anew.
 package rollout

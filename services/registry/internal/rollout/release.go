@@ -31,7 +31,7 @@ func release(in Input, d Decision, upTo uint32) Decision {
 			return d
 		}
 		if budget.held > 0 {
-			d.Waits = fmt.Sprintf("%s; %d servers are held back", budget.why, budget.held)
+			d.Waits = fmt.Sprintf("%s: %s held back", budget.why, some(budget.held))
 		}
 	}
 	return d

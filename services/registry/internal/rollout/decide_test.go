@@ -1,0 +1,202 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+// story is a rollout of the servers a, b | c, d and the owed one o.
+type story struct {
+	*testing.T
+	rollout.Book
+	now time.Time
+}
+
+func tell(t *testing.T, s *rolloutv1.Strategy) *story {
+	y := &story{T: t, now: time.Unix(1000, 0)}
+	p := &rolloutv1.Planned{Strategy: rollout.Filled(s), Waves: []uint32{2, 2}, Owed: 1, Part: 1, Parts: 1}
+	for _, id := range []string{"a1", "b1", "c2", "d2", "o0"} {
+		p.Targets = append(p.Targets, &rolloutv1.Target{ServerId: id, Wave: uint32(id[1] - '0')})
+	}
+	y.Apply("o0", rollout.Event{Kind: rollout.Away, At: y.now})
+	y.fact(p)
+	return y
+}
+
+func (y *story) fact(body proto.Message) {
+	y.Helper()
+	if !y.Fold(ledger.Fact{Noun: ledger.Rollout, Key: "r", Body: body, At: y.now, Actor: "ann"}) {
+		y.Fatalf("%T does not fit", body)
+	}
+}
+
+// does does what is decided until nothing is, and returns it in words.
+func (y *story) does() (done []string) {
+	for range 20 {
+		switch d := rollout.Decide(y.Input(y.now)); {
+		case d.Open > 0:
+			done = append(done, "open")
+			y.fact(&rolloutv1.Opened{Wave: d.Open})
+		case d.Pass > 0:
+			done = append(done, "pass")
+			y.fact(&rolloutv1.Passed{Wave: d.Pass})
+		case len(d.Release) > 0:
+			done = append(done, "release "+strings.Join(d.Release, " "))
+			y.fact(&rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release})
+		case len(d.Silence) > 0:
+			done = append(done, "silence "+strings.Join(d.Silence, " "))
+			y.fact(&rolloutv1.Silenced{ServerIds: d.Silence})
+		case d.Halt != nil:
+			done = append(done, d.Halt.Code)
+			y.fact(&rolloutv1.Halted{Wave: d.Wave, Reason: d.Halt})
+		case d.Succeed:
+			done = append(done, "succeed")
+			y.fact(&rolloutv1.Succeeded{Owed: d.Owed})
+		default:
+			return append(done, d.Waits)
+		}
+	}
+	y.Fatal("it decides without end")
+	return nil
+}
+
+func (y *story) ends(ok bool, servers ...string) {
+	for _, id := range servers {
+		y.Apply(id, rollout.Event{Kind: rollout.Ended, At: y.now, OK: ok})
+	}
+}
+
+func (y *story) expect(want ...string) {
+	y.Helper()
+	if diff := cmp.Diff(want, y.does()); diff != "" {
+		y.Errorf("(-want +have)\n%s", diff)
+	}
+}
+
+const underWay = "wave 1: 0 of 2 servers succeeded, 2 are under way, 0 are pending"
+
+func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{Soak: durationpb.New(time.Minute)})
+	y.expect("open", "release a1 b1", underWay)
+	y.ends(true, "a1", "b1")
+	y.expect("the servers of wave 1 to stay healthy until 00:17:40")
+	y.now = y.now.Add(time.Minute)
+	y.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.ends(true, "c2", "d2")
+	y.now = y.now.Add(time.Minute)
+	y.ends(true, "c2", "d2")
+	y.expect("pass", "succeed", "")
+	y.Apply("o0", rollout.Event{Kind: rollout.Back, At: y.now})
+	y.expect("release o0", "")
+}
+
+func TestARolloutHaltsAsSoonAsItMust(t *testing.T) {
+	for name, c := range map[string]struct {
+		strategy *rolloutv1.Strategy
+		want     []string
+	}{
+		"the limit is broken": {&rolloutv1.Strategy{MaxBroken: broke(0)}, []string{code.TooManyBroken, halted}},
+		"too few can succeed": {
+			&rolloutv1.Strategy{MaxBroken: broke(9), SuccessPercent: 60}, []string{code.TooFewSucceed, halted},
+		},
+		"enough can succeed": {
+			&rolloutv1.Strategy{MaxBroken: broke(9), SuccessPercent: 50},
+			[]string{"wave 1: 0 of 2 servers succeeded, 1 are under way, 0 are pending"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := tell(t, c.strategy)
+			y.expect("open", "release a1 b1", underWay)
+			y.ends(false, "a1")
+			y.expect(c.want...)
+		})
+	}
+}
+
+const halted = "a person to resume, abort or undo it: it halted"
+
+func broke(n uint32) *rolloutv1.Limit {
+	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: n}}
+}
+
+func TestAWavePassesOnceItsVerdictIsCertain(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(9), SuccessPercent: 50})
+	y.expect("open", "release a1 b1", underWay)
+	y.ends(true, "a1")
+	y.expect("pass", "open", "release c2", "wave 2: 0 of 2 servers succeeded, 1 are under way, 1 are pending")
+	y.ends(true, "c2")
+	y.expect("pass", "release d2", "2 servers under way")
+	y.ends(false, "b1", "d2")
+	y.expect("succeed", "")
+}
+
+func TestAServerThatIsSilentTooLongIsBroken(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(0)})
+	y.expect("open", "release a1 b1", underWay)
+	y.Apply("a1", rollout.Event{Kind: rollout.Away, At: y.now})
+	y.now = y.now.Add(2*time.Minute - 1)
+	y.expect(underWay)
+	y.now = y.now.Add(1)
+	y.expect("silence a1", code.TooManyBroken, halted)
+}
+
+func TestWhatAPersonResumedDoesNotHaltAgain(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(0)})
+	y.expect("open", "release a1 b1", underWay)
+	y.ends(false, "a1")
+	y.expect(code.TooManyBroken, halted)
+	y.fact(&rolloutv1.Resumed{UntilWave: 1})
+	y.ends(true, "b1")
+	y.expect("pass", "a person to resume it: it was to stop after wave 1")
+	y.fact(&rolloutv1.Resumed{})
+	y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.ends(false, "c2")
+	y.expect(code.TooManyBroken, halted)
+}
+
+func TestAnApprovalIsAwaitedButNotInAnEmergency(t *testing.T) {
+	for _, emergency := range []bool{false, true} {
+		y := tell(t, &rolloutv1.Strategy{Approve: true, Emergency: emergency, Soak: durationpb.New(time.Hour)})
+		y.expect("open", "release a1 b1", underWay)
+		y.ends(true, "a1", "b1")
+		if !emergency {
+			y.now = y.now.Add(time.Hour)
+			y.expect("pass", "an approval of wave 2")
+			y.fact(&rolloutv1.Approved{Wave: 2})
+			y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+			continue
+		}
+		y.expect("pass", "open", "release c2 d2",
+			"wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	}
+}
+
+func TestARolloutEndsOnceEnoughSucceeded(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{
+		MaxBroken: broke(9), Concurrency: 1, DonePercent: 75, DoneAfter: durationpb.New(time.Hour),
+	})
+	for _, id := range []string{"a1", "b1", "c2"} {
+		y.does()
+		y.ends(true, id)
+	}
+	if done := y.does(); !slices.Equal(done[:1], []string{"release d2"}) {
+		t.Fatalf("it does %v", done)
+	}
+	y.now = y.now.Add(time.Hour)
+	y.expect("pass", "succeed", "")
+	if r := y.Rollout; r.State != rolloutv1.State_STATE_SUCCEEDED || y.Target("d2").State != reached {
+		t.Errorf("%v", r)
+	}
+}

@@ -1,0 +1,144 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+func canaries(n uint32) *rolloutv1.Stage {
+	return &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: n}}
+}
+
+func percent(n uint32) *rolloutv1.Stage {
+	return &rolloutv1.Stage{Size: &rolloutv1.Stage_Percent{Percent: n}}
+}
+
+// fleet has n servers: 1 of 50 is arm64, 1 of 10 is a test server, and 4 racks have them in turn.
+func fleet(n int) (all []rollout.Candidate) {
+	for i := range n {
+		fields := map[string]string{"platform": "amd64", "env": "prod", "label.rack": fmt.Sprint("r", i%4)}
+		if i%50 == 0 {
+			fields["platform"] = "arm64"
+		}
+		if i%10 == 3 {
+			fields["env"] = "test"
+		}
+		all = append(all, rollout.Candidate{ServerID: fmt.Sprintf("s%03d", i), Fields: fields})
+	}
+	return all
+}
+
+func layout(t *testing.T, all []rollout.Candidate, s *rolloutv1.Strategy) rollout.Layout {
+	t.Helper()
+	l, err := rollout.Waves(all, s, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestCanariesCoverEachCombination(t *testing.T) {
+	covers := []string{
+		"covers platform amd64, env prod", "covers platform amd64, env test", "covers platform arm64, env prod",
+	}
+	for n, want := range map[uint32][]string{1: covers[:1], 2: covers[:2], 3: covers, 9: covers} {
+		s := stages(canaries(n))
+		l := layout(t, fleet(200), s)
+		var have []string
+		for _, p := range l.Placements[:l.Waves[0]] {
+			have = append(have, p.Because)
+		}
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%d canaries: (-want +have)\n%s", n, diff)
+		}
+		if left := rollout.Uncovered(fleet(200), s, l); len(left) != len(covers)-len(have) {
+			t.Errorf("%d canaries: %q are left", n, left)
+		}
+	}
+}
+
+func TestWavesHaveTheirSizes(t *testing.T) {
+	all := fleet(200)
+	all[0].Owed, all[1].Owed = true, true
+	l := layout(t, all, &rolloutv1.Strategy{Stages: []*rolloutv1.Stage{
+		canaries(3), percent(1), {Size: &rolloutv1.Stage_Servers{Servers: 7}}, percent(50),
+	}})
+	if diff := cmp.Diff([]uint32{3, 1, 7, 99, 88}, l.Waves); diff != "" || l.Owed != 2 {
+		t.Errorf("%s; %d are owed", diff, l.Owed)
+	}
+}
+
+func TestASpreadTakesServersOfEachValueInTurn(t *testing.T) {
+	all := fleet(40)
+	rack := map[string]string{}
+	for _, c := range all {
+		rack[c.ServerID] = c.Fields["label.rack"]
+	}
+	l := layout(t, all, &rolloutv1.Strategy{Spread: "label.rack", Stages: []*rolloutv1.Stage{percent(10)}})
+	seen := map[string]bool{}
+	for _, p := range l.Placements[:4] {
+		seen[rack[p.ServerID]] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("the first wave is %v", l.Placements[:4])
+	}
+}
+
+func TestTheOrderOfCandidatesDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := &rolloutv1.Strategy{Stages: []*rolloutv1.Stage{canaries(3), percent(30)}, Spread: "label.rack"}
+		want := layout(t, fleet(20), s)
+		if diff := cmp.Diff(want, layout(t, rapid.Permutation(fleet(20)).Draw(rt, "fleet"), s)); diff != "" {
+			rt.Error(diff)
+		}
+	})
+}
+
+func TestABadStrategyIsRefused(t *testing.T) {
+	keep := func(field string, l *rolloutv1.Limit) *rolloutv1.Strategy {
+		return &rolloutv1.Strategy{Keep: []*rolloutv1.Keep{{Field: field, Working: l}}}
+	}
+	share := func(n uint32) *rolloutv1.Limit { return &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: n}} }
+	for name, c := range map[string]struct {
+		strategy *rolloutv1.Strategy
+		code     string
+	}{
+		"more canaries than servers":  {stages(canaries(11)), code.CanariesExceedWave},
+		"more canaries than are left": {stages(percent(100), canaries(1)), code.CanariesExceedWave},
+		"no canaries":                 {stages(canaries(0)), code.BadStrategy},
+		"no size":                     {stages(&rolloutv1.Stage{}), code.BadStrategy},
+		"no servers":                  {stages(&rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{}}), code.BadStrategy},
+		"a percentage of 0":           {stages(percent(0)), code.BadStrategy},
+		"a percentage of 101":         {stages(percent(101)), code.BadStrategy},
+		"too many stages":             {stages(slices.Repeat([]*rolloutv1.Stage{percent(1)}, 101)...), code.BadStrategy},
+		"may break 101 %":             {&rolloutv1.Strategy{MaxBroken: share(101)}, code.BadStrategy},
+		"success of 101 %":            {&rolloutv1.Strategy{SuccessPercent: 101}, code.BadStrategy},
+		"done at 101 %":               {&rolloutv1.Strategy{DonePercent: 101}, code.BadStrategy},
+		"alarms in all waves":         {&rolloutv1.Strategy{ComparePermille: 1000}, code.BadStrategy},
+		"keeps without a field":       {keep("", broke(1)), code.BadStrategy},
+		"keeps without a limit":       {keep("env", nil), code.BadStrategy},
+		"keeps 101 %":                 {keep("env", share(101)), code.BadStrategy},
+		"a negative soak":             {&rolloutv1.Strategy{Soak: durationpb.New(-1)}, code.BadStrategy},
+		"a soak of a year":            {&rolloutv1.Strategy{Soak: durationpb.New(8760 * 3600e9)}, code.BadStrategy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := rollout.Waves(fleet(10), c.strategy, "r")
+			if r := fault.RefusalOf(err); r.GetCode() != c.code {
+				t.Errorf("refused with %v, want %s", r, c.code)
+			}
+		})
+	}
+}
+
+func stages(s ...*rolloutv1.Stage) *rolloutv1.Strategy { return &rolloutv1.Strategy{Stages: s} }
