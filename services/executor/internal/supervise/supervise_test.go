@@ -384,17 +384,13 @@ func TestTheStatusIsReadableWhileAProcessTakesLongToEnd(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- u.Stop() }()
 	eventually(t, "it got SIGTERM", there("asked"))
-	began := time.Now()
-	if is := u.Status(); is.Pid != pid {
+	if is := u.Status(); is.Pid != pid { // answered while it is being stopped
 		t.Errorf("it runs as %d, want %d", is.Pid, pid)
 	}
 	select {
 	case <-u.Exited():
 		t.Error("it counts as ended")
 	default:
-	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the answer took %s", took)
 	}
 	if err := u.Stop(); err != nil { // waits for the one before
 		t.Error(err)
