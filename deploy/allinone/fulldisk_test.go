@@ -98,10 +98,20 @@ func create(ctx context.Context, c *bus.Conn, name string) error {
 // recorded waits until the registry has recorded an application.
 func recorded(t *testing.T, c *bus.Conn, name string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for err := create(t.Context(), c, name); err != nil; err = create(t.Context(), c, name) {
-		if time.Now().After(deadline) {
-			t.Fatalf("there is space, and nothing is recorded: %v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := untilRecorded(ctx, c, name); err != nil {
+		t.Fatalf("there is space, and nothing is recorded: %v", err)
+	}
+}
+
+// untilRecorded creates applications until one is recorded. Each has another name, because an attempt without an answer
+// may have been recorded.
+func untilRecorded(ctx context.Context, c *bus.Conn, name string) error {
+	for i := 0; ; i++ {
+		err := create(ctx, c, fmt.Sprint(name, "-", i))
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -166,6 +176,10 @@ func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
 	free()
 
 	halt := func() { stop(); <-ended }
+	tries, end := context.WithTimeout(ctx, time.Minute)
+	defer end()
+	written := make(chan error, 1)
+	go func() { written <- untilRecorded(tries, c, "by-itself") }()
 	select {
 	case err = <-ended: // it asks for a restart
 		g.Close()
@@ -175,7 +189,10 @@ func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
 		g = startIn(t, data)
 		halt = running(t, g)
 		c = asOperator(t, g)
-	case <-time.After(2 * time.Second): // or writes by itself
+	case err = <-written: // or writes by itself
+		if err != nil {
+			t.Fatalf("it neither ends nor writes: %v", err)
+		}
 	}
 	defer g.Close()
 	defer halt()
