@@ -121,7 +121,7 @@ func TestABadStrategyIsRefused(t *testing.T) {
 		"no servers":                  {stages(&rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{}}), code.BadStrategy},
 		"a percentage of 0":           {stages(percent(0)), code.BadStrategy},
 		"a percentage of 101":         {stages(percent(101)), code.BadStrategy},
-		"too many stages":             {stages(slices.Repeat([]*rolloutv1.Stage{percent(1)}, 101)...), code.BadStrategy},
+		"too many stages":             {manyStages(101), code.BadStrategy},
 		"may break 101 %":             {&rolloutv1.Strategy{MaxBroken: share(101)}, code.BadStrategy},
 		"success of 101 %":            {&rolloutv1.Strategy{SuccessPercent: 101}, code.BadStrategy},
 		"done at 101 %":               {&rolloutv1.Strategy{DonePercent: 101}, code.BadStrategy},
@@ -142,3 +142,7 @@ func TestABadStrategyIsRefused(t *testing.T) {
 }
 
 func stages(s ...*rolloutv1.Stage) *rolloutv1.Strategy { return &rolloutv1.Strategy{Stages: s} }
+
+func manyStages(n int) *rolloutv1.Strategy {
+	return stages(slices.Repeat([]*rolloutv1.Stage{percent(1)}, n)...)
+}
