@@ -154,7 +154,7 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, e
 type Stream struct {
 	LastSequence uint64
 	Messages     uint64    // fewer than LastSequence when some are missing
-	Created      time.Time // tells two streams of one name apart
+	Created      time.Time // tells two streams of one name apart; a move to another bus does not change it
 	SyncsAlways  bool      // what is stored is on the disk; false when that is not known
 	Now          time.Time // the time at the bus when it answered; zero when it did not say
 }
@@ -171,7 +171,8 @@ func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
 		return Stream{}, fmt.Errorf("ask about stream %s: %w", stream, err)
 	}
 	return Stream{
-		LastSequence: info.State.LastSequence, Messages: info.State.Messages, Created: info.Created,
+		LastSequence: info.State.LastSequence, Messages: info.State.Messages,
+		Created:     topology.Origin(info.Config.Metadata, info.Created),
 		SyncsAlways: info.Config.Metadata[topology.MetadataSync] == topology.SyncAlways, Now: info.Now,
 	}, nil
 }

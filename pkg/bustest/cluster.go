@@ -30,6 +30,12 @@ func StartCluster(t testing.TB) *Cluster {
 	return c
 }
 
+// StartEmptyCluster starts a cluster without streams.
+func StartEmptyCluster(t testing.TB) *Cluster {
+	t.Helper()
+	return &Cluster{servers: startServers(t, func() server.Options { return server.Options{} })}
+}
+
 // StartClusterWithLag is StartCluster with a server that can be held back.
 func StartClusterWithLag(t testing.TB) *Cluster {
 	t.Helper()

@@ -8,6 +8,7 @@ const (
 	UnsafePermissions = "UNSAFE_PERMISSIONS"
 	TopologyTooNew    = "TOPOLOGY_TOO_NEW"
 	TopologyLossy     = "TOPOLOGY_LOSSY"
+	BusMoved          = "BUS_MOVED"
 	LedgerShort       = "LEDGER_SHORT"
 	LedgerGap         = "LEDGER_GAP"
 )
@@ -46,6 +47,12 @@ var formats = []Entry{
 		TopologyLossy, by(garrisond),
 		"The streams on the bus differ from this program's in ways that could lose data. Nothing was changed.",
 		"garrisond provision --dry-run",
+	},
+	{
+		BusMoved, by(garrisond),
+		"The streams on the bus were moved to a cluster, or their move did not end. The bus takes no writes, so that " +
+			"there are never two ledgers.",
+		"connect to the cluster; or run garrisond grow again",
 	},
 	{
 		LedgerShort, anyService,

@@ -338,7 +338,7 @@ func ServicePermissions(user string) Permissions {
 	p := Permissions{Subscribe: []string{Inbox(user) + ".>"}, Payload: DefaultPayload}
 	switch user {
 	case UserProvision:
-		p.Publish = []string{CoreAPI + ".>"}
+		p.Publish = []string{CoreAPI + ".>", SnapshotSubjects, MovedSubjects}
 		p.Subscribe = append(p.Subscribe, TailSubject)
 		return p
 	case UserSystem:

@@ -68,6 +68,9 @@ func look(ctx context.Context, js jetstream.JetStream, b Bus, streams []jetstrea
 	if err := p.From.Check("the bus"); err != nil || p.From.Newer() {
 		return p, err
 	}
+	if err := refuseMoved(have); err != nil {
+		return p, err
+	}
 	p.Steps = stepsAfter(p.From.Number)
 	p.New = have[Ledger] == nil
 	if err := p.compareStreams(have, streams, b); err != nil {

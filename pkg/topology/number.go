@@ -42,6 +42,7 @@ var Steps = []Step{
 	{5, "watch-the-bus", "the service access may read the state of the bus's servers and streams"},
 	{6, "stage-rollouts", "the registry writes the noun rollout; people publish intents with the verb rollout"},
 	{7, "hold-agents", "the registry writes the noun hold"},
+	{7, "grow-a-bus", "the user that provisions the bus may copy streams to another one, and fence them"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has

@@ -7,6 +7,8 @@
 //	                                          part, with the files that it needs)
 //	garrisond provision --data DIR --url URL  declares the streams on a bus that runs elsewhere
 //	                                          (--dry-run prints what would change)
+//	garrisond grow --data DIR --url URL --to URLS
+//	                                          moves the streams of a bus of one server to a cluster
 //	garrisond health --url URL                exits with 0 when a bus listens there
 //	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
 //	garrisond help [COMMAND]                  prints the commands, or the flags of one
@@ -54,7 +56,7 @@ func main() {
 
 type flags struct {
 	data, listen, level, url string
-	debugSocket, metrics     string
+	debugSocket, metrics, to string
 	services                 serviceList
 	replicas, memoryLimit    int
 	lazy, showVersion, lobby bool
@@ -118,7 +120,13 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		config.Checked(fs, &f.url, "url", "", "the `URL` of a bus, instead of --data", config.BusURL)
 	default:
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
-		config.Checked(fs, &f.replicas, "replicas", 1, "how many servers of the bus keep each stream", config.From(1))
+		replicas := 1
+		if command == "grow" {
+			replicas = 3
+			config.Checked(fs, &f.to, "to", "", "the `URLS` of the servers of the cluster, with commas", config.BusURL)
+		}
+		config.Checked(fs, &f.replicas, "replicas", replicas, "how many servers of the bus keep each stream",
+			config.From(1))
 		fs.BoolVar(&f.lazy, "allow-lazy-sync", false, "accept a bus that does not sync each write to disk")
 		f.otherTLS(fs, command)
 		if command == "provision" {
@@ -208,6 +216,9 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if command != "run" && command != "health" && f.url == "" {
 		return config.Missing(fs, "url")
 	}
+	if command == "grow" && f.to == "" {
+		return config.Missing(fs, "to")
+	}
 	if f.tls.Cert != "" && f.tls.Key == "" {
 		return config.Missing(fs, "tls-key")
 	}
@@ -239,6 +250,11 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		return allinone.Provision(ctx, allinone.Provisioning{
 			Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy, DryRun: f.dryRun,
 			AllowPlain: f.tls.AllowPlain, Log: stdout,
+		})
+	case "grow":
+		return allinone.Grow(ctx, allinone.Growing{
+			Data: f.data, URL: f.url, To: f.to, Replicas: f.replicas, Lazy: f.lazy, AllowPlain: f.tls.AllowPlain,
+			Log: stdout,
 		})
 	}
 	log, err := logs.New(stderr, "", f.level)

@@ -12,6 +12,7 @@ var commands = []struct{ name, usage string }{
 	{"health", "exit with 0 when the garrisond of --data DIR, or a bus at --url URL, serves clients"},
 	{"keys", "create or renew keys, credentials and the accounts of a nats-server, for separate processes"},
 	{"provision", "declare the streams on a bus that runs elsewhere"},
+	{"grow", "move the streams of a bus of one server to a cluster of servers"},
 }
 
 func commandNames() []string {

@@ -21,7 +21,7 @@ func TestHelpListsEachCommandAndEachCommandItsFlags(t *testing.T) {
 		}
 	}
 	for command, flag := range map[string]string{
-		"run": "-listen", "health": "-data", "keys": "-hand-out", "provision": "-dry-run",
+		"run": "-listen", "health": "-data", "keys": "-hand-out", "provision": "-dry-run", "grow": "-to",
 	} {
 		for _, ask := range [][]string{{command, "--help"}, {"help", command}} {
 			var stderr bytes.Buffer

@@ -1,0 +1,212 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// The methods of this file are for the connection that provisions the streams.
+
+const (
+	// snapshotChunk is the size of a part of a snapshot; it fits the largest message of the bus.
+	snapshotChunk = 512 << 10
+	// snapshotWindow bounds the bytes of a snapshot that are on their way.
+	snapshotWindow = 8 << 20
+	// partWithin bounds the wait for one part of a snapshot, and for the bus to take one.
+	partWithin = 10 * time.Second
+)
+
+// Snapshot is a whole stream as the bus writes it: every message with its sequence, time and headers, and the consumers
+// with what they have acknowledged.
+type Snapshot struct {
+	Config jetstream.StreamConfig
+	State  jetstream.StreamState
+
+	c   *Conn
+	sub *nats.Subscription
+}
+
+// failing is the error in an answer of the JetStream API.
+type failing struct {
+	Error *jetstream.APIError `json:"error"`
+}
+
+// OpenSnapshot begins a snapshot of a stream. The caller reads it with WriteTo at once: the bus waits for 5 s.
+func (c *Conn) OpenSnapshot(ctx context.Context, stream string) (*Snapshot, error) {
+	sub, err := c.nc.SubscribeSync(c.nc.NewInbox())
+	if err != nil {
+		return nil, requestError(err)
+	}
+	s := &Snapshot{c: c, sub: sub}
+	var answer struct {
+		failing
+		Config *jetstream.StreamConfig `json:"config"`
+		State  *jetstream.StreamState  `json:"state"`
+	}
+	answer.Config, answer.State = &s.Config, &s.State
+	err = c.askJetStream(ctx, "STREAM.SNAPSHOT."+stream, map[string]any{
+		"deliver_subject": sub.Subject, "chunk_size": snapshotChunk, "window_size": snapshotWindow,
+	}, &answer)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	if err != nil {
+		_ = sub.Unsubscribe()
+		return nil, fmt.Errorf("begin a snapshot of stream %s: %w", stream, err)
+	}
+	return s, nil
+}
+
+// WriteTo writes the snapshot, once.
+func (s *Snapshot) WriteTo(w io.Writer) (written int64, err error) {
+	defer func() { _ = s.sub.Unsubscribe() }()
+	for {
+		m, err := s.sub.NextMsg(partWithin)
+		if err != nil {
+			return written, fault.New(fault.Unavailable, "snapshot of stream %s, after %d bytes: %w", s.Config.Name,
+				written, err)
+		}
+		if len(m.Data) == 0 {
+			if status := m.Header.Get("Status"); status != "" && status != "204" {
+				return written, fault.New(fault.Unavailable, "snapshot of stream %s: the bus ended it after %d bytes: "+
+					"%s %s", s.Config.Name, written, status, m.Header.Get("Description"))
+			}
+			return written, nil
+		}
+		n, err := w.Write(m.Data)
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+		if m.Reply != "" {
+			if err := m.Respond(nil); err != nil {
+				return written, requestError(err)
+			}
+		}
+	}
+}
+
+// Restore makes a stream of a snapshot that was opened with another connection's OpenSnapshot, or read from a file.
+// The configuration is that of the new stream: its replicas and the like may differ from those of the snapshot, its
+// name may not. It refuses a stream that exists.
+func (c *Conn) Restore(
+	ctx context.Context, config jetstream.StreamConfig, state jetstream.StreamState, r io.Reader,
+) error {
+	var answer struct {
+		failing
+		Deliver string `json:"deliver_subject"`
+	}
+	err := c.askJetStream(ctx, "STREAM.RESTORE."+config.Name, map[string]any{"config": config, "state": state}, &answer)
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	if err != nil {
+		return fmt.Errorf("begin to restore stream %s: %w", config.Name, err)
+	}
+	part := make([]byte, snapshotChunk)
+	for {
+		n, err := io.ReadFull(r, part)
+		if n > 0 {
+			if err := c.sendPart(ctx, answer.Deliver, part[:n]); err != nil {
+				return fmt.Errorf("restore stream %s: %w", config.Name, err)
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the snapshot of stream %s: %w", config.Name, err)
+		}
+	}
+	if err := c.sendPart(ctx, answer.Deliver, nil); err != nil { // the end
+		return fmt.Errorf("restore stream %s: %w", config.Name, err)
+	}
+	return nil
+}
+
+// sendPart hands the bus a part of a snapshot. It answers with nothing, or with the error that ended the restoring.
+func (c *Conn) sendPart(ctx context.Context, subject string, part []byte) error {
+	if len(part) > 0 { // the end is answered when the stream is there, whose size decides how long that takes
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, partWithin)
+		defer cancel()
+	}
+	m, err := c.requestOnceThere(ctx, subject, part)
+	if err != nil {
+		return requestError(err)
+	}
+	var answer failing
+	if len(m.Data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fault.New(fault.Unavailable, "read the answer: %w", err)
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return nil
+}
+
+// requestOnceThere sends a request to a server of the bus that was about to subscribe. Another server may learn of that
+// a moment later, and until then no server gets the request.
+func (c *Conn) requestOnceThere(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	for end := time.Now().Add(partWithin); ; {
+		m, err := c.nc.RequestWithContext(ctx, subject, data)
+		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(end) {
+			return m, err
+		}
+		sleep(ctx, 10*time.Millisecond)
+	}
+}
+
+// askJetStream sends a request to the JetStream API and decodes the answer.
+func (c *Conn) askJetStream(ctx context.Context, method string, request, answer any) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	data, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	m, err := c.nc.RequestWithContext(ctx, topology.CoreAPI+"."+method, data)
+	if err != nil {
+		return requestError(err)
+	}
+	if err := json.Unmarshal(m.Data, answer); err != nil {
+		return fault.New(fault.Unavailable, "read the answer of the bus to %s: %w", method, err)
+	}
+	return nil
+}
+
+// CopyStream makes a stream of the configuration's name on another bus from this one's: all messages and consumers.
+// It returns the state of the stream that was copied, and the size of the snapshot.
+func (c *Conn) CopyStream(
+	ctx context.Context, to *Conn, config jetstream.StreamConfig,
+) (state jetstream.StreamState, bytes int64, err error) {
+	s, err := c.OpenSnapshot(ctx, config.Name)
+	if err != nil {
+		return state, 0, err
+	}
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err := s.WriteTo(w)
+		bytes = n
+		_ = w.CloseWithError(err) // nil means the end
+	}()
+	err = to.Restore(ctx, config, s.State, r)
+	_ = r.CloseWithError(context.Canceled) // ends the snapshot when the other bus refused it
+	<-done
+	return s.State, bytes, err
+}
