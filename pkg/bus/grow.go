@@ -218,7 +218,7 @@ func (g Growth) whole(ctx context.Context, name string, want jetstream.StreamSta
 		is := s.CachedInfo().State
 		fewer := is.Msgs != want.Msgs && s.CachedInfo().Config.MaxAge == 0 // others may be too old by now
 		if fewer || is.LastSeq != want.LastSeq {
-			return fault.New(fault.Internal, "stream %s has %d messages up to %d in the cluster, and %d up to %d in its "+
+			return fault.New(fault.Internal, "stream %s has %d messages up to %d in the cluster, %d up to %d in its "+
 				"snapshot", name, is.Msgs, is.LastSeq, want.Msgs, want.LastSeq)
 		}
 		return nil
