@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -66,6 +67,7 @@ func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {
 			})
 		}
 	}
+	scraped := map[string]map[string]*dto.MetricFamily{}
 	w.eventually("each metric is served", func() error {
 		served := map[string]*dto.MetricFamily{}
 		for _, process := range []string{"garrisond", "alpha"} {
@@ -73,9 +75,8 @@ func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for name, f := range families {
-				served[name] = f
-			}
+			scraped[process] = families
+			maps.Copy(served, families)
 		}
 		for _, m := range metrics.All {
 			if served[m.Name] == nil && !slices.Contains(quiet, m.Name) {
@@ -84,6 +85,7 @@ func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {
 		}
 		return installed(served)
 	})
+	quietAndShown(t, scraped)
 	_, text, err := w.asks("garrisond", "/metrics")
 	if err != nil {
 		t.Fatal(err)
