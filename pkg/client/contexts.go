@@ -141,3 +141,21 @@ func (s Contexts) Use(name string) error {
 	}
 	return nil
 }
+
+// Remove deletes a saved context. Without the one in use, no context is selected. An error has the code UNKNOWN_CONTEXT
+// when there is no such context.
+func (s Contexts) Remove(name string) error {
+	err := os.Remove(s.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.unknown(name)
+	case err != nil:
+		return fmt.Errorf("remove context %s: %w", name, err)
+	case s.Current() != name:
+		return nil
+	}
+	if err := os.Remove(s.currentPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove context %s: %w", name, err)
+	}
+	return nil
+}

@@ -110,6 +110,7 @@ func TestAWrongValueIsAWrongCommandLineThatSaysWhatIsAllowed(t *testing.T) {
 		"server list --cursor ''":                  "the cursor must not be empty",
 		"up --all --exclude A --on all":            "is not a name",
 		"install a --on web/1":                     "is not a host name",
+		"install a --on web-*":                     "wildcards are not supported",
 		"install a --on env=Prod":                  "is not a name",
 		"configure a --on all --if-revision -1":    "is not a whole number from 0",
 		"app update a --if-revision x":             "is not a whole number from 0",

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/channel"
 	"github.com/garrison-fleet/garrison/services/operator/internal/check"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/complete"
 	"github.com/garrison-fleet/garrison/services/operator/internal/contexts"
 	"github.com/garrison-fleet/garrison/services/operator/internal/debug"
 	environment "github.com/garrison-fleet/garrison/services/operator/internal/env"
@@ -97,6 +98,7 @@ func newRoot(env *cli.Env) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},
 		&cobra.Group{ID: "self", Title: "Garrison itself:"})
 	addCommands(env, root)
+	complete.Add(env, root)
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText})
 	root.SetHelpCommandGroupID("self")
 	root.SetCompletionCommandGroupID("self")
@@ -141,7 +143,8 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		labelrule.Commands(env), lobby.Commands(env),
 	}
 	self := []*cobra.Command{
-		contexts.Commands(env), bus.Commands(env), explain.Command(env), debug.Command(env), manCommand(env),
+		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Commands(env),
+		explain.Command(env), debug.Command(env), manCommand(env),
 	}
 	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {
 		for _, c := range commands {

@@ -26,7 +26,7 @@ func UpCommand(env *cli.Env) *cobra.Command {
 Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It
 never lowers a version, and does not try one again that failed on a server; name the version for either. What is
 done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.`,
-		SuggestFor: []string{"upgrade", "update", "downgrade"},
+		Aliases: []string{"upgrade"}, SuggestFor: []string{"update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
 			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
 			"  garrison up --all --exclude node-exporter --on env=prod",

@@ -54,6 +54,7 @@ const Likeness = 2
 // Group returns a noun with its verbs as subcommands.
 func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: RefuseUnknown, SuggestionsMinimumDistance: Likeness}
+	nameVerbs(verbs)
 	c.AddCommand(verbs...)
 	return c
 }
@@ -74,6 +75,9 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 // nearestVerb returns the command that a synonym stands for, or else one with a similar spelling. The order matters:
 // uninstall is similar to install and means remove.
 func nearestVerb(c *cobra.Command, word string) string {
+	if known := rootWords[strings.ToLower(word)]; known != "" && !c.HasParent() {
+		return known
+	}
 	for _, v := range c.Commands() {
 		if slices.Contains(v.SuggestFor, strings.ToLower(word)) {
 			return v.Name()

@@ -85,6 +85,6 @@ func countListing(counts *registryv1.Counts) output.Listing[*registryv1.CountGro
 	}
 	l.Columns = append(l.Columns, output.Col("COUNT", func(g *registryv1.CountGroup) string {
 		return fmt.Sprint(g.GetCount())
-	}))
+	}).Numeric())
 	return l
 }

@@ -5,6 +5,8 @@ package cli
 type FlagValue struct {
 	Read func(text string) error
 	show func() string // the current value, for --help
+
+	words []string // the allowed values, when they are known
 }
 
 // Set implements pflag.Value.
@@ -30,4 +32,16 @@ func ValueOf[T any](to *T, read func(string) (T, error), show func(T) string) Fl
 		},
 		show: func() string { return show(*to) },
 	}
+}
+
+// Words returns the flag with its allowed values.
+func (v FlagValue) Words(words []string) FlagValue {
+	v.words = words
+	return v
+}
+
+// WordsOf returns the allowed values of a flag; none when they are not known.
+func WordsOf(v any) []string {
+	flag, _ := v.(FlagValue)
+	return flag.words
 }

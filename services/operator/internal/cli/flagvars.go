@@ -100,7 +100,7 @@ func WordVar[E interface {
 	~int32
 	String() string
 }](f *pflag.FlagSet, to *E, name, help string) {
-	f.Var(ValueOf(to, output.ParseWord[E], output.Word[E]), name,
+	f.Var(ValueOf(to, output.ParseWord[E], output.Word[E]).Words(output.Words((*to).Descriptor())), name,
 		help+": "+strings.Join(output.Words((*to).Descriptor()), ", "))
 }
 
@@ -119,7 +119,7 @@ func WordsVar[E interface {
 			*to = append(*to, e)
 		}
 		return nil
-	}}, name, help+": "+strings.Join(output.Words(zero.Descriptor()), ", "))
+	}}.Words(output.Words(zero.Descriptor())), name, help+": "+strings.Join(output.Words(zero.Descriptor()), ", "))
 }
 
 // PairsVar adds a repeatable flag of one pair each.
@@ -140,8 +140,8 @@ func PairsVar(
 // OutputFlags adds the flags for the format of data, which every command has.
 func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 	o.Format = output.FormatTable
-	f.VarP(textValue(&o.Format, OneOf("format", output.Formats)), "output", "o",
-		"`FORMAT`: "+strings.Join(output.Formats, ", "))
+	f.VarP(textValue(&o.Format, output.CheckFormat).Words(output.Formats), "output", "o",
+		"`FORMAT`: "+strings.Join(output.Formats, ", ")+", template=TEXT")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "omit the header line of tables")
 	f.StringSliceVar(&o.Columns, "columns", nil, "print only these `COLUMNS`, in this order")
 	f.StringVar(&o.Sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts in descending order")

@@ -53,7 +53,8 @@ func Commands(env *cli.Env) *cobra.Command {
 			Example: "  garrison context use site",
 			Short:   "Select the context that commands use.", Args: cli.Exactly("NAME"),
 			RunE: func(_ *cobra.Command, a []string) error { return use(env, a[0]) },
-		})
+		},
+		showCommand(env), removeCommand(env))
 }
 
 func add(env *cli.Env, name, file string) error {

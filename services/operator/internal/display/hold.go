@@ -21,7 +21,7 @@ var Holds = output.Listing[Hold]{
 		output.Col("ON", func(h Hold) string {
 			return strings.TrimPrefix(selector.Args(h.GetOn()), "--on ")
 		}),
-		output.Col("SERVERS", func(h Hold) string { return output.Count(uint64(h.GetServers())) }),
+		output.Col("SERVERS", func(h Hold) string { return output.Count(uint64(h.GetServers())) }).Numeric(),
 		output.Col("BY", Hold.GetSetBy),
 		output.Since("SINCE", Hold.GetSetAt),
 		{Title: "UNTIL", Value: func(v output.View, h Hold) string {

@@ -38,7 +38,9 @@ var Instances = output.Listing[Instance]{
 		{Title: "AGE", Wide: true, Value: func(v output.View, r Instance) string {
 			return confirmedAge(v, r.GetInstance().GetConfirmedAt())
 		}},
-		output.Wide("GENERATION", func(r Instance) string { return output.Count(r.GetInstance().GetGeneration()) }),
+		output.Wide("GENERATION", func(r Instance) string {
+			return output.Count(r.GetInstance().GetGeneration())
+		}).Numeric(),
 		output.Wide("ID", func(r Instance) string { return r.GetInstance().GetId() }),
 		output.Wide("SERVER-ID", func(r Instance) string { return r.GetInstance().GetServerId() }),
 		output.Wide("IMAGE", func(r Instance) string { return r.GetInstance().GetWanted().GetId() }),

@@ -61,10 +61,10 @@ var Records = output.Listing[Record]{
 		output.Since("SINCE", Record.GetDecidedAt),
 		{Title: "NEXT", Value: recordNext},
 		output.Col("REASON", recordReason),
-		output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }),
-		output.Col("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }),
-		output.Col("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }),
-		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }),
+		output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric(),
+		output.Col("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
+		output.Col("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
+		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
 	},
 }
 

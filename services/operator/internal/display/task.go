@@ -28,7 +28,7 @@ var Tasks = output.Listing[Task]{
 		{Title: "STEP", Value: LiveText},
 		{Title: "NEXT", Value: taskNext},
 		output.Col("REASON", TaskReason),
-		output.Wide("ATTEMPT", func(t Task) string { return fmt.Sprint(t.GetAttempt()) }),
+		output.Wide("ATTEMPT", func(t Task) string { return fmt.Sprint(t.GetAttempt()) }).Numeric(),
 		output.Wide("QUEUED", func(t Task) string { return output.Stamp(t.GetQueuedAt()) }),
 		output.Wide("DEADLINE", func(t Task) string { return output.Stamp(t.GetDeadline()) }),
 		output.Wide("INTENT", Task.GetIntentId),

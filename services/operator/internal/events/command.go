@@ -26,7 +26,10 @@ const retryAfter = time.Second
 type eventFlags struct {
 	follow bool
 	since  time.Time
-	noun   string
+	noun   string   // the only noun
+	nouns  []string // all of them
+	actor  string
+	until  time.Time
 	id     string
 	limit  uint32
 	from   uint64
@@ -37,16 +40,25 @@ func Command(env *cli.Env) *cobra.Command {
 	var f eventFlags
 	c := &cobra.Command{
 		Use: "events", Short: "Read the ledger: every decision, its time and its actor.", Args: cli.Exactly(),
+		Long: `Read the ledger: every decision, its time and its actor. -f starts at the end of the ledger; with
+--since, --cursor or --limit it prints earlier facts first. With --since or --noun task, the id or name of
+a server also finds the tasks on it.`,
+		SuggestFor: []string{"log", "history", "audit", "journal"},
 		Example: "  garrison events --since 10m --noun task\n" +
+			"  garrison events --since yesterday --until today --actor ann --noun intent,hold\n" +
 			"  garrison events -f -o jsonl",
 		RunE: func(c *cobra.Command, _ []string) error { return read(c.Context(), env, f) },
 	}
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "continue with new facts until Ctrl-C")
 	c.Flags().
 		Var(cli.ValueOf(&f.since, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "since",
-			"only facts since a `TIME` (RFC 3339, or a duration such as 10m or 2h)")
-	cli.TextVar(c.Flags(), &f.noun, "noun", cli.OneOf("noun", nouns()),
-		"only facts about this `NOUN`: "+strings.Join(nouns(), ", "))
+			"only facts since a "+cli.TimeWords)
+	c.Flags().
+		Var(cli.ValueOf(&f.until, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "until",
+			"only facts before a "+cli.TimeWords)
+	cli.TextVar(c.Flags(), &f.actor, "actor", cli.NotEmpty("actor"), "only facts of this `ACTOR`, a user or a service")
+	cli.NamesVar(c.Flags(), &f.nouns, "noun", cli.OneOf("noun", nouns()),
+		"only facts about these `NOUNS`, separated by commas: "+strings.Join(nouns(), ", "))
 	cli.TextVar(
 		c.Flags(),
 		&f.id,
@@ -70,6 +82,9 @@ func read(ctx context.Context, env *cli.Env, f eventFlags) error {
 	c, err := env.Client(ctx)
 	if err != nil {
 		return err
+	}
+	if len(f.nouns) == 1 {
+		f.noun = f.nouns[0]
 	}
 	r := &reader{client: c, flags: f, ids: idsOf(ctx, env, f.id)}
 	p := &eventPrinter{env: env, limit: int(f.limit), last: f.last()}
@@ -127,6 +142,9 @@ func nouns() []string {
 func checkEvents(env *cli.Env, f eventFlags) error {
 	if f.follow && (env.Output.Format == output.FormatJSON || env.Output.Format == output.FormatYAML) {
 		return cli.Usage("--follow cannot print %s, which is one document. Try: -o jsonl", env.Output.Format)
+	}
+	if f.follow && !f.until.IsZero() {
+		return cli.Usage("--follow and --until exclude each other")
 	}
 	if f.follow && env.Output.Sort != "" {
 		return cli.Usage("--follow cannot be combined with --sort")

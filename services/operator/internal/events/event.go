@@ -56,7 +56,7 @@ type eventList struct {
 var listing = output.Listing[event]{
 	Name: func(e event) string { return strconv.FormatUint(e.Sequence, 10) },
 	Columns: []output.Column[event]{
-		{Title: "SEQ", Min: 6, Value: func(_ output.View, e event) string {
+		{Title: "SEQ", Number: true, Min: 6, Value: func(_ output.View, e event) string {
 			return strconv.FormatUint(e.Sequence,
 				10)
 		}},

@@ -21,7 +21,7 @@ func follow(ctx context.Context, env *cli.Env, r *reader, p *eventPrinter) error
 		}
 		env.Say("reset: the ledger does not have fact %d any more; it was set back, "+
 			"as by a restored backup. Reading it from its start", reset.Last.Sequence)
-		p.limit, p.last = limit, last
+		p.limit, p.last, r.again = limit, last, true
 	}
 }
 
@@ -45,7 +45,7 @@ func followOnce(ctx context.Context, env *cli.Env, r *reader, p *eventPrinter) e
 		if err != nil {
 			return err
 		}
-		if !matches(e, r.ids) {
+		if !r.fits(e) {
 			continue
 		}
 		if _, err := p.add([]event{eventOf(e)}); err != nil {

@@ -2,6 +2,9 @@ package events
 
 import (
 	"context"
+	"slices"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -15,7 +18,35 @@ const factsAtOnce = 500
 type reader struct {
 	client *client.Client
 	flags  eventFlags
-	ids    []string // only facts with one of these; none means all
+	ids    []string        // only facts with one of these; none means all
+	again  bool            // the ledger was set back, and is read from its start
+	tasks  map[string]bool // the tasks on a server among ids, as they were found
+}
+
+// fits reports whether a fact is to be printed. Facts about tasks on a server must be passed in their order.
+func (r *reader) fits(e client.Event) bool {
+	f := r.flags
+	if len(f.nouns) > 0 && !slices.Contains(f.nouns, string(e.Noun)) || f.actor != "" && e.Actor != f.actor ||
+		!f.until.IsZero() && !e.At.Before(f.until) {
+		return false
+	}
+	return matches(e, r.ids) || r.onServer(e)
+}
+
+// onServer reports whether a fact is about a task on a server among the ids: its first fact names the server.
+func (r *reader) onServer(e client.Event) bool {
+	if q, ok := e.Body.(*taskv1.Queued); ok && q.GetServerId() != "" && slices.Contains(r.ids, q.GetServerId()) {
+		if r.tasks == nil {
+			r.tasks = map[string]bool{}
+		}
+		r.tasks[e.Key] = true
+	}
+	return e.Noun == ledger.Task && r.tasks[e.Key]
+}
+
+// ofTasks reports whether tasks on a server are looked for, whose facts must be read in their order.
+func (r *reader) ofTasks() bool {
+	return len(r.ids) > 0 && r.flags.noun == string(ledger.Task)
 }
 
 // taker consumes facts as they are read and reports whether it wants more.
@@ -54,7 +85,10 @@ func (r *reader) narrow(ctx context.Context) error {
 
 // begin reads the current matching facts and returns the query for those that follow.
 func (r *reader) begin(ctx context.Context, take taker) (client.Query, error) {
-	if r.flags.limit > 0 && r.flags.last() {
+	if r.flags.follow && r.flags.last() && r.flags.limit == 0 && !r.again {
+		return r.end(ctx)
+	}
+	if r.flags.limit > 0 && r.flags.last() && !r.ofTasks() {
 		return r.readLast(ctx, take)
 	}
 	q := r.query()
@@ -93,18 +127,25 @@ func (r *reader) readKey(ctx context.Context, take taker) (found bool, err error
 	return true, err
 }
 
+// end returns the query for the facts behind the last one.
+func (r *reader) end(ctx context.Context) (client.Query, error) {
+	after := r.query()
+	newest, err := r.client.LastEvents(ctx, 1, client.Query{Gaps: true}, nil)
+	if err == nil && len(newest) > 0 {
+		after.After = newest[0].Position()
+	}
+	return after, err
+}
+
 // readLast reads backwards until enough facts match, and returns the query for those that follow.
 func (r *reader) readLast(ctx context.Context, take taker) (client.Query, error) {
-	after, q := r.query(), r.query()
-	newest, err := r.client.LastEvents(ctx, 1, client.Query{Gaps: true}, nil)
-	if err != nil || len(newest) == 0 {
+	q := r.query()
+	after, err := r.end(ctx)
+	if err != nil || after.After.Sequence == 0 {
 		return after, err
 	}
-	after.After = newest[0].Position()
 	q.Below = after.After.Sequence + 1
-	found, err := r.client.LastEvents(ctx, int(r.flags.limit), q, func(e client.Event) bool {
-		return matches(e, r.ids)
-	})
+	found, err := r.client.LastEvents(ctx, int(r.flags.limit), q, r.fits)
 	if err != nil {
 		return after, err
 	}
@@ -125,7 +166,7 @@ func (r *reader) read(ctx context.Context, q client.Query, take taker) (after cl
 			return after, err
 		}
 		after.After = e.Position()
-		if matches(e, r.ids) {
+		if r.fits(e) {
 			waiting = append(waiting, eventOf(e))
 		}
 		if len(waiting) == factsAtOnce {

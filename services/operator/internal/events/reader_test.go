@@ -187,7 +187,7 @@ func TestALedgerThatWasSetBackIsReportedAndReadAgain(t *testing.T) {
 	env := cli.NewEnv(strings.NewReader(""), out, errs, func(string) string { return "" })
 	env.Conn, env.Output.Format = b.Dial(t, "ann"), output.FormatName
 	command := Command(env)
-	command.SetArgs([]string{"-f"})
+	command.SetArgs([]string{"-f", "--cursor", "1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -22,7 +22,7 @@ var listing = output.Listing[rule]{
 		output.Col("NAME", rule.GetName),
 		output.Col("WHEN", func(r rule) string { return selector.Text(r.GetWhen()) }),
 		output.Col("LABELS", func(r rule) string { return output.Pairs(r.GetLabels()) }),
-		output.Col("SERVERS", func(r rule) string { return output.Count(uint64(r.GetServers())) }),
+		output.Col("SERVERS", func(r rule) string { return output.Count(uint64(r.GetServers())) }).Numeric(),
 		output.Wide("SET", func(r rule) string { return output.Stamp(r.GetSetAt()) }),
 		output.Wide("BY", rule.GetSetBy),
 	},

@@ -27,6 +27,9 @@ func NewParts[T any](p *Printer, v View, l Listing[T]) *Parts[T] {
 
 // Show prints the next part.
 func (s *Parts[T]) Show(rows []T) error {
+	if s.printer.flat() {
+		return printFlat(s.printer, s.view, s.listing, rows)
+	}
 	switch s.printer.Format {
 	case FormatJSONL:
 		return printLines(s.printer.Out, rows)

@@ -14,10 +14,11 @@ const (
 	FormatJSONL = "jsonl"
 	FormatYAML  = "yaml"
 	FormatName  = "name"
+	FormatRows  = "rows"
 )
 
 // Formats lists the formats of data.
-var Formats = []string{FormatTable, FormatWide, FormatJSON, FormatJSONL, FormatYAML, FormatName}
+var Formats = []string{FormatTable, FormatWide, FormatJSON, FormatJSONL, FormatYAML, FormatName, FormatRows}
 
 // Printer prints data in the format that the flags of the command line select.
 type Printer struct {
@@ -70,6 +71,9 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 	case FormatName:
 		_, err := fmt.Fprintln(p.Out, Visible(l.Name(thing)))
 		return err
+	}
+	if p.flat() {
+		return printFlat(p, v, l, []T{thing})
 	}
 	columns, err := Chosen(p.Columns, true, l.Columns)
 	if err != nil {

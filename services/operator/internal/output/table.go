@@ -14,11 +14,12 @@ import (
 
 // Column is one column of a listing.
 type Column[T any] struct {
-	Title string
-	Wide  bool // only in the wide table
-	Value func(View, T) string
-	Key   func(T) string // sort key; nil sorts by the printed value
-	Min   int            // minimum width, for listings that are printed in parts
+	Title  string
+	Wide   bool // only in the wide table
+	Value  func(View, T) string
+	Key    func(T) string // sort key; nil sorts by the printed value
+	Number bool           // its values are whole numbers; an empty one is 0
+	Min    int            // minimum width, for listings that are printed in parts
 }
 
 // Col returns a column whose text depends on the row only.
@@ -30,6 +31,12 @@ func Col[T any](title string, text func(T) string) Column[T] {
 func Wide[T any](title string, text func(T) string) Column[T] {
 	c := Col(title, text)
 	c.Wide = true
+	return c
+}
+
+// Numeric returns the column as one of whole numbers.
+func (c Column[T]) Numeric() Column[T] {
+	c.Number = true
 	return c
 }
 

@@ -200,6 +200,10 @@ func addServer(s *intentv1.Selector, text, name string) error {
 	if name == "all" {
 		return cli.Usage("--on %q: all cannot be combined with other terms", text)
 	}
+	if strings.ContainsAny(name, "*?[") {
+		return cli.Usage("--on %q: wildcards are not supported. Try: a label, as in --on rack=a or "+
+			"--on 'rack in (a,b)', or the names, as in --on web-1,web-2", text)
+	}
 	if err := cli.ServerName(name); err != nil {
 		return cli.Usage("--on %q: %v", text, err)
 	}

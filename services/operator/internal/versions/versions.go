@@ -77,7 +77,7 @@ func versionSince(v output.View, r row) string {
 func Command(env *cli.Env) *cobra.Command {
 	var client, server, agents, check bool
 	c := &cobra.Command{
-		Use:     "versions",
+		Use: "versions", Aliases: []string{"version"},
 		Example: "  garrison versions --server --check",
 		Short:   "Show the versions of the client, services, executors and agents.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
