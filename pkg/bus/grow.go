@@ -43,7 +43,7 @@ type Grown struct {
 
 const (
 	// takeBackWithin bounds how long it takes to let the old bus take messages again after a failure.
-	takeBackWithin = 10 * time.Second
+	takeBackWithin = 30 * time.Second
 	replicaEvery   = 50 * time.Millisecond
 	// askWithin is how long the cluster has for an answer before it is asked again.
 	askWithin = 2 * time.Second
@@ -110,7 +110,8 @@ func (g Growth) check(ctx context.Context) (map[string]*jetstream.StreamInfo, er
 				"version, and grow then", plan.From.Number, topology.Number)
 		}
 	}
-	moved, err := g.hasMoved(ctx)
+	var moved bool
+	err := untilReady(ctx, func(ctx context.Context) (err error) { moved, err = g.hasMoved(ctx); return err })
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("look at the ledger of the cluster: %w", err)

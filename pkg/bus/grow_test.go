@@ -90,7 +90,7 @@ func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
 	bustest.Go(t, p.run)
 	bustest.Eventually(t, "intents are acknowledged", func() bool { return p.count() > 100 })
 	g := growth(t, one, three)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	done, err := g.Run(ctx)
 	if err != nil {

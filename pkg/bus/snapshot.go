@@ -106,11 +106,20 @@ func (c *Conn) Restore(
 		failing
 		Deliver string `json:"deliver_subject"`
 	}
-	err := c.askJetStream(ctx, "STREAM.RESTORE."+config.Name, map[string]any{"config": config, "state": state}, &answer)
-	if err == nil && answer.Error != nil {
-		err = answer.Error
-	}
-	if err != nil {
+	request := map[string]any{"config": config, "state": state}
+	for end := time.Now().Add(partWithin); ; {
+		answer.Error = nil
+		err := c.askJetStream(ctx, "STREAM.RESTORE."+config.Name, request, &answer)
+		if err == nil && answer.Error != nil {
+			err = answer.Error
+		}
+		if err == nil {
+			break
+		}
+		if answer.Error != nil && NotReady(err) && time.Now().Before(end) { // it was refused, so nothing began
+			sleep(ctx, replicaEvery)
+			continue
+		}
 		return fmt.Errorf("begin to restore stream %s: %w", config.Name, err)
 	}
 	part := make([]byte, snapshotChunk)
