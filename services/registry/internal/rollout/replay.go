@@ -11,12 +11,6 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
-// World is what decisions of a replay rest on: an empty view that folds facts, and decides as the registry does.
-type World interface {
-	Apply(f ledger.Fact) bool
-	Decide(rollout string, at time.Time) Decision
-}
-
 // Replayed is one recorded decision about a rollout, beside what is decided on the same facts now.
 type Replayed struct {
 	Fact    ledger.Fact
@@ -24,33 +18,47 @@ type Replayed struct {
 	Same    bool
 }
 
-// Replay folds the ledger into a world and makes each decision about a rollout again, on the facts and at the time that
-// its Basis names. Facts must return the whole ledger from its beginning, each time it is called. Replay calls it
-// twice and stops at the last decision.
-func Replay(w World, rollout string, facts func() iter.Seq[ledger.Fact]) []Replayed {
-	var all []Replayed
-	for f := range facts() {
-		if f.Noun == ledger.Rollout && f.Key == rollout && basisOf(f.Body) != nil {
-			all = append(all, Replayed{Fact: f})
-		}
-	}
-	done := 0
-	decide := func(next uint64) {
-		for done < len(all) && basisOf(all[done].Fact.Body).Sequence < next {
-			s := &all[done]
-			s.Decided = w.Decide(rollout, basisOf(s.Fact.Body).At.AsTime())
-			s.Same = same(s.Fact.Body, s.Decided)
-			done++
-		}
-	}
-	for f := range facts() {
-		if decide(f.Sequence); done == len(all) {
-			break
-		}
-		w.Apply(f)
-	}
-	return all
+// Replay makes the recorded decisions about a rollout again while the ledger is folded from its beginning.
+type Replay struct {
+	steps []Replayed
+	done  int
 }
+
+// NewReplay returns a replay of the decisions among facts about one rollout, in the order of the ledger.
+func NewReplay(facts iter.Seq[ledger.Fact]) *Replay {
+	p := &Replay{}
+	for f := range facts {
+		if basisOf(f.Body) != nil {
+			p.steps = append(p.steps, Replayed{Fact: f})
+		}
+	}
+	return p
+}
+
+// End returns the ledger position up to which facts must be folded.
+func (p *Replay) End() uint64 {
+	if len(p.steps) == 0 {
+		return 0
+	}
+	return p.steps[len(p.steps)-1].Fact.Sequence
+}
+
+// Before makes the decisions that rested on facts before a sequence. It is called before the fact at the sequence is
+// folded.
+func (p *Replay) Before(sequence uint64, decide func(at time.Time) Decision) {
+	for p.done < len(p.steps) && basisOf(p.steps[p.done].Fact.Body).Sequence < sequence {
+		s := &p.steps[p.done]
+		s.Decided = decide(basisOf(s.Fact.Body).At.AsTime())
+		s.Same = same(s.Fact.Body, s.Decided)
+		p.done++
+	}
+}
+
+// Steps returns the decisions that were made again, in their order.
+func (p *Replay) Steps() []Replayed { return p.steps[:p.done] }
+
+// Basis returns what a recorded decision rested on.
+func (s Replayed) Basis() *rolloutv1.Basis { return basisOf(s.Fact.Body) }
 
 // basisOf returns what a decision rested on; nil for any other fact.
 func basisOf(body proto.Message) *rolloutv1.Basis {

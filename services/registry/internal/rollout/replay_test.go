@@ -1,7 +1,6 @@
 package rollout_test
 
 import (
-	"iter"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -9,37 +8,26 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
-// replayer is a world that folds the ledger of a model again.
-type replayer struct {
-	*model
-	engine *engine
-}
-
-func (r replayer) Apply(f ledger.Fact) bool {
-	r.fold(r.engine, 1)
-	return r.engine.position == int(f.Sequence)
-}
-
-func (r replayer) Decide(_ string, at time.Time) rollout.Decision { return r.ask(r.engine, at) }
-
 // checkReplay checks that a replay comes to every decision that was recorded.
 func (m *model) checkReplay() {
-	facts := func() iter.Seq[ledger.Fact] {
-		return func(yield func(ledger.Fact) bool) {
-			for n, x := range m.log {
-				if x.fact.Sequence = uint64(n) + 1; !yield(x.fact) {
-					return
-				}
+	replay := rollout.NewReplay(func(yield func(ledger.Fact) bool) {
+		for _, x := range m.log {
+			if x.server == "" && !yield(x.fact) {
+				return
 			}
 		}
+	})
+	e := newEngine()
+	for n := range m.log {
+		replay.Before(uint64(n)+1, func(at time.Time) rollout.Decision { return m.ask(e, at) })
+		m.fold(e, 1)
 	}
-	steps := rollout.Replay(replayer{m, newEngine()}, "r", facts)
-	for _, s := range steps {
+	for _, s := range replay.Steps() {
 		if !s.Same {
 			m.Fatalf("recorded %v; the replay decides %+v", s.Fact, s.Decided)
 		}
 	}
-	if len(steps) < m.decisions {
-		m.Fatalf("%d of %d decisions are replayed", len(steps), m.decisions)
+	if n := len(replay.Steps()); n != m.decisions || n > 0 && replay.End() > uint64(len(m.log)) {
+		m.Fatalf("%d of %d decisions are replayed", n, m.decisions)
 	}
 }

@@ -7576,7 +7576,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tREMEDY_UP\x10\x02\x12\x11\n" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
-	"\rREMEDY_PERSON\x10\x052\xed4\n" +
+	"\rREMEDY_PERSON\x10\x052\xd36\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7643,7 +7643,9 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"GetRollout\x12'.garrison.registry.v1.GetRolloutRequest\x1a(.garrison.registry.v1.GetRolloutResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
 	"\fListRollouts\x12).garrison.registry.v1.ListRolloutsRequest\x1a*.garrison.registry.v1.ListRolloutsResponse\"\x04\x88\xb5\x18\x01\x12}\n" +
 	"\x12ListRolloutTargets\x12/.garrison.registry.v1.ListRolloutTargetsRequest\x1a0.garrison.registry.v1.ListRolloutTargetsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
-	"\x0eControlRollout\x12+.garrison.registry.v1.ControlRolloutRequest\x1a,.garrison.registry.v1.ControlRolloutResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
+	"\x0eControlRollout\x12+.garrison.registry.v1.ControlRolloutRequest\x1a,.garrison.registry.v1.ControlRolloutResponse\"\x04\x88\xb5\x18\x02\x12n\n" +
+	"\rReplayRollout\x12*.garrison.registry.v1.ReplayRolloutRequest\x1a+.garrison.registry.v1.ReplayRolloutResponse\"\x04\x88\xb5\x18\x01\x12t\n" +
+	"\x0fForecastRollout\x12,.garrison.registry.v1.ForecastRolloutRequest\x1a-.garrison.registry.v1.ForecastRolloutResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
 	"\tReadFacts\x12&.garrison.registry.v1.ReadFactsRequest\x1a'.garrison.registry.v1.ReadFactsResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
@@ -7837,25 +7839,29 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*ListRolloutsRequest)(nil),        // 172: garrison.registry.v1.ListRolloutsRequest
 	(*ListRolloutTargetsRequest)(nil),  // 173: garrison.registry.v1.ListRolloutTargetsRequest
 	(*ControlRolloutRequest)(nil),      // 174: garrison.registry.v1.ControlRolloutRequest
-	(*ListLobbyResponse)(nil),          // 175: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 176: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 177: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 178: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 179: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 180: garrison.registry.v1.ListLabelRulesResponse
-	(*PlanDefaultsResponse)(nil),       // 181: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 182: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 183: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 184: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 185: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 186: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 187: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 188: garrison.registry.v1.ListHoldsResponse
-	(*PlanRolloutResponse)(nil),        // 189: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 190: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 191: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 192: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 193: garrison.registry.v1.ControlRolloutResponse
+	(*ReplayRolloutRequest)(nil),       // 175: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 176: garrison.registry.v1.ForecastRolloutRequest
+	(*ListLobbyResponse)(nil),          // 177: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 178: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 179: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 180: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 181: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 182: garrison.registry.v1.ListLabelRulesResponse
+	(*PlanDefaultsResponse)(nil),       // 183: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 184: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 185: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 186: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 187: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 188: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 189: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 190: garrison.registry.v1.ListHoldsResponse
+	(*PlanRolloutResponse)(nil),        // 191: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 192: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 193: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 194: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 195: garrison.registry.v1.ControlRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 196: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 197: garrison.registry.v1.ForecastRolloutResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	115, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -8071,71 +8077,75 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	172, // 210: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
 	173, // 211: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
 	174, // 212: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	96,  // 213: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	98,  // 214: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 215: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 216: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	13,  // 217: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	16,  // 218: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	175, // 219: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	176, // 220: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	177, // 221: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	178, // 222: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	179, // 223: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	180, // 224: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	18,  // 225: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	20,  // 226: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	22,  // 227: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	24,  // 228: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	26,  // 229: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	28,  // 230: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	30,  // 231: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	32,  // 232: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	34,  // 233: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	51,  // 234: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	53,  // 235: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	36,  // 236: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	39,  // 237: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	41,  // 238: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	45,  // 239: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	48,  // 240: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	57,  // 241: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	61,  // 242: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	103, // 243: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	106, // 244: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	64,  // 245: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	66,  // 246: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	69,  // 247: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	71,  // 248: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	73,  // 249: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	75,  // 250: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	79,  // 251: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	77,  // 252: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	85,  // 253: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	81,  // 254: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	83,  // 255: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	87,  // 256: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	181, // 257: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	182, // 258: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	183, // 259: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	184, // 260: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	185, // 261: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	186, // 262: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	187, // 263: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	188, // 264: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	91,  // 265: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	89,  // 266: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	93,  // 267: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	95,  // 268: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	189, // 269: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	190, // 270: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	191, // 271: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	192, // 272: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	193, // 273: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	97,  // 274: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	99,  // 275: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	215, // [215:276] is the sub-list for method output_type
-	154, // [154:215] is the sub-list for method input_type
+	175, // 213: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	176, // 214: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	96,  // 215: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	98,  // 216: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 217: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 218: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	13,  // 219: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	16,  // 220: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	177, // 221: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	178, // 222: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	179, // 223: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	180, // 224: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	181, // 225: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	182, // 226: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	18,  // 227: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	20,  // 228: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	22,  // 229: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	24,  // 230: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	26,  // 231: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	28,  // 232: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	30,  // 233: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	32,  // 234: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	34,  // 235: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	51,  // 236: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	53,  // 237: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	36,  // 238: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	39,  // 239: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	41,  // 240: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	45,  // 241: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	48,  // 242: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	57,  // 243: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	61,  // 244: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	103, // 245: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	106, // 246: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	64,  // 247: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	66,  // 248: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	69,  // 249: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	71,  // 250: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	73,  // 251: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	75,  // 252: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	79,  // 253: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	77,  // 254: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	85,  // 255: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	81,  // 256: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	83,  // 257: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	87,  // 258: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	183, // 259: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	184, // 260: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	185, // 261: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	186, // 262: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	187, // 263: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	188, // 264: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	189, // 265: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	190, // 266: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	91,  // 267: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	89,  // 268: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	93,  // 269: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	95,  // 270: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	191, // 271: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	192, // 272: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	193, // 273: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	194, // 274: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	195, // 275: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	196, // 276: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	197, // 277: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	97,  // 278: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	99,  // 279: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	217, // [217:280] is the sub-list for method output_type
+	154, // [154:217] is the sub-list for method input_type
 	154, // [154:154] is the sub-list for extension type_name
 	154, // [154:154] is the sub-list for extension extendee
 	0,   // [0:154] is the sub-list for field type_name
