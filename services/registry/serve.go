@@ -118,11 +118,14 @@ func (r *Registry) answerAll(api *bus.Service) error {
 // serveRollouts registers the methods about rollouts.
 func (r *Registry) serveRollouts(api *bus.Service) error {
 	rollouts := &rolloutAPI{records: r.records, log: r.cfg.Log}
+	past := &rolloutPast{rolloutAPI: rollouts, conn: r.cfg.Conn, turn: make(chan struct{}, 1)}
 	return errors.Join(
 		bus.Handle(api, "PlanRollout", rollouts.plan),
 		bus.Handle(api, "GetRollout", rollouts.get),
 		bus.Handle(api, "ListRollouts", rollouts.list),
 		bus.Handle(api, "ListRolloutTargets", rollouts.targets),
 		bus.Handle(api, "ControlRollout", rollouts.control),
+		bus.Handle(api, "ReplayRollout", past.replayed),
+		bus.Handle(api, "ForecastRollout", past.forecast),
 	)
 }

@@ -64,7 +64,7 @@ func TestAKeepBudgetMakesARolloutLonger(t *testing.T) {
 
 func TestAStrategyThatCannotBeMetIsRefused(t *testing.T) {
 	w := forecast.Virtual(10, 1)
-	_, err := forecast.Runs(w, 3)
+	_, err := forecast.Runs(nil, w, 3)
 	if r := fault.RefusalOf(err); r.GetCode() != code.CanariesExceedWave {
 		t.Errorf("refused with %v", r)
 	}

@@ -18,18 +18,24 @@ type Outlook struct {
 	Why                    map[string]int // runs by the code of the halt
 }
 
-// Runs runs a world so many times, each with another seed.
-func Runs(w World, runs int) (Outlook, error) {
-	o := Outlook{Runs: runs, HaltedIn: map[uint32]int{}, Why: map[string]int{}}
+// Runs runs a world so many times, each with another seed. It runs no more once stop is closed.
+func Runs(stop <-chan struct{}, w World, runs int) (Outlook, error) {
+	o := Outlook{HaltedIn: map[uint32]int{}, Why: map[string]int{}}
 	var took, halted []time.Duration
 	var touched, broken []int
 	for n := range runs {
+		select {
+		case <-stop:
+			return o.with(took, halted, touched, broken), nil
+		default:
+		}
 		w := w
 		w.Seed += uint64(n) * 1_000_003
 		r, err := Run(w)
 		if err != nil {
 			return Outlook{}, err
 		}
+		o.Runs++
 		touched, broken = append(touched, r.Touched), append(broken, r.Broken)
 		switch r.State {
 		case rolloutv1.State_STATE_HALTED:
@@ -42,11 +48,15 @@ func Runs(w World, runs int) (Outlook, error) {
 			o.Succeeded++
 		}
 	}
+	return o.with(took, halted, touched, broken), nil
+}
+
+func (o Outlook) with(took, halted []time.Duration, touched, broken []int) Outlook {
 	o.Took50, o.Took90 = quantiles(took)
 	o.Halted50, o.Halted90 = quantiles(halted)
 	o.Touched50, o.Touched90 = quantiles(touched)
 	o.Broken50, o.Broken90 = quantiles(broken)
-	return o, nil
+	return o
 }
 
 // quantiles returns the median and the 90th percentile; zero without values.

@@ -37,7 +37,7 @@ func TestTheStandardStrategyFindsFaults(t *testing.T) {
 			if w.Fault = f.fault; strategy == "one wave" {
 				w.Strategy = &rolloutv1.Strategy{SuccessPercent: 99}
 			}
-			o, err := forecast.Runs(w, *runs)
+			o, err := forecast.Runs(nil, w, *runs)
 			if err != nil {
 				t.Fatal(err)
 			}
