@@ -132,7 +132,7 @@ func (p *rolloutPast) facts(ctx context.Context, filter string, since time.Time,
 			}
 			for _, m := range found {
 				f, decodeErr := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
-				if decodeErr == nil && !yield(f) { // an unreadable fact is none that this program decided
+				if decodeErr == nil && !yield(f) { // this program decided on no fact that it cannot read
 					return
 				}
 				part.From, part.Since = m.Sequence+1, time.Time{}
