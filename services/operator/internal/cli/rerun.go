@@ -100,7 +100,7 @@ func screen(shown string, columns, lines int, first bool) string {
 	}
 	b.WriteString("\x1b[H")
 	for _, row := range rows {
-		b.WriteString(text.Trim(row, columns) + "\x1b[K\r\n")
+		b.WriteString(text.Trim(row, columns) + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
 	return b.String()
