@@ -32,6 +32,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/labelrule"
 	"github.com/garrison-fleet/garrison/services/operator/internal/lobby"
 	"github.com/garrison-fleet/garrison/services/operator/internal/restore"
+	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/operator/internal/server"
 	"github.com/garrison-fleet/garrison/services/operator/internal/status"
 	"github.com/garrison-fleet/garrison/services/operator/internal/task"
@@ -138,7 +139,8 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 	}
 	nouns := []*cobra.Command{
 		server.Commands(env), instance.Commands(env), agent.Commands(env), app.Commands(env), environment.Commands(env),
-		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), restore.Commands(env),
+		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), rollout.Commands(env),
+		restore.Commands(env),
 		user.Commands(env), external.Commands(env), token.Commands(env),
 		labelrule.Commands(env), lobby.Commands(env),
 	}

@@ -146,7 +146,7 @@ func (a *rolloutAPI) get(
 		if r, err = a.find(q.RolloutId); err != nil {
 			return
 		}
-		resp.Rollout, resp.Reasons = r, a.reasons(r.Id)
+		resp.Rollout, resp.Reasons, resp.Restoring = r, a.reasons(r.Id), a.records.view.CountUnrestored(r.Id)
 		d := rollout.Decide(rolling.Input(a.records.view, r, a.records.now()))
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)

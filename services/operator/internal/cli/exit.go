@@ -19,6 +19,7 @@ const (
 	ExitDifferent   = 3
 	ExitDenied      = 4
 	ExitPartly      = 5
+	ExitHalted      = 6
 	ExitTimeout     = 7
 	ExitConflict    = 8
 	ExitInterrupted = 130
@@ -33,6 +34,7 @@ const ExitCodesText = `Exit codes:
   3    differences exist (check, diff, versions --check)
   4    not allowed
   5    partly done: some tasks or changes succeeded, some failed
+  6    a rollout halted itself
   7    a wait timed out; the work continues
   8    conflict: the object exists, is in use, or changed meanwhile
   130  interrupted; the work continues`

@@ -1,7 +1,6 @@
 package rolling
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,8 +31,7 @@ type Run struct {
 
 // group is servers that one derived intent changes.
 type group struct {
-	change  int
-	key     string // the agent and the image, or the intent that is undone
+	change  int // by position
 	servers []string
 }
 
@@ -49,13 +47,11 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 		taken = append(taken, id)
 		for n, c := range t.Changes {
 			key := strconv.Itoa(n) + " " + c.Agent + " " + c.To.GetId()
-			undo := ""
 			if n < len(t.UndoIntentIds) {
-				undo = t.UndoIntentIds[n]
-				key += " " + undo
+				key += " " + t.UndoIntentIds[n]
 			}
 			if groups[key] == nil {
-				groups[key] = &group{change: n, key: cmp.Or(undo, c.Agent)}
+				groups[key] = &group{change: n}
 			}
 			groups[key].servers = append(groups[key].servers, id)
 		}
@@ -73,10 +69,18 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 // intent returns what is asked of the servers of a group.
 func (run Run) intent(t *rolloutv1.Target, g *group) *intentv1.Intent {
 	on := &intentv1.Selector{Servers: slices.Sorted(slices.Values(g.servers))}
-	if g.change < len(t.UndoIntentIds) {
-		return undoOf(g.key, on)
-	}
 	c := t.Changes[g.change]
+	switch {
+	case g.change >= len(t.UndoIntentIds):
+	case t.UndoIntentIds[g.change] != "":
+		return undoOf(t.UndoIntentIds[g.change], on)
+	case c.To == nil:
+		return &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: c.Agent, On: on}}}
+	default:
+		image := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: c.To.GetId()}}
+		up := &intentv1.Upgrade{Agent: c.Agent, Image: image, On: on}
+		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: up}}
+	}
 	for _, step := range run.Ask.GetSteps() {
 		in := Ask(step, on)
 		image := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: c.To.GetId()}}

@@ -67,7 +67,10 @@ func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
 		}
 		c := t.Changes[n]
 		have, there := p.reader.Instance(t.ServerId, c.Agent)
-		if there && have.IntentId != id || !there && c.To != nil {
+		if there && have.IntentId != id {
+			id = "" // it is asked for anew, where what the rollout brought is wanted again
+		}
+		if !there && c.To != nil || id == "" && !asLeft(have, c) {
 			plan.LeftOut++
 			continue
 		}
@@ -81,6 +84,15 @@ func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
 	if p.byServer[t.ServerId] != nil {
 		plan.Changed++
 	}
+}
+
+// asLeft reports whether a rollout's change is what is wanted of an instance, and only its image has to go back.
+func asLeft(have *instancev1.Instance, c *rolloutv1.Change) bool {
+	if c.To == nil || have.GetWanted() == nil || !instance.SameImage(have.Wanted, c.To) {
+		return false
+	}
+	is := digest(have.Configuration)
+	return is == c.ToConfiguration && (c.From == nil || is == c.FromConfiguration)
 }
 
 func placed(i *instancev1.Instance) *imagev1.Ref {

@@ -1,0 +1,187 @@
+package display
+
+import (
+	"fmt"
+	"strings"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Rollout is a rollout as the registry returns it.
+type Rollout = *rolloutv1.Rollout
+
+// Rollouts lists rollouts.
+var Rollouts = output.Listing[Rollout]{
+	Name: Rollout.GetId,
+	Columns: []output.Column[Rollout]{
+		{Title: "ID", Value: func(v output.View, r Rollout) string { return output.ShortID(v, r.GetId()) }},
+		output.Col("STATE", func(r Rollout) string { return output.Word(r.GetState()) }),
+		output.Since("SINCE", Rollout.GetSince),
+		output.Col("WAVE", waveOf),
+		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }),
+		output.Col("SUCCEEDED", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED) }),
+		output.Col("BROKEN", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_BROKEN) }),
+		output.Col("OWED", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED) }),
+		output.Col("BY", Rollout.GetActor),
+		output.Col("BRINGS", Rollout.GetTitle),
+		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
+	},
+}
+
+// waveOf returns the wave that is open or next, of all.
+func waveOf(r Rollout) string {
+	passed := 0
+	for _, w := range r.GetWaves() {
+		if w.GetPassedAt() != nil {
+			passed++
+		}
+	}
+	return fmt.Sprintf("%d/%d", min(passed+1, len(r.GetWaves())), len(r.GetWaves()))
+}
+
+func allWaves(r Rollout) []*rolloutv1.Wave {
+	if r.GetOwed() == nil {
+		return r.GetWaves()
+	}
+	return append([]*rolloutv1.Wave{r.GetOwed()}, r.GetWaves()...)
+}
+
+func servers(r Rollout) (n uint32) {
+	for _, w := range allWaves(r) {
+		n += w.GetServers()
+	}
+	return n
+}
+
+func inState(r Rollout, s rolloutv1.TargetState) string {
+	n := uint32(0)
+	for _, w := range allWaves(r) {
+		n += w.GetCounts()[uint32(s)]
+	}
+	return output.Count(uint64(n))
+}
+
+// Broken returns how many servers of a rollout are broken.
+func Broken(r Rollout) (n uint32) {
+	for _, w := range allWaves(r) {
+		n += w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)]
+	}
+	return n
+}
+
+// WaveText returns a wave as a bar with its counts.
+func WaveText(number uint32, w *rolloutv1.Wave, of int) string {
+	open := w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_PENDING)] +
+		w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_REACHED)]
+	text := fmt.Sprintf("wave %d/%d %s %d servers", number, of,
+		output.Bar(uint64(w.GetServers()-min(open, w.GetServers())), uint64(w.GetServers())), w.GetServers())
+	for s := rolloutv1.TargetState_TARGET_STATE_PENDING; s <= rolloutv1.TargetState_TARGET_STATE_GONE; s++ {
+		if n := w.GetCounts()[uint32(s)]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, output.Word(s))
+		}
+	}
+	return text
+}
+
+// RolloutReason returns a reason with how many servers it is about.
+func RolloutReason(r *registryv1.RolloutReason) string {
+	text := fmt.Sprintf("%d × ", r.GetCount())
+	if r.GetCode() != "" {
+		text += r.GetCode() + ": "
+	}
+	text += r.GetFirst()
+	names := strings.Join(r.GetServerNames()[:min(3, len(r.GetServerNames()))], ", ")
+	if more := int(r.GetCount()) - 3; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return text + " (" + names + ")"
+}
+
+// RolloutPairs returns what a rollout's page shows beside its row.
+func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]string) {
+	ro := r.GetRollout()
+	add := func(title, text string) {
+		if text != "" {
+			pairs = append(pairs, [2]string{title, text})
+		}
+	}
+	var waves []string
+	for n, w := range ro.GetWaves() {
+		line := WaveText(uint32(n)+1, w, len(ro.GetWaves()))
+		switch {
+		case w.GetPassedAt() != nil:
+			line += "; passed " + output.Stamp(w.GetPassedAt())
+		case w.GetOpenedAt() != nil:
+			line += "; began " + output.Stamp(w.GetOpenedAt())
+		}
+		if w.GetApprovedBy() != "" {
+			line += "; approved by " + w.GetApprovedBy()
+		}
+		waves = append(waves, line)
+	}
+	add("WAVES", strings.Join(waves, "\n"))
+	add("WAITS FOR", r.GetWaitsFor())
+	var reasons []string
+	for _, reason := range r.GetReasons() {
+		reasons = append(reasons, output.Word(reason.GetState())+": "+RolloutReason(reason))
+	}
+	add("SERVERS THAT DIFFER", strings.Join(reasons, "\n"))
+	add("STEERED BY", ro.GetSteeredBy())
+	add("UNDOES", ro.GetUndoes())
+	add("UNDONE BY", ro.GetUndoneBy())
+	return pairs
+}
+
+// RolloutTarget is one server of a rollout.
+type RolloutTarget = *registryv1.RolloutTarget
+
+// RolloutTargets lists the servers of a rollout.
+var RolloutTargets = output.Listing[RolloutTarget]{
+	Name: func(t RolloutTarget) string { return t.GetTarget().GetServerId() },
+	Columns: []output.Column[RolloutTarget]{
+		output.Col("SERVER", RolloutTarget.GetServerName),
+		output.Col("WAVE", func(t RolloutTarget) string {
+			if t.GetTarget().GetWave() == 0 {
+				return "owed"
+			}
+			return fmt.Sprint(t.GetTarget().GetWave())
+		}),
+		output.Col("CHANGE", func(t RolloutTarget) string {
+			var parts []string
+			for _, c := range t.GetTarget().GetChanges() {
+				parts = append(parts, changeText(c))
+			}
+			return strings.Join(parts, ", ")
+		}),
+		output.Col("STATE", func(t RolloutTarget) string {
+			if t.GetTarget().GetState() == 0 {
+				return "planned"
+			}
+			return output.Word(t.GetTarget().GetState())
+		}),
+		output.Col("REASON", func(t RolloutTarget) string {
+			if t.GetTarget().GetReason() == nil {
+				return t.GetTarget().GetBecause()
+			}
+			return Reason(t.GetTarget().GetReason())
+		}),
+		output.Wide("ID", func(t RolloutTarget) string { return t.GetTarget().GetServerId() }),
+		output.Wide("RESTORED BY", func(t RolloutTarget) string { return t.GetTarget().GetRestoredBy() }),
+	},
+}
+
+func changeText(c *rolloutv1.Change) string {
+	from, to := c.GetFrom().GetVersion(), c.GetTo().GetVersion()
+	switch {
+	case c.GetFrom() == nil:
+		return c.GetAgent() + " comes at " + to
+	case c.GetTo() == nil:
+		return c.GetAgent() + " " + from + " goes"
+	case from == to:
+		return c.GetAgent() + " " + to + " configured"
+	}
+	return c.GetAgent() + " " + from + " → " + to
+}

@@ -1,0 +1,221 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/change"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+)
+
+// planRows is how many servers of a plan are shown before the confirmation.
+const planRows = 20
+
+// asked is what the flags of plan and start ask for.
+type asked struct {
+	strategy        strategyFlags
+	servers         selector.Flags
+	all             bool
+	exclude         []string
+	install, remove bool
+	strict          bool
+	title, note     string
+}
+
+func (q *asked) add(c *cobra.Command) {
+	q.servers.Add(c)
+	flags := c.Flags()
+	flags.BoolVar(&q.all, "all", false, "upgrade every agent on the servers")
+	cli.NamesVar(flags, &q.exclude, "exclude", cli.Name("agent"), "with --all: exclude this `AGENT`; repeatable")
+	flags.BoolVar(&q.install, "install", false, "install the agents where they are missing, instead of an upgrade")
+	flags.BoolVar(&q.remove, "remove", false, "remove the agents, instead of an upgrade")
+	flags.BoolVar(&q.strict, "strict", false, "do nothing if a server must be left out")
+	cli.TextVar(flags, &q.title, "title", cli.NotEmpty("title"), "what the rollout brings, in one `LINE`")
+	cli.NoteVar(flags, &q.note)
+	q.strategy.add(c)
+}
+
+// request returns the request for the plan of what was asked.
+func (q *asked) request(agents []string) (*registryv1.PlanRolloutRequest, error) {
+	switch {
+	case q.all && len(agents) > 0:
+		return nil, cli.Usage("--all and the agent %s exclude each other", agents[0])
+	case !q.all && len(agents) == 0:
+		return nil, cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, or --all")
+	case !q.all && len(q.exclude) > 0:
+		return nil, cli.Usage("--exclude requires --all")
+	case q.install && q.remove, q.all && (q.install || q.remove):
+		return nil, cli.Usage("--all, --install and --remove exclude each other")
+	}
+	on, err := q.servers.Selector()
+	if err != nil {
+		return nil, err
+	}
+	ask := &intentv1.Rollout{On: on, Strategy: q.strategy.parse(), Title: q.title}
+	for _, word := range agents {
+		step, err := q.step(word)
+		if err != nil {
+			return nil, err
+		}
+		ask.Steps = append(ask.Steps, step)
+	}
+	return &registryv1.PlanRolloutRequest{
+		Intent: &intentv1.Intent{
+			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: q.strict, Note: q.note,
+		},
+		EveryAgent: q.all, Exclude: q.exclude,
+	}, nil
+}
+
+func (q *asked) step(word string) (*intentv1.Step, error) {
+	agent, image, err := change.ParseTarget(word)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.remove && image != nil:
+		return nil, cli.Usage("%q: a removal names no image", word)
+	case q.remove:
+		return &intentv1.Step{Change: &intentv1.Step_Remove{Remove: &intentv1.Remove{Agent: agent}}}, nil
+	case q.install:
+		return &intentv1.Step{Change: &intentv1.Step_Install{
+			Install: &intentv1.Install{Agent: agent, Image: image},
+		}}, nil
+	}
+	return &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, Image: image}}}, nil
+}
+
+func planCommand(env *cli.Env) *cobra.Command {
+	var q asked
+	var page cli.PageFlags
+	var file string
+	c := &cobra.Command{
+		Use:   "plan AGENT[@VERSION|@IMAGE|@CHANNEL]… --on SELECTOR | --all [--exclude AGENT]… --on SELECTOR",
+		Short: "Show in which waves a rollout would change which servers; change nothing.",
+		Long: `Show in which waves a rollout would change which servers, and why others stay as they are.
+
+Nothing is written. With --save FILE, the plan is kept: garrison rollout apply FILE does exactly what it shows, or
+nothing, with the exit code 8, when the fleet changed in between.`,
+		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m --save plan.json\n" +
+			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack",
+		PreRunE: cli.Prints(env, display.RolloutTargets),
+		RunE: func(c *cobra.Command, a []string) error {
+			ask, err := q.request(a)
+			if err != nil {
+				return err
+			}
+			p, err := planned(c.Context(), env, page, ask)
+			if err != nil {
+				return err
+			}
+			sayPlan(env, p)
+			if p.GetRefusal() != nil {
+				return client.Refused(p.GetRefusal())
+			}
+			if file != "" {
+				if err := save(env, file, p); err != nil {
+					return err
+				}
+			}
+			if err := output.Show(env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
+				return err
+			}
+			cli.SayMore(env, p)
+			return nil
+		},
+	}
+	q.add(c)
+	page.Add(c, 100)
+	cli.TextVar(c.Flags(), &file, "save", cli.NotEmpty("file"), "write the plan to this `FILE`")
+	return c
+}
+
+// planned returns the plan of a rollout with some of its servers.
+func planned(
+	ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.PlanRolloutRequest,
+) (*registryv1.PlanRolloutResponse, error) {
+	var first *registryv1.PlanRolloutResponse
+	whole, err := cli.Collect(ctx, page, func(ctx context.Context, p *apiv1.Page) (
+		*registryv1.PlanRolloutResponse, error,
+	) {
+		q.Page = p
+		part, err := cli.Call[*registryv1.PlanRolloutResponse](ctx, env, q)
+		if err != nil || first == nil {
+			first = part
+			return part, err
+		}
+		// Later parts repeat everything but the servers.
+		return &registryv1.PlanRolloutResponse{Targets: part.GetTargets(), NextCursor: part.GetNextCursor()}, nil
+	})
+	return whole, err
+}
+
+// sayPlan prints a plan's waves, its limits, and why servers do not change.
+func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
+	if p.GetRefusal() != nil && len(p.GetWaves()) == 0 {
+		return
+	}
+	servers := p.GetOwed()
+	for _, n := range p.GetWaves() {
+		servers += n
+	}
+	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(servers), "server"), wavesText(p))
+	env.Say("  %s", strategyText(p.GetStrategy()))
+	for _, step := range p.GetSteps() {
+		for _, r := range step.GetReasons() {
+			env.Say("  %s: %d %s: %s", step.GetAgent(), r.GetCount(), output.Word(r.GetEffect()),
+				display.Reason(r.GetFirst()))
+		}
+	}
+}
+
+func wavesText(p *registryv1.PlanRolloutResponse) string {
+	text := output.Plural(len(p.GetWaves()), "wave")
+	sep := " of "
+	for _, n := range p.GetWaves() {
+		text += fmt.Sprint(sep, n)
+		sep = ", "
+	}
+	if n := p.GetOwed(); n > 0 {
+		text += fmt.Sprintf("; %d are offline or unhealthy and are served when they are back", n)
+	}
+	return text
+}
+
+// save writes the planned intent to a file.
+func save(env *cli.Env, file string, p *registryv1.PlanRolloutResponse) error {
+	data, err := protojson.MarshalOptions{Multiline: true}.Marshal(p.GetIntent())
+	if err != nil {
+		return fmt.Errorf("write the plan: %w", err)
+	}
+	if err := os.WriteFile(file, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the plan: %w", err)
+	}
+	env.Say("saved; to do exactly this: garrison rollout apply %s", output.Quote(file))
+	return nil
+}
+
+// load reads a plan that save wrote.
+func load(file string) (*intentv1.Intent, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, cli.Usage("read the plan: %v", err)
+	}
+	in := &intentv1.Intent{}
+	if err := protojson.Unmarshal(data, in); err != nil || in.GetRollout() == nil || in.GetGuard() == nil {
+		return nil, cli.Usage("%s is not a plan that garrison rollout plan --save wrote", file)
+	}
+	return in, nil
+}

@@ -1,0 +1,87 @@
+package rollout
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Commands returns the command rollout with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	return cli.Group("rollout", "Change servers in waves that stop by themselves and can be undone.",
+		planCommand(env), applyCommand(env), startCommand(env), listCommand(env), showCommand(env),
+		serversCommand(env), watchCommand(env), pauseCommand(env), resumeCommand(env), stepCommand(env),
+		approveCommand(env), abortCommand(env), undoCommand(env))
+}
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	q := &registryv1.ListRolloutsRequest{}
+	c := &cobra.Command{
+		Use: "list", Example: "  garrison rollout list --state running",
+		Short: "List rollouts, the newest first.", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.List(c.Context(), env, page, display.Rollouts,
+				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutsResponse, error) {
+					q.Page = p
+					return cli.Call[*registryv1.ListRolloutsResponse](ctx, env, q)
+				})
+		},
+	}
+	page.Add(c, 50)
+	cli.WordVar(c.Flags(), &q.State, "state", "only rollouts in this `STATE`")
+	cli.TextVar(c.Flags(), &q.Agent, "agent", cli.Name("agent"), "only rollouts that change this `AGENT`")
+	return c
+}
+
+func showCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ROLLOUT", Example: "  garrison rollout show 1a2b3c4d",
+		Short: "Show a rollout: its waves, what it waits for, and why servers are not as they should be.",
+		Args:  cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
+		RunE: func(c *cobra.Command, a []string) error {
+			r, err := get(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout(),
+				display.RolloutPairs(env.Output.View(), r)...)
+		},
+	}
+}
+
+func serversCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	var wave uint32
+	q := &registryv1.ListRolloutTargetsRequest{}
+	c := &cobra.Command{
+		Use: "servers ROLLOUT", Example: "  garrison rollout servers 1a2b3c4d --state broken",
+		Short: "List the servers of a rollout with the state of each.", Args: cli.Exactly("ROLLOUT"),
+		RunE: func(c *cobra.Command, a []string) error {
+			q.RolloutId = a[0]
+			if c.Flags().Changed("wave") {
+				q.Wave = &wave
+			}
+			return cli.List(c.Context(), env, page, display.RolloutTargets,
+				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutTargetsResponse, error) {
+					q.Page = p
+					return cli.Call[*registryv1.ListRolloutTargetsResponse](ctx, env, q)
+				})
+		},
+	}
+	page.Add(c, 100)
+	cli.WordsVar(c.Flags(), &q.States, "state", "only servers in these `STATES`")
+	countVar(c.Flags(), &wave, "wave", "only servers of this `WAVE`; 0 is those that are owed from the start")
+	return c
+}
+
+func get(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutResponse, error) {
+	return cli.Call[*registryv1.GetRolloutResponse](ctx, env, &registryv1.GetRolloutRequest{RolloutId: id})
+}

@@ -1,0 +1,219 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// decideWithin bounds the wait for a decision.
+const decideWithin = time.Minute
+
+// doing is how a rollout is begun and followed.
+type doing struct {
+	yes, detach bool
+	timeout     time.Duration
+}
+
+func (d *doing) add(c *cobra.Command) {
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&d.detach, "detach", false, "do not watch; the rollout goes on")
+	cli.TimeVar(c.Flags(), &d.timeout, "timeout", 24*time.Hour, 0,
+		"stop watching after this `DURATION`, with exit code 7; the rollout goes on")
+}
+
+func startCommand(env *cli.Env) *cobra.Command {
+	var q asked
+	var d doing
+	c := &cobra.Command{
+		Use:   "start AGENT[@VERSION|@IMAGE|@CHANNEL]… --on SELECTOR | --all [--exclude AGENT]… --on SELECTOR",
+		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
+		Example: "  garrison rollout start beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m\n" +
+			"  garrison rollout start --all --on all --waves 5%,25% --approve --yes --detach",
+		PreRunE: cli.Prints(env, display.Rollouts),
+		RunE: func(c *cobra.Command, a []string) error {
+			ask, err := q.request(a)
+			if err != nil {
+				return err
+			}
+			return propose(c.Context(), env, d, ask, "Start this rollout?")
+		},
+	}
+	q.add(c)
+	d.add(c)
+	return c
+}
+
+func applyCommand(env *cli.Env) *cobra.Command {
+	var d doing
+	c := &cobra.Command{
+		Use: "apply FILE", Example: "  garrison rollout apply plan.json",
+		Short: "Do exactly what a saved plan shows, or nothing when the fleet changed in between.",
+		Args:  cli.Exactly("FILE"), PreRunE: cli.Prints(env, display.Rollouts),
+		RunE: func(c *cobra.Command, a []string) error {
+			in, err := load(a[0])
+			if err != nil {
+				return err
+			}
+			return propose(c.Context(), env, d, &registryv1.PlanRolloutRequest{Intent: in}, "Start this rollout?")
+		},
+	}
+	d.add(c)
+	return c
+}
+
+func undoCommand(env *cli.Env) *cobra.Command {
+	var d doing
+	var s strategyFlags
+	var list bool
+	c := &cobra.Command{
+		Use: "undo ROLLOUT", Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
+		Short: "Take every server that a rollout changed back to what it had, in waves too.",
+		Long: `Take every server that a rollout changed back to the image and the configuration that it had, as a rollout
+of its own with waves and gates. Without flags, its strategy is that of the rollout that it undoes. Servers that were
+changed by others since stay as they are.`,
+		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
+		RunE: func(c *cobra.Command, a []string) error {
+			r, err := get(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			ask := &intentv1.Rollout{UndoOf: r.GetRollout().GetId()}
+			if s.given(c) {
+				ask.Strategy = s.parse()
+			}
+			q := &registryv1.PlanRolloutRequest{
+				Intent: &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: ask}},
+			}
+			if !list {
+				return propose(c.Context(), env, d, q, "Undo this rollout?")
+			}
+			p, err := planned(c.Context(), env, cli.PageFlags{}, q)
+			if err == nil {
+				err = refusedPlan(p)
+			}
+			if err != nil {
+				return err
+			}
+			sayPlan(env, p)
+			return output.Show(env.Output, display.RolloutTargets, p, p.GetTargets())
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "list what would be undone; change nothing")
+	s.add(c)
+	d.add(c)
+	return c
+}
+
+// given reports whether any flag of the strategy is set.
+func (f *strategyFlags) given(c *cobra.Command) bool {
+	own := &cobra.Command{}
+	(&strategyFlags{}).add(own)
+	for _, name := range flagNames(own) {
+		if c.Flags().Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func refusedPlan(p *registryv1.PlanRolloutResponse) error {
+	if p.GetRefusal() == nil {
+		return nil
+	}
+	return client.Refused(p.GetRefusal())
+}
+
+// propose shows the plan of a rollout, asks, publishes exactly that plan, and watches.
+func propose(
+	ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest, question string,
+) error {
+	p, err := planned(ctx, env, cli.PageFlags{Limit: planRows}, q)
+	if err != nil {
+		return err
+	}
+	sayPlan(env, p)
+	if r := p.GetRefusal(); r != nil {
+		if r.GetCode() == code.PlanStale {
+			sayMoved(ctx, env, q)
+		}
+		return client.Refused(r)
+	}
+	columns, _ := output.Chosen(nil, false, display.RolloutTargets.Columns)
+	if err := output.PrintTable(env.Err, env.Output.View(), columns, p.GetTargets(), true); err != nil {
+		return err
+	}
+	if p.GetNextCursor() != "" {
+		env.Say("… and more; garrison rollout plan lists all")
+	}
+	if err := env.Confirm(ctx, d.yes, question); err != nil {
+		return err
+	}
+	id, err := publish(ctx, env, p.GetIntent())
+	if err != nil {
+		return err
+	}
+	env.Say("rollout %s began; to stop it: garrison rollout pause %s, or garrison rollout abort %s", id, id, id)
+	if d.detach {
+		r, err := get(ctx, env, id)
+		if err != nil {
+			return err
+		}
+		return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout())
+	}
+	return follow(ctx, env, id, d.timeout)
+}
+
+// sayMoved prints what a stale plan would do now.
+func sayMoved(ctx context.Context, env *cli.Env, q *registryv1.PlanRolloutRequest) {
+	then := q.GetIntent().GetGuard().GetChanged()
+	q.Intent.Guard = nil
+	if now, err := planned(ctx, env, cli.PageFlags{Limit: planRows}, q); err == nil && now.GetRefusal() == nil {
+		env.Say("the saved plan changed %s; now:", output.Plural(int(then), "server"))
+		sayPlan(env, now)
+	}
+}
+
+// publish publishes a rollout and waits until it is accepted.
+func publish(ctx context.Context, env *cli.Env, in *intentv1.Intent) (string, error) {
+	c, err := env.Client(ctx)
+	if err != nil {
+		return "", err
+	}
+	id := client.NewID()
+	if err := c.Publish(ctx, id, in); err != nil {
+		return "", cli.FirstError(context.Cause(ctx), err)
+	}
+	once, cancel := context.WithTimeoutCause(ctx, decideWithin, errUndecided)
+	defer cancel()
+	record, err := c.Decision(once, id)
+	switch {
+	case err == nil:
+		return id, nil
+	case record.GetState() == intentv1.State_STATE_REFUSED:
+		return "", client.Refused(record.GetRefusal())
+	case errors.Is(err, errUndecided):
+		env.Say("the rollout is stored and will be decided; to return: garrison rollout watch %s", id)
+		return "", cli.Exit{Code: cli.ExitTimeout, Err: err}
+	case once.Err() != nil:
+		return "", env.Left(ctx, context.Cause(ctx), "garrison rollout watch "+id)
+	}
+	return "", err
+}
+
+// errUndecided ends the wait for a decision.
+var errUndecided = fault.New(fault.Unavailable, "%s", fmt.Sprintf("no decision within %s", decideWithin))

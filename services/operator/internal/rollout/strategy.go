@@ -1,0 +1,159 @@
+package rollout
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+)
+
+// longest is the longest of the times of a strategy.
+const longest = 30 * 24 * time.Hour
+
+// strategyFlags say how the waves are made.
+type strategyFlags struct {
+	strategy                 rolloutv1.Strategy
+	canaries                 uint32
+	waves                    []*rolloutv1.Stage
+	soak, silence, doneAfter time.Duration
+}
+
+func (f *strategyFlags) add(c *cobra.Command) {
+	s, flags := &f.strategy, c.Flags()
+	countVar(flags, &f.canaries, "canaries", "the first wave is at most this many `SERVERS`, chosen to cover what "+
+		"differs; see --cover")
+	flags.Var(cli.FlagValue{Read: f.addWaves}, "waves", "the `SIZES` of the next waves, such as 10,25%,50%; the rest "+
+		"is the last one")
+	cli.NamesVar(flags, &s.Cover, "cover", checkField, "canaries cover the combinations of these `FIELDS`: platform, "+
+		"env, agents, label.NAME; without it, platform and env")
+	cli.TextVar(flags, &s.Spread, "spread", checkField, "each wave takes servers of each value of this `FIELD` in "+
+		"turn, such as label.rack")
+	flags.Var(cli.FlagValue{Read: func(text string) (err error) {
+		s.MaxBroken, err = parseLimit(text)
+		return err
+	}}, "max-broken", "halt once more than `N` or N% of the servers are newly broken; without it, 1%")
+	percentVar(flags, &s.SuccessPercent, "success", "halt once this `PERCENT` of a wave can no longer succeed")
+	cli.TimeVar(flags, &f.soak, "soak", 0, longest, "after each wave, wait this `TIME`, in which its servers must stay "+
+		"healthy")
+	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once")
+	flags.BoolVar(&s.Approve, "approve", false, "each wave after the first begins only after an approval")
+	cli.TimeVar(flags, &f.silence, "silence", 0, longest, "a server that was reached and is offline for this `TIME` is "+
+		"broken; without it, 2m")
+	flags.Var(cli.FlagValue{Read: f.addKeep}, "keep", "keep at least so many servers working, such as 2/label.rack or "+
+		"50%/env: `N/FIELD`; repeatable")
+	percentVar(flags, &s.DonePercent, "done-percent", "end once this `PERCENT` of the servers succeeded and "+
+		"--done-after has passed; the rest is owed")
+	cli.TimeVar(flags, &f.doneAfter, "done-after", 0, longest, "see --done-percent: this `TIME` since the last wave "+
+		"began")
+	countVar(flags, &s.ComparePermille, "compare", "halt when changed servers fail more often than the others, with "+
+		"at most this rate of false alarms, in tenths of a percent: `RATE`")
+	flags.BoolVar(&s.Emergency, "emergency", false, "no soak, no approval, also beside another rollout; waves and "+
+		"--max-broken hold")
+}
+
+func countVar(f *pflag.FlagSet, to *uint32, name, help string) {
+	f.Var(cli.ValueOf(to, cli.ReadCount, func(uint32) string { return "" }), name, help)
+}
+
+func percentVar(f *pflag.FlagSet, to *uint32, name, help string) {
+	f.Var(cli.ValueOf(to, func(text string) (uint32, error) {
+		n, err := cli.ReadCount(strings.TrimSuffix(text, "%"))
+		if err != nil || n == 0 || n > 100 {
+			return 0, fmt.Errorf("%q is not a percentage from 1 to 100", text)
+		}
+		return n, nil
+	}, func(uint32) string { return "" }), name, help)
+}
+
+// checkField refuses what cannot be a field of a server. Which ones there are, the registry knows.
+func checkField(text string) error {
+	return ident.CheckHostname("field", strings.TrimPrefix(text, "label."))
+}
+
+func (f *strategyFlags) addWaves(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		l, err := parseLimit(word)
+		if err != nil {
+			return err
+		}
+		stage := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: l.GetServers()}}
+		if _, ok := l.By.(*rolloutv1.Limit_Percent); ok {
+			stage.Size = &rolloutv1.Stage_Percent{Percent: l.GetPercent()}
+		}
+		f.waves = append(f.waves, stage)
+	}
+	return nil
+}
+
+func (f *strategyFlags) addKeep(text string) error {
+	n, field, _ := strings.Cut(text, "/")
+	l, err := parseLimit(n)
+	if err != nil || checkField(field) != nil {
+		return fmt.Errorf("%q: want N/FIELD, such as 2/label.rack or 50%%/env", text)
+	}
+	f.strategy.Keep = append(f.strategy.Keep, &rolloutv1.Keep{Field: field, Working: l})
+	return nil
+}
+
+// parse returns the strategy of the flags.
+func (f *strategyFlags) parse() *rolloutv1.Strategy {
+	s := &f.strategy
+	s.Soak, s.Silence, s.DoneAfter = cli.Within(f.soak), cli.Within(f.silence), cli.Within(f.doneAfter)
+	if f.canaries > 0 {
+		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: f.canaries}})
+	}
+	s.Stages = append(s.Stages, f.waves...)
+	return s
+}
+
+// parseLimit parses a number of servers or a percentage.
+func parseLimit(word string) (*rolloutv1.Limit, error) {
+	text, percent := strings.CutSuffix(word, "%")
+	n, err := strconv.ParseUint(text, 10, 31)
+	switch {
+	case err != nil || percent && n > 100:
+		return nil, fmt.Errorf("%q is not a number of servers, or a percentage such as 10%%", word)
+	case percent:
+		return &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: uint32(n)}}, nil
+	}
+	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: uint32(n)}}, nil
+}
+
+// strategyText describes a strategy in one line.
+func strategyText(s *rolloutv1.Strategy) string {
+	parts := []string{"at most " + limitText(s.GetMaxBroken()) + " newly broken"}
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(s.GetSuccessPercent() > 0, "%d %% of a wave succeed", s.GetSuccessPercent())
+	add(durationOf(s.GetSoak()) > 0, "soak %s", durationOf(s.GetSoak()))
+	add(s.GetConcurrency() > 0, "%d at once", s.GetConcurrency())
+	add(s.GetApprove(), "each later wave is approved")
+	for _, k := range s.GetKeep() {
+		add(true, "%s keep working for each %s", limitText(k.GetWorking()), k.GetField())
+	}
+	add(s.GetComparePermille() > 0, "compared with %.1f %% false alarms", float64(s.GetComparePermille())/10)
+	add(s.GetEmergency(), "emergency")
+	return strings.Join(parts, ", ")
+}
+
+func durationOf(d *durationpb.Duration) time.Duration { return d.AsDuration() }
+
+func limitText(l *rolloutv1.Limit) string {
+	if p, ok := l.GetBy().(*rolloutv1.Limit_Percent); ok {
+		return fmt.Sprintf("%d %%", p.Percent)
+	}
+	return fmt.Sprint(l.GetServers())
+}
