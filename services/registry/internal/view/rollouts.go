@@ -236,7 +236,9 @@ func (v *View) Unrestored(id string) iter.Seq[*rolloutv1.Target] {
 }
 
 // CountUnrestored returns how many broken targets were not taken back.
-func (v *View) CountUnrestored(id string) uint32 { return uint32(v.targetBy.Count(groupUnrestored(id))) }
+func (v *View) CountUnrestored(id string) uint32 {
+	return uint32(v.targetBy.Count(groupUnrestored(id)))
+}
 
 func (v *View) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1.Target] {
 	if after != "" {
