@@ -22,7 +22,9 @@ var Rollouts = output.Listing[Rollout]{
 		output.Since("SINCE", Rollout.GetSince),
 		output.Col("WAVE", waveOf),
 		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }),
-		output.Col("SUCCEEDED", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED) }),
+		output.Col("SUCCEEDED", func(r Rollout) string {
+			return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
+		}),
 		output.Col("BROKEN", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_BROKEN) }),
 		output.Col("OWED", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED) }),
 		output.Col("BY", Rollout.GetActor),

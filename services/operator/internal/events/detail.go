@@ -50,6 +50,8 @@ func detailOf(f ledger.Fact) string {
 		return labelRuleDetail(f)
 	case ledger.Hold:
 		return holdDetail(f)
+	case ledger.Rollout:
+		return rolloutDetail(f)
 	case ledger.Lobby:
 		return f.Body.(interface{ GetReason() string }).GetReason()
 	}

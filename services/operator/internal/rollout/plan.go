@@ -108,7 +108,7 @@ func planCommand(env *cli.Env) *cobra.Command {
 
 Nothing is written. With --save FILE, the plan is kept: garrison rollout apply FILE does exactly what it shows, or
 nothing, with the exit code 8, when the fleet changed in between.`,
-		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m --save plan.json\n" +
+		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --save plan.json\n" +
 			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack",
 		PreRunE: cli.Prints(env, display.RolloutTargets),
 		RunE: func(c *cobra.Command, a []string) error {

@@ -81,11 +81,12 @@ func undoCommand(env *cli.Env) *cobra.Command {
 	var s strategyFlags
 	var list bool
 	c := &cobra.Command{
-		Use: "undo ROLLOUT", Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
-		Short: "Take every server that a rollout changed back to what it had, in waves too.",
-		Long: `Take every server that a rollout changed back to the image and the configuration that it had, as a rollout
-of its own with waves and gates. Without flags, its strategy is that of the rollout that it undoes. Servers that were
-changed by others since stay as they are.`,
+		Use:     "undo ROLLOUT",
+		Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
+		Short:   "Take every server that a rollout changed back to what it had, in waves too.",
+		Long: `Take every server that a rollout changed back to the image and the configuration that it had, as
+a rollout of its own with waves and gates. Without flags, its strategy is that of the rollout that it undoes.
+Servers that others changed since stay as they are.`,
 		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
 			r, err := get(c.Context(), env, a[0])

@@ -43,12 +43,12 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		return err
 	}}, "max-broken", "halt once more than `N` or N% of the servers are newly broken; without it, 1%")
 	percentVar(flags, &s.SuccessPercent, "success", "halt once this `PERCENT` of a wave can no longer succeed")
-	cli.TimeVar(flags, &f.soak, "soak", 0, longest, "after each wave, wait this `TIME`, in which its servers must stay "+
-		"healthy")
+	cli.TimeVar(flags, &f.soak, "soak", 0, longest,
+		"after each wave, wait this `TIME`, in which its servers must stay healthy")
 	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once")
 	flags.BoolVar(&s.Approve, "approve", false, "each wave after the first begins only after an approval")
-	cli.TimeVar(flags, &f.silence, "silence", 0, longest, "a server that was reached and is offline for this `TIME` is "+
-		"broken; without it, 2m")
+	cli.TimeVar(flags, &f.silence, "silence", 0, longest,
+		"a server that was reached and is offline for this `TIME` is broken; without it, 2m")
 	flags.Var(cli.FlagValue{Read: f.addKeep}, "keep", "keep at least so many servers working, such as 2/label.rack or "+
 		"50%/env: `N/FIELD`; repeatable")
 	percentVar(flags, &s.DonePercent, "done-percent", "end once this `PERCENT` of the servers succeeded and "+

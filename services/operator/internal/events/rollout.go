@@ -1,0 +1,40 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// rolloutDetail summarizes a fact about a rollout.
+func rolloutDetail(f ledger.Fact) string {
+	switch b := f.Body.(type) {
+	case *rolloutv1.Planned:
+		part := fmt.Sprintf("part %d of %d", b.GetPart(), b.GetParts())
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s in %d waves, %s", b.GetTitle(),
+			output.Plural(len(b.GetTargets()), "server"), len(b.GetWaves()), part), ": ")
+	case *rolloutv1.Released:
+		return fmt.Sprintf("wave %d: %s", b.GetWave(), output.Plural(len(b.GetServerIds()), "server"))
+	case *rolloutv1.Silenced:
+		return output.Plural(len(b.GetServerIds()), "server")
+	case *rolloutv1.Halted:
+		return fmt.Sprintf("wave %d: %s", b.GetWave(), display.Reason(b.GetReason()))
+	case *rolloutv1.Approved:
+		return strings.TrimSuffix(fmt.Sprintf("wave %d: %s", b.GetWave(), b.GetReason()), ": ")
+	case *rolloutv1.Succeeded:
+		return fmt.Sprintf("%d owed", b.GetOwed())
+	case *rolloutv1.Undone:
+		return "by rollout " + b.GetByRolloutId()
+	case interface{ GetWave() uint32 }:
+		return fmt.Sprintf("wave %d", b.GetWave())
+	case interface{ GetReason() string }:
+		return b.GetReason()
+	}
+	return ""
+}
