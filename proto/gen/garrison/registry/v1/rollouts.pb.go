@@ -12,6 +12,7 @@ import (
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -930,11 +931,457 @@ func (x *ControlRolloutResponse) GetRollout() *v12.Rollout {
 	return nil
 }
 
+// ReplayRolloutRequest names a rollout.
+type ReplayRolloutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, or a prefix of it that only one has.
+	RolloutId     string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayRolloutRequest) Reset() {
+	*x = ReplayRolloutRequest{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayRolloutRequest) ProtoMessage() {}
+
+func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayRolloutRequest.ProtoReflect.Descriptor instead.
+func (*ReplayRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReplayRolloutRequest) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
+// ReplayRolloutResponse is every decision about a rollout, made again.
+type ReplayRolloutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rollout's id.
+	RolloutId string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// How many decisions are recorded.
+	Recorded uint32 `protobuf:"varint,2,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	// How many of them came out the same.
+	Same uint32 `protobuf:"varint,3,opt,name=same,proto3" json:"same,omitempty"`
+	// The decisions in their order, at most 1,000: the ones that differ first, when there are more.
+	Decisions     []*ReplayedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayRolloutResponse) Reset() {
+	*x = ReplayRolloutResponse{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayRolloutResponse) ProtoMessage() {}
+
+func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayRolloutResponse.ProtoReflect.Descriptor instead.
+func (*ReplayRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ReplayRolloutResponse) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
+func (x *ReplayRolloutResponse) GetRecorded() uint32 {
+	if x != nil {
+		return x.Recorded
+	}
+	return 0
+}
+
+func (x *ReplayRolloutResponse) GetSame() uint32 {
+	if x != nil {
+		return x.Same
+	}
+	return 0
+}
+
+func (x *ReplayRolloutResponse) GetDecisions() []*ReplayedDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+// ReplayedDecision is a recorded decision, and what came out now.
+type ReplayedDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ledger position of its fact.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// What it rested on.
+	Basis *v12.Basis `protobuf:"bytes,2,opt,name=basis,proto3" json:"basis,omitempty"`
+	// What was recorded, in words: "wave 2 opened", "12 servers of wave 2 released".
+	Recorded string `protobuf:"bytes,3,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	// What came out now, in words.
+	Decided string `protobuf:"bytes,4,opt,name=decided,proto3" json:"decided,omitempty"`
+	// True when both are the same.
+	Same          bool `protobuf:"varint,5,opt,name=same,proto3" json:"same,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplayedDecision) Reset() {
+	*x = ReplayedDecision{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayedDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayedDecision) ProtoMessage() {}
+
+func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayedDecision.ProtoReflect.Descriptor instead.
+func (*ReplayedDecision) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ReplayedDecision) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ReplayedDecision) GetBasis() *v12.Basis {
+	if x != nil {
+		return x.Basis
+	}
+	return nil
+}
+
+func (x *ReplayedDecision) GetRecorded() string {
+	if x != nil {
+		return x.Recorded
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetDecided() string {
+	if x != nil {
+		return x.Decided
+	}
+	return ""
+}
+
+func (x *ReplayedDecision) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
+// ForecastRolloutRequest carries a rollout as it would be published.
+type ForecastRolloutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intent; its ask is a rollout with steps.
+	Intent *v1.Intent `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	// How many runs; 0 means 100, at most 1,000. Large fleets get fewer, as the answer says.
+	Runs uint32 `protobuf:"varint,2,opt,name=runs,proto3" json:"runs,omitempty"`
+	// What is wrong with the new version, to see what it would do: the share of servers that it breaks, in permille.
+	BrokenPermille uint32 `protobuf:"varint,3,opt,name=broken_permille,json=brokenPermille,proto3" json:"broken_permille,omitempty"`
+	// The seed of the runs; 0 means 1.
+	Seed          uint64 `protobuf:"varint,4,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForecastRolloutRequest) Reset() {
+	*x = ForecastRolloutRequest{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastRolloutRequest) ProtoMessage() {}
+
+func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastRolloutRequest.ProtoReflect.Descriptor instead.
+func (*ForecastRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ForecastRolloutRequest) GetIntent() *v1.Intent {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *ForecastRolloutRequest) GetRuns() uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+func (x *ForecastRolloutRequest) GetBrokenPermille() uint32 {
+	if x != nil {
+		return x.BrokenPermille
+	}
+	return 0
+}
+
+func (x *ForecastRolloutRequest) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+// ForecastRolloutResponse is what the runs showed.
+type ForecastRolloutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many runs there were.
+	Runs uint32 `protobuf:"varint,1,opt,name=runs,proto3" json:"runs,omitempty"`
+	// How many succeeded.
+	Succeeded uint32 `protobuf:"varint,2,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// How many halted.
+	Halted uint32 `protobuf:"varint,3,opt,name=halted,proto3" json:"halted,omitempty"`
+	// How many runs halted in each wave.
+	HaltedIn map[uint32]uint32 `protobuf:"bytes,4,rep,name=halted_in,json=haltedIn,proto3" json:"halted_in,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// How many runs halted for each code.
+	HaltedBecause map[string]uint32 `protobuf:"bytes,5,rep,name=halted_because,json=haltedBecause,proto3" json:"halted_because,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// How long the runs that succeeded took: half of them at most.
+	Took_50 *durationpb.Duration `protobuf:"bytes,6,opt,name=took_50,json=took50,proto3" json:"took_50,omitempty"`
+	// Nine of ten of them at most.
+	Took_90 *durationpb.Duration `protobuf:"bytes,7,opt,name=took_90,json=took90,proto3" json:"took_90,omitempty"`
+	// How long the runs that halted took until then: half of them at most.
+	Halted_50 *durationpb.Duration `protobuf:"bytes,8,opt,name=halted_50,json=halted50,proto3" json:"halted_50,omitempty"`
+	// Nine of ten of them at most.
+	Halted_90 *durationpb.Duration `protobuf:"bytes,9,opt,name=halted_90,json=halted90,proto3" json:"halted_90,omitempty"`
+	// How many servers were changed: in half of the runs at most.
+	Touched_50 uint32 `protobuf:"varint,10,opt,name=touched_50,json=touched50,proto3" json:"touched_50,omitempty"`
+	// In nine of ten of them at most.
+	Touched_90 uint32 `protobuf:"varint,11,opt,name=touched_90,json=touched90,proto3" json:"touched_90,omitempty"`
+	// How many servers broke: in half of the runs at most.
+	Broken_50 uint32 `protobuf:"varint,12,opt,name=broken_50,json=broken50,proto3" json:"broken_50,omitempty"`
+	// In nine of ten of them at most.
+	Broken_90 uint32 `protobuf:"varint,13,opt,name=broken_90,json=broken90,proto3" json:"broken_90,omitempty"`
+	// How many recorded tasks the durations and failures were taken from; 0 means that 20 seconds were assumed.
+	Tasks uint32 `protobuf:"varint,14,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// How many of those tasks failed, in permille.
+	FailedPermille uint32 `protobuf:"varint,15,opt,name=failed_permille,json=failedPermille,proto3" json:"failed_permille,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ForecastRolloutResponse) Reset() {
+	*x = ForecastRolloutResponse{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastRolloutResponse) ProtoMessage() {}
+
+func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastRolloutResponse.ProtoReflect.Descriptor instead.
+func (*ForecastRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ForecastRolloutResponse) GetRuns() uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetSucceeded() uint32 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetHalted() uint32 {
+	if x != nil {
+		return x.Halted
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetHaltedIn() map[uint32]uint32 {
+	if x != nil {
+		return x.HaltedIn
+	}
+	return nil
+}
+
+func (x *ForecastRolloutResponse) GetHaltedBecause() map[string]uint32 {
+	if x != nil {
+		return x.HaltedBecause
+	}
+	return nil
+}
+
+func (x *ForecastRolloutResponse) GetTook_50() *durationpb.Duration {
+	if x != nil {
+		return x.Took_50
+	}
+	return nil
+}
+
+func (x *ForecastRolloutResponse) GetTook_90() *durationpb.Duration {
+	if x != nil {
+		return x.Took_90
+	}
+	return nil
+}
+
+func (x *ForecastRolloutResponse) GetHalted_50() *durationpb.Duration {
+	if x != nil {
+		return x.Halted_50
+	}
+	return nil
+}
+
+func (x *ForecastRolloutResponse) GetHalted_90() *durationpb.Duration {
+	if x != nil {
+		return x.Halted_90
+	}
+	return nil
+}
+
+func (x *ForecastRolloutResponse) GetTouched_50() uint32 {
+	if x != nil {
+		return x.Touched_50
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetTouched_90() uint32 {
+	if x != nil {
+		return x.Touched_90
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetBroken_50() uint32 {
+	if x != nil {
+		return x.Broken_50
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetBroken_90() uint32 {
+	if x != nil {
+		return x.Broken_90
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetFailedPermille() uint32 {
+	if x != nil {
+		return x.FailedPermille
+	}
+	return 0
+}
+
 var File_garrison_registry_v1_rollouts_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/registry/v1/rollouts.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a!garrison/rollout/v1/rollout.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x01\n" +
+	"#garrison/registry/v1/rollouts.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a!garrison/rollout/v1/rollout.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x01\n" +
 	"\x12PlanRolloutRequest\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x1f\n" +
 	"\vevery_agent\x18\x02 \x01(\bR\n" +
@@ -1000,7 +1447,52 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"until_wave\x18\x04 \x01(\rR\tuntilWave\x12\x12\n" +
 	"\x04wave\x18\x05 \x01(\rR\x04wave\"P\n" +
 	"\x16ControlRolloutResponse\x126\n" +
-	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout*\xba\x01\n" +
+	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\"5\n" +
+	"\x14ReplayRolloutRequest\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18\x01 \x01(\tR\trolloutId\"\xac\x01\n" +
+	"\x15ReplayRolloutResponse\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x1a\n" +
+	"\brecorded\x18\x02 \x01(\rR\brecorded\x12\x12\n" +
+	"\x04same\x18\x03 \x01(\rR\x04same\x12D\n" +
+	"\tdecisions\x18\x04 \x03(\v2&.garrison.registry.v1.ReplayedDecisionR\tdecisions\"\xaa\x01\n" +
+	"\x10ReplayedDecision\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x120\n" +
+	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x12\x1a\n" +
+	"\brecorded\x18\x03 \x01(\tR\brecorded\x12\x18\n" +
+	"\adecided\x18\x04 \x01(\tR\adecided\x12\x12\n" +
+	"\x04same\x18\x05 \x01(\bR\x04same\"\x9d\x01\n" +
+	"\x16ForecastRolloutRequest\x122\n" +
+	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x12\n" +
+	"\x04runs\x18\x02 \x01(\rR\x04runs\x12'\n" +
+	"\x0fbroken_permille\x18\x03 \x01(\rR\x0ebrokenPermille\x12\x12\n" +
+	"\x04seed\x18\x04 \x01(\x04R\x04seed\"\xb4\x06\n" +
+	"\x17ForecastRolloutResponse\x12\x12\n" +
+	"\x04runs\x18\x01 \x01(\rR\x04runs\x12\x1c\n" +
+	"\tsucceeded\x18\x02 \x01(\rR\tsucceeded\x12\x16\n" +
+	"\x06halted\x18\x03 \x01(\rR\x06halted\x12X\n" +
+	"\thalted_in\x18\x04 \x03(\v2;.garrison.registry.v1.ForecastRolloutResponse.HaltedInEntryR\bhaltedIn\x12g\n" +
+	"\x0ehalted_because\x18\x05 \x03(\v2@.garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntryR\rhaltedBecause\x122\n" +
+	"\atook_50\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06took50\x122\n" +
+	"\atook_90\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06took90\x126\n" +
+	"\thalted_50\x18\b \x01(\v2\x19.google.protobuf.DurationR\bhalted50\x126\n" +
+	"\thalted_90\x18\t \x01(\v2\x19.google.protobuf.DurationR\bhalted90\x12\x1d\n" +
+	"\n" +
+	"touched_50\x18\n" +
+	" \x01(\rR\ttouched50\x12\x1d\n" +
+	"\n" +
+	"touched_90\x18\v \x01(\rR\ttouched90\x12\x1b\n" +
+	"\tbroken_50\x18\f \x01(\rR\bbroken50\x12\x1b\n" +
+	"\tbroken_90\x18\r \x01(\rR\bbroken90\x12\x14\n" +
+	"\x05tasks\x18\x0e \x01(\rR\x05tasks\x12'\n" +
+	"\x0ffailed_permille\x18\x0f \x01(\rR\x0efailedPermille\x1a;\n" +
+	"\rHaltedInEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a@\n" +
+	"\x12HaltedBecauseEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01*\xba\x01\n" +
 	"\x0eRolloutControl\x12\x1f\n" +
 	"\x1bROLLOUT_CONTROL_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ROLLOUT_CONTROL_PAUSE\x10\x01\x12\x1a\n" +
@@ -1022,7 +1514,7 @@ func file_garrison_registry_v1_rollouts_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_rollouts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_garrison_registry_v1_rollouts_proto_goTypes = []any{
 	(RolloutControl)(0),                // 0: garrison.registry.v1.RolloutControl
 	(*PlanRolloutRequest)(nil),         // 1: garrison.registry.v1.PlanRolloutRequest
@@ -1037,43 +1529,61 @@ var file_garrison_registry_v1_rollouts_proto_goTypes = []any{
 	(*ListRolloutTargetsResponse)(nil), // 10: garrison.registry.v1.ListRolloutTargetsResponse
 	(*ControlRolloutRequest)(nil),      // 11: garrison.registry.v1.ControlRolloutRequest
 	(*ControlRolloutResponse)(nil),     // 12: garrison.registry.v1.ControlRolloutResponse
-	(*v1.Intent)(nil),                  // 13: garrison.intent.v1.Intent
-	(*v11.Page)(nil),                   // 14: garrison.api.v1.Page
-	(*v1.Plan)(nil),                    // 15: garrison.intent.v1.Plan
-	(*v12.Strategy)(nil),               // 16: garrison.rollout.v1.Strategy
-	(*v11.Refusal)(nil),                // 17: garrison.api.v1.Refusal
-	(*v12.Target)(nil),                 // 18: garrison.rollout.v1.Target
-	(*v12.Rollout)(nil),                // 19: garrison.rollout.v1.Rollout
-	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
-	(v12.TargetState)(0),               // 21: garrison.rollout.v1.TargetState
-	(v12.State)(0),                     // 22: garrison.rollout.v1.State
+	(*ReplayRolloutRequest)(nil),       // 13: garrison.registry.v1.ReplayRolloutRequest
+	(*ReplayRolloutResponse)(nil),      // 14: garrison.registry.v1.ReplayRolloutResponse
+	(*ReplayedDecision)(nil),           // 15: garrison.registry.v1.ReplayedDecision
+	(*ForecastRolloutRequest)(nil),     // 16: garrison.registry.v1.ForecastRolloutRequest
+	(*ForecastRolloutResponse)(nil),    // 17: garrison.registry.v1.ForecastRolloutResponse
+	nil,                                // 18: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	nil,                                // 19: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	(*v1.Intent)(nil),                  // 20: garrison.intent.v1.Intent
+	(*v11.Page)(nil),                   // 21: garrison.api.v1.Page
+	(*v1.Plan)(nil),                    // 22: garrison.intent.v1.Plan
+	(*v12.Strategy)(nil),               // 23: garrison.rollout.v1.Strategy
+	(*v11.Refusal)(nil),                // 24: garrison.api.v1.Refusal
+	(*v12.Target)(nil),                 // 25: garrison.rollout.v1.Target
+	(*v12.Rollout)(nil),                // 26: garrison.rollout.v1.Rollout
+	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
+	(v12.TargetState)(0),               // 28: garrison.rollout.v1.TargetState
+	(v12.State)(0),                     // 29: garrison.rollout.v1.State
+	(*v12.Basis)(nil),                  // 30: garrison.rollout.v1.Basis
+	(*durationpb.Duration)(nil),        // 31: google.protobuf.Duration
 }
 var file_garrison_registry_v1_rollouts_proto_depIdxs = []int32{
-	13, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	14, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
-	13, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
-	15, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
-	16, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
-	17, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
+	20, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	21, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
+	20, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
+	22, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
+	23, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
+	24, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
 	3,  // 6: garrison.registry.v1.PlanRolloutResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	18, // 7: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
-	19, // 8: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	20, // 9: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
+	25, // 7: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
+	26, // 8: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	27, // 9: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
 	6,  // 10: garrison.registry.v1.GetRolloutResponse.reasons:type_name -> garrison.registry.v1.RolloutReason
-	21, // 11: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
-	22, // 12: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
-	14, // 13: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
-	19, // 14: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
-	21, // 15: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
-	14, // 16: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
+	28, // 11: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
+	29, // 12: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
+	21, // 13: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
+	26, // 14: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
+	28, // 15: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
+	21, // 16: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
 	3,  // 17: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
 	0,  // 18: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
-	19, // 19: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	26, // 19: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	15, // 20: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
+	30, // 21: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
+	20, // 22: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	18, // 23: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	19, // 24: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	31, // 25: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
+	31, // 26: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
+	31, // 27: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
+	31, // 28: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_rollouts_proto_init() }
@@ -1088,7 +1598,7 @@ func file_garrison_registry_v1_rollouts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_rollouts_proto_rawDesc), len(file_garrison_registry_v1_rollouts_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
