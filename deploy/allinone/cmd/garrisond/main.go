@@ -9,6 +9,8 @@
 //	                                          (--dry-run prints what would change)
 //	garrisond grow --data DIR --url URL --to URLS
 //	                                          moves the streams of a bus of one server to a cluster
+//	garrisond backup FILE --data DIR          writes a backup of a Garrison that runs (--without-keys)
+//	garrisond restore FILE --data DIR         makes a data directory of a backup
 //	garrisond health --url URL                exits with 0 when a bus listens there
 //	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
 //	garrisond help [COMMAND]                  prints the commands, or the flags of one
@@ -63,7 +65,8 @@ type flags struct {
 	dryRun, acceptLedger     bool
 	imageKeys                seal.Keys
 	advertise, changeCA      string
-	handOut                  string
+	handOut, file, keys      string
+	withoutKeys              bool
 	tls                      allinone.TLS
 	tuning                   allinone.Tuning
 }
@@ -90,6 +93,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var f flags
 	fs := flag.NewFlagSet("garrisond "+command, flag.ContinueOnError)
+	if (command == "backup" || command == "restore") && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		f.file, args = args[0], args[1:]
+	}
 	f.define(fs, command)
 	if err := config.Parse(fs, args, os.Getenv, stderr); err != nil {
 		return config.ExitCode(err)
@@ -118,6 +124,13 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		f.defineRun(fs)
 	case "health":
 		config.Checked(fs, &f.url, "url", "", "the `URL` of a bus, instead of --data", config.BusURL)
+	case "backup":
+		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus; default: the garrisond of --data", config.BusURL)
+		fs.BoolVar(&f.withoutKeys, "without-keys", false, "leave out keys and credentials, which are kept elsewhere")
+		fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
+	case "restore":
+		config.Checked(fs, &f.keys, "keys", "", "the data `DIRECTORY` with the keys of a backup without keys",
+			config.Text)
 	default:
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
 		replicas := 1
@@ -213,6 +226,9 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if f.data == "" {
 		return config.Missing(fs, "data")
 	}
+	if command == "backup" || command == "restore" {
+		return f.completeBackup(fs)
+	}
 	if command != "run" && command != "health" && f.url == "" {
 		return config.Missing(fs, "url")
 	}
@@ -234,6 +250,18 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	return err
 }
 
+// completeBackup refuses a backup or a restore without a file.
+func (f *flags) completeBackup(fs *flag.FlagSet) (err error) {
+	if f.file == "" {
+		fmt.Fprintf(fs.Output(), "%s: FILE is missing: %s FILE --data DIR\n", fs.Name(), fs.Name())
+		return config.ErrUsage
+	}
+	if f.file, err = filepath.Abs(f.file); err == nil {
+		f.data, err = filepath.Abs(f.data)
+	}
+	return err
+}
+
 func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Writer) error {
 	switch command {
 	case "health":
@@ -241,6 +269,13 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 			return allinone.HealthOf(ctx, f.data)
 		}
 		return allinone.Health(ctx, f.url)
+	case "backup":
+		return allinone.WriteBackup(ctx, allinone.Backup{
+			Data: f.data, URL: f.url, File: f.file, WithoutKeys: f.withoutKeys, AllowPlain: f.tls.AllowPlain,
+			Log: stdout,
+		})
+	case "restore":
+		return allinone.Restore(ctx, allinone.Restoring{File: f.file, Data: f.data, Keys: f.keys, Log: stdout})
 	case "keys":
 		return allinone.WriteKeys(allinone.Keys{
 			Data: f.data, URL: f.url, Names: f.tls.Names, AllowPlain: f.tls.AllowPlain, ChangeCA: f.changeCA,

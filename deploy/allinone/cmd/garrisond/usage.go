@@ -10,6 +10,8 @@ import (
 var commands = []struct{ name, usage string }{
 	{"run", "run a whole Garrison with its data in one directory: garrisond --data DIR; the default"},
 	{"health", "exit with 0 when the garrisond of --data DIR, or a bus at --url URL, serves clients"},
+	{"backup", "write a backup of a Garrison that runs: garrisond backup FILE --data DIR"},
+	{"restore", "make a data directory of a backup: garrisond restore FILE --data DIR"},
 	{"keys", "create or renew keys, credentials and the accounts of a nats-server, for separate processes"},
 	{"provision", "declare the streams on a bus that runs elsewhere"},
 	{"grow", "move the streams of a bus of one server to a cluster of servers"},

@@ -1,0 +1,305 @@
+package allinone
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// Restoring describes how a backup becomes a data directory.
+type Restoring struct {
+	File string
+	Data string // is created; may exist when it is empty
+	Keys string // a data directory with the keys of a backup without them
+	Log  io.Writer
+}
+
+// Restore makes a data directory of a backup, which it checks as a whole first. The directory appears when it is
+// complete: an error leaves nothing behind.
+func Restore(ctx context.Context, r Restoring) error {
+	in, size, err := openBackup(r.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if entries, err := os.ReadDir(r.Data); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty; restore into a directory that does not exist", r.Data)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(r.Data)
+	if err := strictdir.Make(parent, 0o700); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(parent, ".restore-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(made) }()
+	x := &restore{Restoring: r, dir: made}
+	defer x.close()
+	if err := x.read(ctx, tar.NewReader(io.LimitReader(in, size))); err != nil {
+		return fmt.Errorf("restore %s: %w", r.File, err)
+	}
+	if err := os.Remove(r.Data); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(made, r.Data)
+}
+
+// openBackup opens a backup at its start, and returns the size of its archive. It refuses one that was altered.
+func openBackup(file string) (f *os.File, size int64, err error) {
+	if f, err = os.Open(file); err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	size = info.Size() - sha256.Size
+	digest, want := sha256.New(), make([]byte, sha256.Size)
+	if size > 0 {
+		if _, err := io.CopyN(digest, f, size); err != nil {
+			return nil, 0, err
+		}
+		if _, err := io.ReadFull(f, want); err != nil {
+			return nil, 0, err
+		}
+	}
+	if size <= 0 || !bytes.Equal(digest.Sum(nil), want) {
+		return nil, 0, fmt.Errorf("%s is no whole backup: it was truncated or altered, or is something else", file)
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return f, size, err
+}
+
+// restore is a restore under way.
+type restore struct {
+	Restoring
+	dir     string
+	address []byte // that the backup's garrisond listened at
+
+	bus    *Garrison // without services; nil until the keys are there
+	conn   *bus.Conn
+	stream *restoredStream // that is being read, or nil
+}
+
+// restoredStream takes the parts of one stream.
+type restoredStream struct {
+	head  bus.SnapshotHead
+	parts *io.PipeWriter
+	done  chan error
+}
+
+func (x *restore) read(ctx context.Context, from *tar.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		h, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return x.finish(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		name := h.Name
+		switch {
+		case name == backupHead:
+			err = x.begin(from)
+		case strings.HasPrefix(name, backupFiles):
+			err = x.file(strings.TrimPrefix(name, backupFiles), from)
+		case strings.HasPrefix(name, backupStreams) && path.Base(name) == streamHead:
+			err = x.openStream(ctx, from)
+		case strings.HasPrefix(name, backupStreams) && x.stream != nil:
+			_, err = io.Copy(x.stream.parts, from)
+		default:
+			err = fmt.Errorf("unknown entry %q", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// begin reads the head, and takes the keys from elsewhere where the backup has none.
+func (x *restore) begin(from io.Reader) error {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return err
+	}
+	var info backupInfo
+	if err := backupFormat.ReadJSON(x.File, text, &info); err != nil {
+		return err
+	}
+	switch {
+	case !info.Keys && x.Keys == "":
+		return errors.New("the backup holds no keys; pass --keys DIR, a data directory that has them")
+	case info.Keys && x.Keys != "":
+		return errors.New("the backup holds its keys; leave out --keys")
+	case info.Keys:
+		return nil
+	}
+	for _, name := range keptFiles {
+		err := filepath.WalkDir(filepath.Join(x.Keys, name), func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			relative, err := filepath.Rel(x.Keys, path)
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = f.Close() }()
+			return x.file(relative, f)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file writes a file of the data directory.
+func (x *restore) file(name string, from io.Reader) error {
+	if !filepath.IsLocal(name) {
+		return fmt.Errorf("entry %q is outside of the data directory", name)
+	}
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return err
+	}
+	if name == "address" { // the bus of the restore gets another one
+		x.address = text
+		return nil
+	}
+	to := filepath.Join(x.dir, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return renameio.WriteFile(to, text, 0o600)
+}
+
+// openStream begins a stream. The first one starts the bus, as the keys are there now.
+func (x *restore) openStream(ctx context.Context, from io.Reader) error {
+	if err := x.closeStream(ctx); err != nil {
+		return err
+	}
+	if err := x.startBus(); err != nil {
+		return fmt.Errorf("start the bus: %w", err)
+	}
+	s := &restoredStream{done: make(chan error, 1)}
+	if err := json.NewDecoder(from).Decode(&s.head); err != nil {
+		return err
+	}
+	s.head.Config.Replicas, s.head.Config.Placement = 1, nil
+	r, w := io.Pipe()
+	s.parts = w
+	go func() {
+		err := x.conn.Restore(ctx, s.head.Config, s.head.State, r)
+		_ = r.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // what is still written fails with the cause
+		s.done <- err
+	}()
+	x.stream = s
+	return nil
+}
+
+// closeStream ends the stream that is read, and compares it with what was backed up.
+func (x *restore) closeStream(ctx context.Context) error {
+	s := x.stream
+	if s == nil {
+		return nil
+	}
+	x.stream = nil
+	_ = s.parts.Close()
+	if err := <-s.done; err != nil {
+		return err
+	}
+	have, err := x.conn.Stream(ctx, s.head.Config.Name)
+	if err != nil {
+		return err
+	}
+	if have.LastSequence != s.head.State.LastSeq || have.Messages != s.head.State.Msgs {
+		return fmt.Errorf("stream %s has %d messages up to %d, want %d up to %d", s.head.Config.Name, have.Messages,
+			have.LastSequence, s.head.State.Msgs, s.head.State.LastSeq)
+	}
+	fmt.Fprintf(x.Log, "%s: %d messages up to %d\n", s.head.Config.Name, have.Messages, have.LastSequence)
+	return nil
+}
+
+// startBus starts a bus in the new directory to which no client can connect.
+func (x *restore) startBus() error {
+	if x.bus != nil {
+		return nil
+	}
+	x.bus = &Garrison{
+		config:    Config{Data: x.dir, Listen: "127.0.0.1:0", Services: []string{}, Log: zerolog.Nop()},
+		listening: make(chan struct{}),
+	}
+	if err := x.bus.openData(); err != nil {
+		return err
+	}
+	err := x.bus.startBus()
+	if err == nil {
+		x.conn, err = x.bus.dial(topology.UserProvision)
+	}
+	return err
+}
+
+// finish ends the last stream, declares those that were not in the backup, and stops the bus.
+func (x *restore) finish(ctx context.Context) error {
+	if x.bus == nil {
+		return errors.New("the backup holds no streams")
+	}
+	if err := x.closeStream(ctx); err != nil {
+		return err
+	}
+	if err := x.conn.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true}); err != nil {
+		return err
+	}
+	x.close()
+	if x.address == nil {
+		return os.Remove(filepath.Join(x.dir, "address"))
+	}
+	return renameio.WriteFile(filepath.Join(x.dir, "address"), x.address, 0o600)
+}
+
+// close ends what is under way.
+func (x *restore) close() {
+	if x.stream != nil {
+		_ = x.stream.parts.CloseWithError(errors.New("the restore ended"))
+		<-x.stream.done
+		x.stream = nil
+	}
+	if x.bus != nil {
+		x.bus.Close()
+		x.bus = nil
+	}
+}
