@@ -1,5 +1,5 @@
 // Command demo shows Garrison at work: a control plane, three servers, and an agent
-// that is installed, upgraded, upgraded through a crash, removed, and installed by
+// that is installed, upgraded, rolled out in waves, upgraded through a crash, removed, and installed by
 // default on a new server. It runs the shipped binaries and prints in plain words what it does.
 //
 //	demo --bin DIR [--agent beacon|node_exporter] [--keep]
@@ -62,7 +62,7 @@ func run(ctx context.Context, bin, agent string, keep bool) (err error) {
 		}
 	}()
 	for _, act := range []func(context.Context) error{
-		s.startGarrison, s.enrolServers, s.buildImages, s.installFirst, s.upgrade, s.askForWhatIsNot,
+		s.startGarrison, s.enrolServers, s.buildImages, s.installFirst, s.upgrade, s.askForWhatIsNot, s.rollout,
 		s.upgradeThroughACrash, s.decommission, s.newServer, s.rebuildViews,
 	} {
 		if err := act(ctx); err != nil {
