@@ -24,7 +24,8 @@ func (s *show) rollout(ctx context.Context) error {
 		return err
 	}
 	args := []string{
-		"rollout", "start", s.agent.name + "@" + badVersion, "--on", "all", "--canaries", "1", "--waves", "50%", "--yes",
+		"rollout", "start", s.agent.name + "@" + badVersion, "--on", "all", "--canaries", "1", "--waves", "50%",
+		"--yes",
 	}
 	_, err := s.cli(ctx, args...)
 	halted, ok := errors.AsType[*fleet.CLIError](err)
