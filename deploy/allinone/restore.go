@@ -162,29 +162,33 @@ func (x *restore) begin(from io.Reader) error {
 		return nil
 	}
 	for _, name := range keptFiles {
-		err := filepath.WalkDir(filepath.Join(x.Keys, name), func(path string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			relative, err := filepath.Rel(x.Keys, path)
-			if err != nil {
-				return err
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = f.Close() }()
-			return x.file(relative, f)
-		})
-		if err != nil {
+		if err := x.keep(name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keep takes a file, or every file of a directory, from the directory with the keys.
+func (x *restore) keep(name string) error {
+	return filepath.WalkDir(filepath.Join(x.Keys, name), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(x.Keys, path)
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		return x.file(relative, f)
+	})
 }
 
 // file writes a file of the data directory.

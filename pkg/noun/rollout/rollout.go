@@ -81,19 +81,24 @@ func fits(r *rolloutv1.Rollout, body proto.Message) bool {
 	case *rolloutv1.Extended:
 		return len(r.Waves) > 0
 	case *rolloutv1.Opened:
-		w := Wave(r, b.Wave)
-		return w != nil && w.OpenedAt == nil && (b.Wave == 1 || Wave(r, b.Wave-1).PassedAt != nil)
+		return closed(r, b.Wave) && (b.Wave == 1 || Wave(r, b.Wave-1).PassedAt != nil)
 	case *rolloutv1.Passed:
-		w := Wave(r, b.Wave)
-		return w != nil && w.OpenedAt != nil && w.PassedAt == nil
+		return opened(r, b.Wave) && Wave(r, b.Wave).PassedAt == nil
 	case *rolloutv1.Released:
-		w := Wave(r, b.Wave)
-		return b.Wave == 0 || w != nil && w.OpenedAt != nil
+		return b.Wave == 0 || opened(r, b.Wave)
 	case *rolloutv1.Approved:
-		w := Wave(r, b.Wave)
-		return w != nil && w.OpenedAt == nil && w.ApprovedBy == ""
+		return closed(r, b.Wave) && Wave(r, b.Wave).ApprovedBy == ""
 	}
 	return true
+}
+
+// opened reports whether there is such a wave and it began.
+func opened(r *rolloutv1.Rollout, wave uint32) bool { return Wave(r, wave).GetOpenedAt() != nil }
+
+// closed reports whether there is such a wave and it has not begun.
+func closed(r *rolloutv1.Rollout, wave uint32) bool {
+	w := Wave(r, wave)
+	return w != nil && w.OpenedAt == nil
 }
 
 // Wave returns a wave by its number, which counts from 1, or nil.

@@ -235,11 +235,8 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if command == "grow" && f.to == "" {
 		return config.Missing(fs, "to")
 	}
-	if f.tls.Cert != "" && f.tls.Key == "" {
-		return config.Missing(fs, "tls-key")
-	}
-	if f.tls.Cert == "" && f.tls.Key+f.tls.CA != "" {
-		return config.Missing(fs, "tls-cert")
+	if err := f.completeTLS(fs); err != nil {
+		return err
 	}
 	if f.handOut != "" {
 		if f.handOut, err = filepath.Abs(f.handOut); err != nil {
@@ -248,6 +245,17 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	}
 	f.data, err = filepath.Abs(f.data) // printed paths can be used from any directory
 	return err
+}
+
+// completeTLS refuses half of a certificate.
+func (f *flags) completeTLS(fs *flag.FlagSet) error {
+	if f.tls.Cert != "" && f.tls.Key == "" {
+		return config.Missing(fs, "tls-key")
+	}
+	if f.tls.Cert == "" && f.tls.Key+f.tls.CA != "" {
+		return config.Missing(fs, "tls-cert")
+	}
+	return nil
 }
 
 // completeBackup refuses a backup or a restore without a file.

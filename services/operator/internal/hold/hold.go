@@ -18,8 +18,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
-// HoldCommand returns the command hold.
-func HoldCommand(env *cli.Env) *cobra.Command {
+// Command returns the command hold.
+func Command(env *cli.Env) *cobra.Command {
 	var servers selector.Flags
 	var until time.Time
 	q := &registryv1.SetHoldRequest{}

@@ -39,8 +39,8 @@ the beginning of it. Ctrl-C leaves the view; the work continues. The exit code i
 	return c
 }
 
-// WaitCommand returns the command wait.
-func WaitCommand(env *cli.Env) *cobra.Command {
+// Command returns the command wait.
+func Command(env *cli.Env) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "wait INTENT|TASK…",

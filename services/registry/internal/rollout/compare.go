@@ -10,6 +10,15 @@ import (
 // ratios are the rates of breaking, relative to servers that are not changed, against which equal rates are tested.
 var ratios = [...]float64{2, 4, 8, 16}
 
+// evidence reports whether an event counts in the comparison, and whether it is about a changed server.
+func evidence(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) (changed, counts bool) {
+	switch {
+	case e.Kind == Unhealthy && next(r, t, e) == broken, e.Kind == Silent && in(t.State, reached, succeeded):
+		return true, true
+	}
+	return false, t.State == pending && (e.Kind == Unhealthy || e.Kind == Away)
+}
+
 // compare counts a server that became unhealthy or silent, changed or not, as evidence. Ends of tasks are no evidence,
 // because servers that are not changed have none.
 func compare(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) {
@@ -17,12 +26,8 @@ func compare(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) {
 	if t.Wave == 0 || r.Strategy.GetComparePermille() == 0 || rollouts.Wave(r, w).GetOpenedAt() == nil {
 		return
 	}
-	var changed bool
-	switch {
-	case e.Kind == Unhealthy && next(r, t, e) == broken, e.Kind == Silent && in(t.State, reached, succeeded):
-		changed = true
-	case t.State == pending && (e.Kind == Unhealthy || e.Kind == Away):
-	default:
+	changed, counts := evidence(r, t, e)
+	if !counts {
 		return
 	}
 	n1, n0 := float64(total(r, reached)+total(r, succeeded)), float64(total(r, pending))

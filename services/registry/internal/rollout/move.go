@@ -100,27 +100,37 @@ func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetSt
 		}
 	case Ended:
 		return ended(t, e)
-	case Unhealthy:
-		counts := !slices.Contains(t.UnhealthyBefore, e.Agent)
-		if counts && (t.State == succeeded || t.State == reached && settled(t, e.Agent)) {
+	case Unhealthy, Silent:
+		if breaks(t, e) {
 			return broken
-		}
-	case Silent:
-		if in(t.State, reached, succeeded) {
-			return broken
-		}
-	case Away, Finished:
-		if t.State == pending {
-			return owed
-		}
-	case Back:
-		if w := rollouts.Wave(r, t.Wave); t.State == owed && w != nil && w.PassedAt == nil {
-			return pending
 		}
 	case Gone:
 		if in(t.State, pending, owed, reached, succeeded, leftOut) { // a broken one stays what it is: damage
 			return gone
 		}
+	case Away, Finished, Back:
+		return waiting(r, t, e)
+	}
+	return t.State
+}
+
+// breaks reports whether a server that became unhealthy or silent is broken by the rollout.
+func breaks(t *rolloutv1.Target, e Event) bool {
+	if e.Kind == Silent {
+		return in(t.State, reached, succeeded)
+	}
+	counts := !slices.Contains(t.UnhealthyBefore, e.Agent)
+	return counts && (t.State == succeeded || t.State == reached && settled(t, e.Agent))
+}
+
+// waiting returns the state after a server that was not reached went away or came back, or the rollout ended.
+func waiting(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetState {
+	w := rollouts.Wave(r, t.Wave)
+	switch {
+	case e.Kind == Back && t.State == owed && w != nil && w.PassedAt == nil:
+		return pending
+	case e.Kind != Back && t.State == pending:
+		return owed
 	}
 	return t.State
 }

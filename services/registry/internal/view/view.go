@@ -103,12 +103,6 @@ func (v *View) Tables() []fold.Stored {
 // Apply folds a fact and reports whether it fit.
 func (v *View) Apply(f ledger.Fact) bool {
 	switch f.Noun {
-	case ledger.Application:
-		next, fit := application.Apply(row(v.applications, f.Key), f)
-		return own(v.applications, f, next, fit)
-	case ledger.Environment:
-		next, fit := environment.Apply(row(v.environments, f.Key), f)
-		return own(v.environments, f, next, fit)
 	case ledger.Agent:
 		return v.applyAgent(f)
 	case ledger.Server:
@@ -121,17 +115,8 @@ func (v *View) Apply(f ledger.Fact) bool {
 		return v.applyIntent(f)
 	case ledger.Task:
 		return v.applyTask(f)
-	case ledger.Token:
-		next, fit := token.Apply(row(v.tokens, f.Key), f)
-		return own(v.tokens, f, next, fit)
-	case ledger.LabelRule:
-		next, fit := labelrule.Apply(row(v.labelRules, f.Key), f)
-		return own(v.labelRules, f, next, fit)
 	case ledger.Lobby:
 		return v.applyLobby(f)
-	case ledger.Hold:
-		next, fit := hold.Apply(row(v.holds, f.Key), f)
-		return own(v.holds, f, next, fit)
 	case ledger.Rollout:
 		return v.applyRollout(f)
 	case ledger.Image:
@@ -139,6 +124,28 @@ func (v *View) Apply(f ledger.Fact) bool {
 	case ledger.Channel:
 		next, fit := channel.Apply(row(v.channels, f.Key), f, v.imageKnown)
 		return follow(v.channels, f, next, fit)
+	}
+	return v.applyDeclared(f)
+}
+
+// applyDeclared folds a fact of a noun whose record is all that follows from it.
+func (v *View) applyDeclared(f ledger.Fact) bool {
+	switch f.Noun {
+	case ledger.Application:
+		next, fit := application.Apply(row(v.applications, f.Key), f)
+		return own(v.applications, f, next, fit)
+	case ledger.Environment:
+		next, fit := environment.Apply(row(v.environments, f.Key), f)
+		return own(v.environments, f, next, fit)
+	case ledger.Token:
+		next, fit := token.Apply(row(v.tokens, f.Key), f)
+		return own(v.tokens, f, next, fit)
+	case ledger.LabelRule:
+		next, fit := labelrule.Apply(row(v.labelRules, f.Key), f)
+		return own(v.labelRules, f, next, fit)
+	case ledger.Hold:
+		next, fit := hold.Apply(row(v.holds, f.Key), f)
+		return own(v.holds, f, next, fit)
 	}
 	return false
 }
