@@ -78,8 +78,9 @@ func Broken(r Rollout) (n uint32) {
 func WaveText(number uint32, w *rolloutv1.Wave, of int) string {
 	open := w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_PENDING)] +
 		w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_REACHED)]
-	text := fmt.Sprintf("wave %d/%d %s %d servers", number, of,
-		output.Bar(uint64(w.GetServers()-min(open, w.GetServers())), uint64(w.GetServers())), w.GetServers())
+	text := fmt.Sprintf("wave %d/%d %s %s", number, of,
+		output.Bar(uint64(w.GetServers()-min(open, w.GetServers())), uint64(w.GetServers())),
+		output.Plural(int(w.GetServers()), "server"))
 	for s := rolloutv1.TargetState_TARGET_STATE_PENDING; s <= rolloutv1.TargetState_TARGET_STATE_GONE; s++ {
 		if n := w.GetCounts()[uint32(s)]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, output.Word(s))

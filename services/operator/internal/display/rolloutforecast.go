@@ -1,0 +1,75 @@
+package display
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// RolloutReplay lists the decisions of a rollout with what they came out as when they were made again.
+var RolloutReplay = output.Listing[*registryv1.ReplayedDecision]{
+	Name: func(d *registryv1.ReplayedDecision) string { return fmt.Sprint(d.GetSequence()) },
+	Columns: []output.Column[*registryv1.ReplayedDecision]{
+		output.Col("SEQUENCE", func(d *registryv1.ReplayedDecision) string { return fmt.Sprint(d.GetSequence()) }),
+		output.Col("AT", func(d *registryv1.ReplayedDecision) string { return output.Stamp(d.GetBasis().GetAt()) }),
+		output.Col("RECORDED", (*registryv1.ReplayedDecision).GetRecorded),
+		output.Col("AGAIN", func(d *registryv1.ReplayedDecision) string {
+			if d.GetSame() {
+				return "the same"
+			}
+			return d.GetDecided()
+		}),
+	},
+}
+
+// RolloutForecast is the columns of a forecast.
+var RolloutForecast = output.Listing[*registryv1.ForecastRolloutResponse]{
+	Name: func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetSucceeded()) },
+	Columns: []output.Column[*registryv1.ForecastRolloutResponse]{
+		output.Col("RUNS", func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetRuns()) }),
+		output.Col("SUCCEEDED", func(f *registryv1.ForecastRolloutResponse) string {
+			return fmt.Sprint(f.GetSucceeded())
+		}),
+		output.Col("HALTED", func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetHalted()) }),
+	},
+}
+
+// ForecastPairs returns the figures of a forecast: each in half of the runs, and in nine of ten of them, at most.
+func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
+	add := func(title, format string, args ...any) {
+		pairs = append(pairs, [2]string{title, fmt.Sprintf(format, args...)})
+	}
+	if f.GetSucceeded() > 0 {
+		add("TAKES", "%s (50 %%), %s (90 %%)",
+			output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()))
+	}
+	if f.GetHalted() > 0 {
+		add("HALTS AFTER", "%s (50 %%), %s (90 %%)",
+			output.Span(f.GetHalted_50().AsDuration()), output.Span(f.GetHalted_90().AsDuration()))
+		add("HALTS IN", "%s", tally(f.GetHaltedIn(), func(n uint32) string { return fmt.Sprint("wave ", n) }))
+		add("HALTS BECAUSE", "%s", tally(f.GetHaltedBecause(), func(code string) string { return code }))
+	}
+	add("CHANGES", "%s (50 %%), %d (90 %%)", output.Plural(int(f.GetTouched_50()), "server"), f.GetTouched_90())
+	add("BREAKS", "%s (50 %%), %d (90 %%)", output.Plural(int(f.GetBroken_50()), "server"), f.GetBroken_90())
+	if f.GetTasks() == 0 {
+		add("RESTS ON", "no task of the last 7 days; 20 s for each were assumed")
+	} else {
+		add("RESTS ON", "%s, of which %.1f %% failed",
+			output.Plural(int(f.GetTasks()), "task"), float64(f.GetFailedPermille())/10)
+	}
+	return pairs
+}
+
+// tally lists how many runs each key counts, by key.
+func tally[K uint32 | string](counts map[K]uint32, name func(K) string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s (%s)", name(k), output.Plural(int(counts[k]), "run")))
+	}
+	return strings.Join(parts, ", ")
+}
