@@ -17,16 +17,16 @@ func (x *Executor) serveState(ctx context.Context) (stop func()) {
 	if x.process.Candidate() != nil {
 		return func() {}
 	}
-	stop = debug.Start(ctx, x.cfg.DebugSocket, x.state, x.cfg.Log)
+	hide := debug.Start(ctx, x.cfg.DebugSocket, x.state, x.cfg.Log)
 	if x.cfg.MetricsSocket == "" {
-		return stop
+		return hide
 	}
 	x.metrics = metrics.New()
 	served, err := metrics.Start("unix:"+x.cfg.MetricsSocket, x.metrics, x.cfg.Log)
 	if err != nil { // metrics never end an executor
 		x.cfg.Log.Error().Err(err).Msg("metrics not served")
 	}
-	return func() { stop(); served.Close() }
+	return func() { hide(); served.Close() }
 }
 
 // measure makes the metrics of one run readable, until hide is called.

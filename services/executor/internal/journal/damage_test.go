@@ -132,23 +132,27 @@ func TestAJournalThatIsOpenedAgainIsTheSame(t *testing.T) {
 }
 
 func TestAJournalThatIsCutWhileItIsOpenOnlyAnswersThatItIsDamaged(t *testing.T) {
-	path, _ := worked(t)
-	j := open(t, path)
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		err := j.Update(func(tx *journal.Tx) error { return tx.Say(agents("")) })
-		_, err2 := j.Examine()
-		if !errors.Is(err, journal.ErrDamaged) || !errors.Is(err2, journal.ErrDamaged) {
-			t.Errorf("write: %v, read: %v", err, err2)
-		}
-	}
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
-	if o := open(t, path).Origin(); !o.Made || o.Lost == "" {
-		t.Errorf("it was found as %+v", o)
+	for name, left := range map[string]int{"to nothing": 0, "behind its heads": 2 * os.Getpagesize()} {
+		t.Run(name, func(t *testing.T) {
+			path, _ := worked(t)
+			j := open(t, path)
+			if err := os.Truncate(path, int64(left)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				err := j.Update(func(tx *journal.Tx) error { return tx.Say(agents("")) })
+				_, err2 := j.Examine()
+				if !errors.Is(err, journal.ErrDamaged) || !errors.Is(err2, journal.ErrDamaged) {
+					t.Errorf("write: %v, read: %v", err, err2)
+				}
+			}
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+			if o := open(t, path).Origin(); !o.Made || o.Lost == "" {
+				t.Errorf("it was found as %+v", o)
+			}
+		})
 	}
 }
 

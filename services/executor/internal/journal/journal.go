@@ -78,7 +78,7 @@ func (j *Journal) Update(f func(*Tx) error) error {
 	defer j.using.Unlock()
 	var t *Tx
 	err := j.guarded(func() error {
-		return j.db.Update(func(tx *bbolt.Tx) error {
+		return j.write(func(tx *bbolt.Tx) error {
 			t = &Tx{tx: tx}
 			if err := j.has(tx); err != nil {
 				return err
@@ -99,6 +99,20 @@ func (j *Journal) Update(f func(*Tx) error) error {
 		}
 	}
 	return nil
+}
+
+// write does f in a transaction of the database. Unlike the database's Update it leaves the transaction open when f
+// panics: ending it would read the whole file in another goroutine, where a fault of memory ends the process. Nothing
+// uses a damaged database again.
+func (j *Journal) write(f func(*bbolt.Tx) error) error {
+	tx, err := j.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // Read looks at one state of the journal. f must not use the journal but through its Tx.
