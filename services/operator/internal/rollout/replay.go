@@ -73,7 +73,8 @@ rollout halts.`,
 			if err != nil {
 				return err
 			}
-			return output.ShowOne(env.Output, env.Output.View(), display.RolloutForecast, r, display.ForecastPairs(r)...)
+			figures := display.ForecastPairs(r)
+			return output.ShowOne(env.Output, env.Output.View(), display.RolloutForecast, r, figures...)
 		},
 	}
 	q.add(c)
