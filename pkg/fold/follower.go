@@ -98,6 +98,9 @@ func (f *Follower) Position() uint64 {
 	return f.position
 }
 
+// HeldPosition is Position for a function that Read calls: to lock twice would wait for ever behind a fact.
+func (f *Follower) HeldPosition() uint64 { return f.position }
+
 // Stored returns the time at which the last fact of the view was stored; zero for a view without facts.
 func (f *Follower) Stored() time.Time {
 	f.mu.RLock()

@@ -72,6 +72,9 @@ func controlled(r *rolloutv1.Rollout, q *registryv1.ControlRolloutRequest) (prot
 		}
 		return &rolloutv1.Resumed{Reason: q.Reason, UntilWave: q.UntilWave}, nil
 	case registryv1.RolloutControl_ROLLOUT_CONTROL_STEP:
+		if r.State == rolloutv1.State_STATE_RUNNING && r.UntilWave == next {
+			return nil, nil
+		}
 		return &rolloutv1.Resumed{Reason: q.Reason, UntilWave: next}, nil
 	case registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT:
 		if r.State == rolloutv1.State_STATE_ABORTED {

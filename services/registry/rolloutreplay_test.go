@@ -16,7 +16,7 @@ import (
 func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
 	s := rolledOut(t, 6)
 	one := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}
-	strategy := &rolloutv1.Strategy{Concurrency: 1, MaxBroken: one}
+	strategy := &rolloutv1.Strategy{Concurrency: 1, MaxBroken: one, Emergency: true} // goes on without a success
 	bad := s.accepted(topology.VerbRollout, waves(strategy)).Id
 	everywhere := func(string) bool { return true }
 	s.eventually("it halts", everywhere, s.is(bad, rolloutv1.State_STATE_HALTED))

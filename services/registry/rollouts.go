@@ -187,8 +187,8 @@ func (w *rolloutWork) decide(
 // unrestored returns broken servers that are to be taken back: those of waves that passed, and all once the rollout
 // does not run.
 func (w *rolloutWork) unrestored(r *rolloutv1.Rollout) (out []*rolloutv1.Target) {
-	if r.State == rolloutv1.State_STATE_UNDONE {
-		return nil
+	if r.State == rolloutv1.State_STATE_UNDONE || r.Undoes != "" {
+		return nil // what an undo takes away is not wanted again
 	}
 	for t := range w.records.view.Unrestored(r.Id) {
 		wave := rollouts.Wave(r, t.Wave)
@@ -204,7 +204,7 @@ func (w *rolloutWork) unrestored(r *rolloutv1.Rollout) (out []*rolloutv1.Target)
 
 // fact drafts the fact that records a decision which changes the rollout itself.
 func (w *rolloutWork) fact(r *rolloutv1.Rollout, d rollout.Decision, at time.Time) ledger.Draft {
-	basis := &rolloutv1.Basis{Sequence: w.records.follower.Position(), At: timestamppb.New(at)}
+	basis := &rolloutv1.Basis{Sequence: w.records.follower.HeldPosition(), At: timestamppb.New(at)}
 	var body proto.Message
 	switch {
 	case len(d.Release) > 0:

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -37,5 +38,9 @@ func (r *records) sealSecrets(
 // sealedWrong returns why an intent is refused whatever the fleet is: it sets a value that has the form of a sealed one
 // and does not open.
 func (r *records) sealedWrong(i *intentv1.Intent) *apiv1.Refusal {
-	return fault.RefusalOf(metadata.CheckSealed(r.secrets, i.GetConfigure().GetSet()))
+	why := fault.RefusalOf(metadata.CheckSealed(r.secrets, i.GetConfigure().GetSet()))
+	for _, step := range i.GetRollout().GetSteps() {
+		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.secrets, step.GetConfigure().GetSet())))
+	}
+	return why
 }

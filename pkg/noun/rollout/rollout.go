@@ -66,10 +66,13 @@ func Apply(r *rolloutv1.Rollout, f ledger.Fact) (*rolloutv1.Rollout, bool) {
 	if b, ok := f.Body.(*rolloutv1.Planned); ok {
 		return planned(r, f, b), true
 	}
+	waited := r.State != rolloutv1.State_STATE_RUNNING
 	if r.State != next {
 		r.State, r.Since = next, timestamppb.New(f.At)
 	}
-	apply(r, f)
+	if apply(r, f); f.Name() == "resumed" && waited {
+		forgive(r)
+	}
 	return r, true
 }
 
@@ -161,9 +164,14 @@ func apply(r *rolloutv1.Rollout, f ledger.Fact) {
 	}
 }
 
-// resume lets a rollout go on. What is broken by then was seen by who resumed it, and does not count again.
+// resume lets a rollout go on.
 func resume(r *rolloutv1.Rollout, b *rolloutv1.Resumed, by string) {
-	r.Reason, r.SteeredBy, r.UntilWave, r.Comparison = nil, by, b.UntilWave, nil
+	r.Reason, r.SteeredBy, r.UntilWave = nil, by, b.UntilWave
+}
+
+// forgive counts anew: what is broken when a rollout that stopped is resumed was seen by who resumed it.
+func forgive(r *rolloutv1.Rollout) {
+	r.Comparison = nil
 	for _, w := range r.Waves {
 		w.Forgiven = w.Counts[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)]
 	}

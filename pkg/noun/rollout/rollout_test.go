@@ -83,6 +83,15 @@ func TestWhatIsBrokenWhenItIsResumedDoesNotCountAgain(t *testing.T) {
 	}
 }
 
+func TestAStepForgivesNothing(t *testing.T) {
+	r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{3}, Part: 1, Parts: 1})
+	r = apply(t, r, &rolloutv1.Opened{Wave: 1})
+	r.Waves[0].Counts = map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN): 2}
+	if r = apply(t, r, &rolloutv1.Resumed{UntilWave: 1}); r.Waves[0].Forgiven != 0 || r.UntilWave != 1 {
+		t.Errorf("it is %v", r)
+	}
+}
+
 func apply(t *testing.T, r *rolloutv1.Rollout, body proto.Message) *rolloutv1.Rollout {
 	t.Helper()
 	r, fit := rollout.Apply(r, ledger.Fact{Noun: ledger.Rollout, Key: "r", Body: body})

@@ -179,12 +179,13 @@ func malformed(a Ask) *apiv1.Refusal {
 			Message: "the intent names a default or a rollout as its source; only the registry derives such intents",
 		}
 	}
-	if note := a.Intent.Note; len(note) > MaxNote || strings.ContainsFunc(note, func(c rune) bool {
-		return c == utf8.RuneError || !unicode.IsPrint(c)
-	}) {
-		return &apiv1.Refusal{
-			Code: code.BadNote, Message: fmt.Sprintf("a note must be printable and have %d bytes at most", MaxNote),
+	for _, text := range []string{a.Intent.Note, a.Intent.GetRollout().GetTitle()} {
+		if len(text) > MaxNote || strings.ContainsFunc(text, unprintable) {
+			return &apiv1.Refusal{Code: code.BadNote, Message: fmt.Sprintf(
+				"a note and a title must be printable and have %d bytes at most", MaxNote)}
 		}
 	}
 	return a.Wrong
 }
+
+func unprintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(c) }

@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -206,6 +207,9 @@ func (p *planner) serverIDs() []string {
 // place divides the targets into waves. The waves depend on what changes, so that a plan and the rollout that carries
 // its guard have the same ones.
 func (p *planner) place() *apiv1.Refusal {
+	if why := unknownField(p.Strategy); why != nil {
+		return why
+	}
 	var candidates []rollout.Candidate
 	for _, id := range p.serverIDs() {
 		s, _ := p.reader.Server(id)
@@ -224,6 +228,24 @@ func (p *planner) place() *apiv1.Refusal {
 		t.Wave, t.Because, t.Place = at.Wave, at.Because, uint32(len(p.Targets))
 		p.Targets = append(p.Targets, t)
 		p.lines = append(p.lines, fmt.Sprintf("%s %d", at.ServerID, at.Wave))
+	}
+	return nil
+}
+
+// unknownField refuses a strategy with a field that servers do not have: every server would have the same value of it.
+func unknownField(s *rolloutv1.Strategy) *apiv1.Refusal {
+	names := slices.Concat(s.GetCover(), []string{s.GetSpread()})
+	for _, k := range s.GetKeep() {
+		names = append(names, k.Field)
+	}
+	known := append(slices.Sorted(selector.FieldNames()), "agents", "")
+	for _, name := range names {
+		if !slices.Contains(known, name) && !strings.HasPrefix(name, "label.") {
+			return &apiv1.Refusal{
+				Code: code.BadStrategy, Message: fmt.Sprintf("servers have no field %q; a label is label.NAME", name),
+				Nearest: nearest.Name(name, slices.Values(known)),
+			}
+		}
 	}
 	return nil
 }

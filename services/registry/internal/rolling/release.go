@@ -41,15 +41,20 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 	room := mostDrafts
 	for _, id := range servers {
 		t, ok := r.Target(run.Rollout.Id, id)
-		if room -= len(t.GetChanges()); !ok || room < 0 {
+		if !ok {
+			break
+		}
+		keys := keysOf(t)
+		for _, key := range keys {
+			if groups[key] == nil {
+				room-- // its answer
+			}
+		}
+		if room -= len(keys); room < 0 {
 			break
 		}
 		taken = append(taken, id)
-		for n, c := range t.Changes {
-			key := strconv.Itoa(n) + " " + c.Agent + " " + c.To.GetId()
-			if n < len(t.UndoIntentIds) {
-				key += " " + t.UndoIntentIds[n]
-			}
+		for n, key := range keys {
 			if groups[key] == nil {
 				groups[key] = &group{change: n}
 			}
@@ -64,6 +69,18 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 		}
 	}
 	return drafts, taken
+}
+
+// keysOf names, for each change of a target, the intent that it shares with others.
+func keysOf(t *rolloutv1.Target) (keys []string) {
+	for n, c := range t.Changes {
+		key := strconv.Itoa(n) + " " + c.Agent + " " + c.To.GetId()
+		if n < len(t.UndoIntentIds) {
+			key += " " + t.UndoIntentIds[n]
+		}
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // intent returns what is asked of the servers of a group.
@@ -138,12 +155,20 @@ func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []stri
 	return intent.Decide(r, ask).Drafts
 }
 
-// Restore returns the drafts that make what ran before wanted again on servers that a rollout broke, at most batch of
-// them: what was asked wins over what failed.
+// Restore returns the drafts that make what ran before wanted again on servers that a rollout broke, as many as fit in
+// one atomic batch: what was asked wins over what failed.
 func Restore(r Reader, run Run, broken []*rolloutv1.Target) (drafts []ledger.Draft) {
 	byIntent := map[string][]string{}
-	wave := uint32(0)
+	wave, room := uint32(0), mostDrafts
 	for _, t := range broken {
+		for _, id := range t.IntentIds {
+			if id != "" && byIntent[id] == nil {
+				room-- // its answer
+			}
+		}
+		if room -= len(t.IntentIds); room < 0 {
+			break
+		}
 		wave = max(wave, t.Wave)
 		for _, id := range t.IntentIds {
 			if id != "" {

@@ -40,6 +40,11 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 	}
 	if p.Strategy == nil {
 		p.Strategy = proto.CloneOf(past.Strategy)
+		for _, stage := range p.Strategy.GetStages() { // fewer may be left than there were canaries
+			if n := stage.GetCanaries(); n > 0 {
+				stage.Size = &rolloutv1.Stage_Servers{Servers: n}
+			}
+		}
 	}
 	p.Agents, p.Title = past.Agents, "undo of "+past.Title
 	plan := &intentv1.Plan{}

@@ -23,6 +23,9 @@ func Apply(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) bool {
 	if from == broken && w.Forgiven > 0 {
 		w.Forgiven-- // perhaps not one that was forgiven, and then one more breaks the limit earlier
 	}
+	if from == broken && to == succeeded && t.Wave == rollouts.Current(r) {
+		w.SettledAt = nil // it returned after all: it must stay healthy as long as the others
+	}
 	Settle(r, e.At)
 	return true
 }

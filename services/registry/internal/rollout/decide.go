@@ -121,6 +121,8 @@ func begin(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 		d.Waits = fmt.Sprintf("a person to resume it: it was to stop after wave %d", r.UntilWave)
 	case mustApprove(r, wave) && w.ApprovedBy == "":
 		d.Waits = fmt.Sprintf("an approval of wave %d", wave)
+	case wave > 1 && countOf(r.Waves[wave-2], succeeded) == 0 && w.ApprovedBy == "" && !r.Strategy.GetEmergency():
+		d.Waits = fmt.Sprintf("an approval of wave %d: no server of the wave before succeeded", wave)
 	default:
 		d.Open = wave
 		return d

@@ -102,6 +102,28 @@ func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
 	y.expect("release o0", "")
 }
 
+func TestAWaveInWhichNoServerSucceededNeedsAnApproval(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{})
+	y.expect("open", "release a1 b1", underWay)
+	for _, id := range []string{"a1", "b1"} {
+		y.Apply(id, rollout.Event{Kind: rollout.LeftOut, At: y.now})
+	}
+	y.expect("pass", "an approval of wave 2: no server of the wave before succeeded")
+	y.fact(&rolloutv1.Approved{Wave: 2})
+	y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+}
+
+func TestAServerThatReturnsAfterAllSoaksLikeTheOthers(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(1), Soak: durationpb.New(time.Minute)})
+	y.expect("open", "release a1 b1", underWay)
+	y.ends(true, "a1")
+	y.Apply("b1", rollout.Event{Kind: rollout.Silent, At: y.now})
+	y.expect("the servers of wave 1 to stay healthy until 00:17:40")
+	y.now = y.now.Add(50 * time.Second)
+	y.ends(true, "b1")
+	y.expect("the servers of wave 1 to stay healthy until 00:18:30")
+}
+
 func TestARolloutHaltsAsSoonAsItMust(t *testing.T) {
 	for name, c := range map[string]struct {
 		strategy *rolloutv1.Strategy

@@ -137,16 +137,19 @@ func waiting(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.Targe
 
 // released notes the intent of one change.
 func released(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
-	if !in(t.State, pending, owed, reached) || e.Change >= max(len(t.Changes), 1) {
+	if !in(t.State, pending, owed, reached, broken) || e.Change >= max(len(t.Changes), 1) {
 		return t.State
 	}
-	if t.State != reached {
+	if in(t.State, pending, owed) {
 		t.UnhealthyBefore = e.UnhealthyBefore
 	}
 	for len(t.IntentIds) <= e.Change {
 		t.IntentIds = append(t.IntentIds, "")
 	}
 	t.IntentIds[e.Change] = e.IntentID
+	if t.State == broken { // another change of the same release failed: what was asked is to be taken back too
+		return broken
+	}
 	return reached
 }
 

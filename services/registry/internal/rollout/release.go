@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -50,7 +51,11 @@ func room(r *rolloutv1.Rollout, wave int) int {
 // start once the last wave began. They stop when more of them broke than the rollout may break.
 func serveOwed(in Input, d Decision) Decision {
 	r := in.Rollout
-	if in.Returned == nil || broke(waveOrNone(r.Owed)) > mayBreak(r) {
+	if in.Returned == nil {
+		return d
+	}
+	if most := mayBreak(r); broke(waveOrNone(r.Owed)) > most || newlyBroken(r) > most {
+		d.Waits = cmp.Or(d.Waits, "nothing: too many servers broke, so those that are owed are not served")
 		return d
 	}
 	last := uint32(len(r.Waves))

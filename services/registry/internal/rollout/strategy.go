@@ -21,6 +21,9 @@ const (
 	longest = 30 * 24 * time.Hour
 	// mostStages is how many stages a strategy may have.
 	mostStages = 100
+	// mostCanaries and mostFields bound what a plan compares for each server.
+	mostCanaries = 200
+	mostFields   = 8
 )
 
 // Filled returns a copy of a strategy with every default filled in.
@@ -50,8 +53,8 @@ func Check(s *rolloutv1.Strategy) error {
 	for n, stage := range s.GetStages() {
 		switch size := stage.Size.(type) {
 		case *rolloutv1.Stage_Canaries:
-			if size.Canaries == 0 {
-				return bad("stage %d has no canaries", n+1)
+			if size.Canaries == 0 || size.Canaries > mostCanaries {
+				return bad("stage %d has %d canaries; 1 to %d is valid", n+1, size.Canaries, mostCanaries)
 			}
 		case *rolloutv1.Stage_Servers:
 			if size.Servers == 0 {
@@ -85,6 +88,9 @@ func checkLimits(s *rolloutv1.Strategy) error {
 	}
 	if s.GetComparePermille() >= 1000 {
 		return bad("a rate of false alarms of %d ‰ is not below 1,000", s.ComparePermille)
+	}
+	if len(s.GetKeep()) > mostFields || len(s.GetCover()) > mostFields {
+		return bad("%d keep budgets and %d fields to cover; %d is the limit", len(s.Keep), len(s.Cover), mostFields)
 	}
 	for _, k := range s.GetKeep() {
 		if k.Field == "" || k.Working.GetBy() == nil {

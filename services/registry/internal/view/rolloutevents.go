@@ -49,19 +49,23 @@ func (v *View) rolloutIntent(f ledger.Fact) {
 		if !ok {
 			continue
 		}
-		if _, changes := slices.BinarySearch(changed, id); t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN {
-			v.restored(r, id, in, f)
+		_, changes := slices.BinarySearch(changed, id)
+		if t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN && in.GetUndo() != nil {
+			v.restored(r, id, changes, why(id), f)
 		} else {
 			v.release(r, t, rollouts.ChangeOf(t, in), changes, why(id), f)
 		}
 	}
 }
 
-// restored records that a broken server was taken back, or cannot be.
-func (v *View) restored(r *rolloutv1.Rollout, server string, in *intentv1.Intent, f ledger.Fact) {
-	if in.GetUndo() != nil {
-		v.editTarget(r, server, f, func(t *rolloutv1.Target) { t.RestoredBy = f.Key })
-	}
+// restored records that a broken server was taken back, or why it cannot be.
+func (v *View) restored(r *rolloutv1.Rollout, server string, changes bool, why *apiv1.Refusal, f ledger.Fact) {
+	v.editTarget(r, server, f, func(t *rolloutv1.Target) {
+		t.RestoredBy = f.Key
+		if !changes && why != nil {
+			t.Reason = refusal(ledger.Registry, why.Code, "not taken back: "+why.Message)
+		}
+	})
 }
 
 // reasonFor returns why a server is left out. An answer names the first servers of a reason only.
@@ -81,18 +85,35 @@ func (v *View) release(
 	if n < 0 {
 		return
 	}
-	if !changes && !v.has(t.ServerId, t.Changes[n]) && len(t.Changes) == 1 {
-		if why == nil {
-			why = refusal(ledger.Registry, code.ChangedSince, "it changed since the plan was made")
-		}
+	left := !changes && !v.has(t.ServerId, t.Changes[n])
+	if left && why == nil {
+		why = refusal(ledger.Registry, code.ChangedSince, "it changed since the plan was made")
+	}
+	if left && len(t.Changes) == 1 {
 		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.LeftOut, Reason: why})
 		return
 	}
-	before := v.unhealthy(t.ServerId)
-	e := rollout.Event{Kind: rollout.Released, Change: n, IntentID: v.shared.text(f.Key), UnhealthyBefore: before}
-	if v.applyTarget(r, t.ServerId, f, e); !changes {
-		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.Ended, Change: n, OK: true})
+	e := rollout.Event{Kind: rollout.Released, Change: n, UnhealthyBefore: v.unhealthy(t.ServerId)}
+	if !left {
+		e.IntentID = v.shared.text(f.Key)
 	}
+	v.applyTarget(r, t.ServerId, f, e)
+	if !changes { // a server of which one change is left out is not as it was planned: that counts
+		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.Ended, Change: n, OK: !left, Reason: why})
+	}
+	v.away(r, t.ServerId, f)
+}
+
+// away notes that a server was offline already when its release was recorded: no fact follows that says so.
+func (v *View) away(r *rolloutv1.Rollout, server string, f ledger.Fact) {
+	if s := row(v.servers, server); s.GetPresence() != serverv1.Presence_PRESENCE_OFFLINE {
+		return
+	}
+	v.editTarget(r, server, f, func(t *rolloutv1.Target) {
+		if t.SilentSince == nil {
+			t.SilentSince = timestamppb.New(f.At)
+		}
+	})
 }
 
 // has reports whether what a change brings is wanted already.
