@@ -116,7 +116,10 @@ func (g Growth) check(ctx context.Context) (map[string]*jetstream.StreamInfo, er
 	case err != nil:
 		return nil, fmt.Errorf("look at the ledger of the cluster: %w", err)
 	case moved && fenced:
-		return nil, nil
+		return nil, g.leave(ctx)
+	case topology.HasMovedAway(have[topology.Ledger].Config):
+		return nil, fault.New(fault.Conflict, "the old bus moved to another cluster before, which may have decided "+
+			"more: connect to that one")
 	}
 	return have, g.clear(ctx, have, fenced)
 }
@@ -169,7 +172,7 @@ func (g Growth) move(
 	for _, want := range streams {
 		copies.Go(func() error {
 			began := time.Now()
-			want.Metadata = have[want.Name].Config.Metadata
+			want.Metadata = topology.Unmarked(have[want.Name].Config.Metadata) // a restored ledger has old marks
 			state, n, err := g.From.CopyStream(ctx, g.To, want)
 			if err == nil {
 				err = g.whole(ctx, want.Name, state)
@@ -253,7 +256,8 @@ func current(s *jetstream.StreamInfo, replicas int) bool {
 	return n >= replicas
 }
 
-// complete compares the cluster with the old bus and the topology, and marks the ledger as moved, last.
+// complete compares the cluster with the old bus and the topology. Last, it marks the ledger as moved, first in the
+// cluster.
 func (g Growth) complete(ctx context.Context, have map[string]*jetstream.StreamInfo) error {
 	if err := untilReady(ctx, func(ctx context.Context) error { return g.sameEnds(ctx, have) }); err != nil {
 		return err
@@ -262,7 +266,7 @@ func (g Growth) complete(ctx context.Context, have map[string]*jetstream.StreamI
 		return err
 	}
 	was := have[topology.Ledger]
-	return untilReady(ctx, func(ctx context.Context) error {
+	err := untilReady(ctx, func(ctx context.Context) error {
 		s, err := g.To.js.Stream(ctx, topology.Ledger)
 		if err != nil {
 			return err
@@ -270,6 +274,28 @@ func (g Growth) complete(ctx context.Context, have map[string]*jetstream.StreamI
 		is, origin := s.CachedInfo(), topology.Origin(was.Config.Metadata, was.Created)
 		if _, err := g.To.js.UpdateStream(ctx, topology.Moved(is.Config, is.Created, origin)); err != nil {
 			return fmt.Errorf("mark the ledger as moved: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return g.leave(ctx)
+}
+
+// leave records on the old bus that the cluster has the ledger, so that no other cluster gets it.
+func (g Growth) leave(ctx context.Context) error {
+	return untilReady(ctx, func(ctx context.Context) error {
+		s, err := g.From.js.Stream(ctx, topology.Ledger)
+		if err != nil {
+			return fmt.Errorf("look at the ledger of the old bus: %w", err)
+		}
+		is := s.CachedInfo().Config
+		if topology.HasMovedAway(is) {
+			return nil
+		}
+		if _, err := g.From.js.UpdateStream(ctx, topology.MovedAway(is, time.Now())); err != nil {
+			return fmt.Errorf("mark the ledger of the old bus as left: %w", err)
 		}
 		return nil
 	})
@@ -299,7 +325,8 @@ func (g Growth) sameEnds(ctx context.Context, have map[string]*jetstream.StreamI
 func (g Growth) takeBack(have map[string]*jetstream.StreamInfo) error {
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackWithin)
 	defer cancel()
-	moved, err := g.hasMoved(ctx)
+	var moved bool
+	err := untilReady(ctx, func(ctx context.Context) (err error) { moved, err = g.hasMoved(ctx); return err })
 	switch {
 	case moved:
 		return nil
@@ -308,12 +335,22 @@ func (g Growth) takeBack(have map[string]*jetstream.StreamInfo) error {
 			"run this again: %w", err)
 	}
 	for _, want := range topology.Streams(1) {
-		err := g.To.js.DeleteStream(ctx, want.Name)
-		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		err := untilReady(ctx, func(ctx context.Context) error {
+			err := g.To.js.DeleteStream(ctx, want.Name)
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("delete stream %s of the cluster: %w", want.Name, err)
 		}
 		want.Metadata = have[want.Name].Config.Metadata
-		if _, err := g.From.js.UpdateStream(ctx, want); err != nil {
+		err = untilReady(ctx, func(ctx context.Context) error {
+			_, err := g.From.js.UpdateStream(ctx, want)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("let the old bus take writes to stream %s again: %w", want.Name, err)
 		}
 	}

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,6 +140,12 @@ func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
 	}
 	if again, err := g.Run(ctx); err != nil || !again.Already {
 		t.Errorf("a second time: %+v, %v", again, err)
+	}
+	other := g
+	other.To = bustest.Start(t).Dial(t, topology.UserProvision)
+	_, err = other.Run(ctx)
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "to another cluster before") {
+		t.Errorf("the old bus grows again, into another cluster: %v", err)
 	}
 	err = before.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true})
 	if r := fault.RefusalOf(err); r == nil || r.Code != code.BusMoved {

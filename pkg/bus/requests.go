@@ -7,7 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// requests are those that are admitted and wait for a slot: requestsWaiting and requestBytesWaiting at most.
+// requests are those that are admitted and wait for a slot: requestsWaiting at most, and with their headers
+// requestBytesWaiting.
 type requests struct {
 	queue chan *nats.Msg
 	bytes atomic.Int64
@@ -17,14 +18,14 @@ func newRequests() *requests { return &requests{queue: make(chan *nats.Msg, requ
 
 // put reports whether there was room for a request. It never blocks.
 func (r *requests) put(m *nats.Msg) bool {
-	if size := int64(len(m.Data)); r.bytes.Add(size) <= requestBytesWaiting {
+	if size := int64(m.Size()); r.bytes.Add(size) <= requestBytesWaiting {
 		select {
 		case r.queue <- m:
 			return true
 		default:
 		}
 	}
-	r.bytes.Add(-int64(len(m.Data)))
+	r.bytes.Add(-int64(m.Size()))
 	return false
 }
 
@@ -41,7 +42,7 @@ func (r *requests) each(ctx context.Context, handle func(*nats.Msg)) {
 		case <-ctx.Done():
 			return
 		case m := <-r.queue:
-			r.bytes.Add(-int64(len(m.Data)))
+			r.bytes.Add(-int64(m.Size()))
 			go func() {
 				defer func() { <-slots }()
 				handle(m)

@@ -52,7 +52,7 @@ var formats = []Entry{
 		BusMoved, by(garrisond),
 		"The streams on the bus were moved to a cluster, or their move did not end. The bus takes no writes, so that " +
 			"there are never two ledgers.",
-		"connect to the cluster; or run garrisond grow again",
+		"connect to the cluster; or start garrisond with --services none, then run garrisond grow again",
 	},
 	{
 		LedgerShort, anyService,

@@ -20,6 +20,7 @@ const SnapshotSubjects = "$JS.SNAPSHOT.>"
 const (
 	metadataMovedAt = "garrison.moved_created" // when this bus created the stream
 	metadataOrigin  = "garrison.origin"        // when the first bus did
+	metadataAway    = "garrison.moved_away"    // when the cluster was complete; on the ledger of the old bus
 )
 
 // MovedSubjects matches the subjects of fenced streams. Only the user that provisions the bus may publish there.
@@ -54,6 +55,30 @@ func Moved(c jetstream.StreamConfig, created, origin time.Time) jetstream.Stream
 // HasMoved reports whether a ledger is complete on the bus to which it was moved. That is recorded last.
 func HasMoved(c jetstream.StreamConfig) bool { return c.Metadata[metadataOrigin] != "" }
 
+// Unmarked returns the metadata of a stream without what a move recorded there: a copy has not moved yet.
+func Unmarked(metadata map[string]string) map[string]string {
+	out := maps.Clone(metadata)
+	for _, mark := range []string{metadataMovedAt, metadataOrigin, metadataAway} {
+		delete(out, mark)
+	}
+	return out
+}
+
+// MovedAway returns the configuration of a ledger from which a cluster has all facts.
+func MovedAway(c jetstream.StreamConfig, at time.Time) jetstream.StreamConfig {
+	c.Metadata = maps.Clone(c.Metadata)
+	if c.Metadata == nil {
+		c.Metadata = map[string]string{}
+	}
+	c.Metadata[metadataAway] = at.UTC().Format(time.RFC3339Nano)
+	return c
+}
+
+// HasMovedAway reports whether a cluster has all facts of a ledger, and may have more.
+func HasMovedAway(c jetstream.StreamConfig) bool {
+	return IsFenced(c) && c.Metadata[metadataAway] != ""
+}
+
 // Origin returns when a stream was first created, on whichever bus: created, unless the metadata name another time for
 // exactly this stream.
 func Origin(metadata map[string]string, created time.Time) time.Time {
@@ -74,7 +99,8 @@ func refuseMoved(have map[string]*jetstream.StreamConfig) error {
 			return fault.Refuse(fault.Conflict, &apiv1.Refusal{
 				Code: code.BusMoved, Component: "topology",
 				Message: "the stream " + c.Name + " was moved to a cluster, or is about to; this bus takes no writes",
-				Try:     "connect to the cluster; if garrisond grow did not end, run it again",
+				Try: "connect to the cluster; if garrisond grow did not end, start garrisond with --services none, " +
+					"then run garrisond grow again",
 			})
 		}
 	}

@@ -43,6 +43,16 @@ func Streams(replicas int) []jetstream.StreamConfig {
 	return streams
 }
 
+// StreamNamed returns a stream, for a cluster that keeps that many replicas. There may be none of that name.
+func StreamNamed(replicas int, name string) (c jetstream.StreamConfig, ok bool) {
+	for _, s := range Streams(replicas) {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return c, false
+}
+
 // decisions returns the streams of what was asked and decided: they are synced for each write.
 func decisions() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
