@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -83,6 +84,27 @@ func TestAProcessIsReadyWhenEachPartIs(t *testing.T) {
 	s.Works("services", func(context.Context) error { return errors.New("registry does not answer") })
 	if status, _ := get(t, s, "/healthz"); status != http.StatusServiceUnavailable {
 		t.Errorf("a process that does not work: %d", status)
+	}
+}
+
+func TestAFloodOfRequestsSharesTheChecks(t *testing.T) {
+	s, calls := metrics.New(), 0
+	began := time.Now()
+	s.Works("services", func(ctx context.Context) error { calls++; return ctx.Err() })
+	h := metrics.Handler(s)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()                                                               // a reader that left does not fail the checks for the others
+	rounds := func() int { return 1 + int(time.Since(began)/time.Second) } // at most one in each second
+	const flood = 200
+	for range flood {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/healthz", nil))
+		if w.Code != http.StatusOK {
+			t.Fatalf("%d: %s", w.Code, w.Body)
+		}
+	}
+	if calls < 1 || calls > rounds() {
+		t.Errorf("%d requests led to %d rounds of checks, want %d at most", flood, calls, rounds())
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 const (
 	// readWithin bounds one reading of the gauges, and one round of the checks.
 	readWithin = 5 * time.Second
+	// sharedFor is how long the result of a round of checks answers further requests.
+	sharedFor = time.Second
 	// readersAtOnce bounds the readers of /metrics; a further one is refused.
 	readersAtOnce = 4
 
@@ -119,26 +121,52 @@ func Handler(s *Set) http.Handler {
 	return mux
 }
 
+// round is the last round of checks.
+type round struct {
+	mu    sync.Mutex // held during a round
+	ended time.Time
+	last  map[string]error
+}
+
+// results returns those of the last round, which a flood of requests shares: some checks call services, which answer
+// a few calls at once.
+func (r *round) results(check func() map[string]error) map[string]error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil || time.Since(r.ended) >= sharedFor {
+		r.last = check()
+		r.ended = time.Now()
+	}
+	return r.last
+}
+
+// check runs checks side by side.
+func (s *state) check(which func() map[string]Check) map[string]error {
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	s.mu.Lock()
+	checks := maps.Clone(which())
+	s.mu.Unlock()
+	results := make(map[string]error, len(checks))
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for part, check := range checks {
+		all.Go(func() {
+			err := check(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			results[part] = err
+		})
+	}
+	all.Wait()
+	return results
+}
+
 // checked answers with the result of checks, a line for each.
 func (s *state) checked(which func() map[string]Check) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readWithin)
-		defer cancel()
-		s.mu.Lock()
-		checks := maps.Clone(which())
-		s.mu.Unlock()
-		results := make(map[string]error, len(checks))
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for part, check := range checks {
-			all.Go(func() {
-				err := check(ctx)
-				mu.Lock()
-				defer mu.Unlock()
-				results[part] = err
-			})
-		}
-		all.Wait()
+	var shared round
+	return func(w http.ResponseWriter, _ *http.Request) {
+		results := shared.results(func() map[string]error { return s.check(which) })
 		status, text := http.StatusOK, "ok\n"
 		var lines strings.Builder
 		for _, part := range slices.Sorted(maps.Keys(results)) {
