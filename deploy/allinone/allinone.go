@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
@@ -102,7 +103,13 @@ func (g *Garrison) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := provision.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy}); err != nil {
+	err = provision.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
+	if r := fault.RefusalOf(err); r != nil && r.Code == code.BusMoved && len(g.config.Services) == 0 {
+		log := g.logger("bus")
+		log.Warn().Err(err).Msg("serving a bus that takes no writes, for garrisond grow")
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	for _, name := range g.config.Services {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -78,6 +79,9 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 		}
 		b.URL = "tls://" + strings.TrimSpace(string(kept))
 	}
+	if err := ownsKeys(b.Data); err != nil {
+		return err
+	}
 	a, err := trust.OpenAuthority(filepath.Join(b.Data, "trust"))
 	if err != nil {
 		return err
@@ -103,6 +107,33 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 	return out.CloseAtomicallyReplace()
 }
 
+// ownsKeys refuses a directory without keys, and one of another user: to open either would make files there.
+func ownsKeys(data string) error {
+	if err := hasKeys(data); err != nil {
+		return fmt.Errorf("%w; pass --data with the directory of this Garrison", err)
+	}
+	info, err := os.Stat(filepath.Join(data, "trust", "authority.json"))
+	if err != nil {
+		return err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to the user %d: run it as the user who owns %s", info.Name(), owner.Uid, data)
+	}
+	return nil
+}
+
+// hasKeys refuses a directory in which OpenAuthority or readSecretKey would make new keys.
+func hasKeys(data string) error {
+	for _, name := range []string{"authority.json", "secrets.key"} {
+		if _, err := os.Stat(filepath.Join(data, "trust", name)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the keys are not there: trust/%s is missing", name)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (b Backup) write(ctx context.Context, c *bus.Conn, to *tar.Writer) error {
 	info := backupInfo{Stamp: backupFormat.Stamp(), Made: time.Now().UTC(), Keys: !b.WithoutKeys}
 	if err := addJSON(to, backupHead, info); err != nil {
@@ -119,6 +150,9 @@ func (b Backup) write(ctx context.Context, c *bus.Conn, to *tar.Writer) error {
 		s, err := c.OpenSnapshot(ctx, name)
 		if err != nil {
 			return err
+		}
+		if topology.IsFenced(s.Config) {
+			return fmt.Errorf("stream %s moved or moves to a cluster: pass --url of the cluster", name)
 		}
 		if err := addJSON(to, backupStreams+name+"/"+streamHead, s.Head()); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -34,6 +35,7 @@ type Restoring struct {
 // Restore makes a data directory of a backup, which it checks as a whole first. The directory appears when it is
 // complete: an error leaves nothing behind.
 func Restore(ctx context.Context, r Restoring) error {
+	r.Data = filepath.Clean(r.Data)
 	in, size, err := openBackup(r.File)
 	if err != nil {
 		return err
@@ -48,6 +50,9 @@ func Restore(ctx context.Context, r Restoring) error {
 	if err := strictdir.Make(parent, 0o700); err != nil {
 		return err
 	}
+	if err := os.Remove(r.Data); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s cannot be replaced (a mount point?); name a directory below it: %w", r.Data, err)
+	}
 	made, err := os.MkdirTemp(parent, ".restore-")
 	if err != nil {
 		return err
@@ -58,13 +63,11 @@ func Restore(ctx context.Context, r Restoring) error {
 	if err := x.read(ctx, tar.NewReader(io.LimitReader(in, size))); err != nil {
 		return fmt.Errorf("restore %s: %w", r.File, err)
 	}
-	if err := os.Remove(r.Data); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	return os.Rename(made, r.Data)
 }
 
-// openBackup opens a backup at its start, and returns the size of its archive. It refuses one that was altered.
+// openBackup opens a backup at its start, and returns the size of its archive. It refuses one that was
+// truncated or damaged; the digest has no key, so it does not tell who wrote the backup.
 func openBackup(file string) (f *os.File, size int64, err error) {
 	if f, err = os.Open(file); err != nil {
 		return nil, 0, err
@@ -89,7 +92,7 @@ func openBackup(file string) (f *os.File, size int64, err error) {
 		}
 	}
 	if size <= 0 || !bytes.Equal(digest.Sum(nil), want) {
-		return nil, 0, fmt.Errorf("%s is no whole backup: it was truncated or altered, or is something else", file)
+		return nil, 0, fmt.Errorf("%s is no whole backup: it was truncated or damaged, or is something else", file)
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	return f, size, err
@@ -99,7 +102,9 @@ func openBackup(file string) (f *os.File, size int64, err error) {
 type restore struct {
 	Restoring
 	dir     string
-	address []byte // that the backup's garrisond listened at
+	head    *backupInfo // nil until it was read
+	have    []string    // the streams that were opened
+	address []byte      // that the backup's garrisond listened at
 
 	bus    *Garrison // without services; nil until the keys are there
 	conn   *bus.Conn
@@ -124,23 +129,30 @@ func (x *restore) read(ctx context.Context, from *tar.Reader) error {
 		if err != nil {
 			return err
 		}
-		name := h.Name
-		switch {
-		case name == backupHead:
-			err = x.begin(from)
-		case strings.HasPrefix(name, backupFiles):
-			err = x.file(strings.TrimPrefix(name, backupFiles), from)
-		case strings.HasPrefix(name, backupStreams) && path.Base(name) == streamHead:
-			err = x.openStream(ctx, from)
-		case strings.HasPrefix(name, backupStreams) && x.stream != nil:
-			_, err = io.Copy(x.stream.parts, from)
-		default:
-			err = fmt.Errorf("unknown entry %q", name)
-		}
-		if err != nil {
+		if err := x.entry(ctx, h.Name, from); err != nil {
 			return err
 		}
 	}
+}
+
+// entry reads an entry of a backup, and refuses one that has no place where it is.
+func (x *restore) entry(ctx context.Context, name string, from io.Reader) error {
+	first, _, _ := strings.Cut(strings.TrimPrefix(name, backupFiles), "/")
+	stream, inStream := strings.CutPrefix(path.Dir(name), backupStreams)
+	switch {
+	case x.head == nil && name == backupHead:
+		return x.begin(from)
+	case x.head == nil:
+		return fmt.Errorf("entry %q is before %s", name, backupHead)
+	case strings.HasPrefix(name, backupFiles) && x.head.Keys && x.bus == nil && slices.Contains(keptFiles, first):
+		return x.file(strings.TrimPrefix(name, backupFiles), from)
+	case inStream && path.Base(name) == streamHead:
+		return x.openStream(ctx, stream, from)
+	case inStream && x.stream != nil && x.stream.head.Config.Name == stream:
+		_, err := io.Copy(x.stream.parts, from)
+		return err
+	}
+	return fmt.Errorf("entry %q does not belong there", name)
 }
 
 // begin reads the head, and takes the keys from elsewhere where the backup has none.
@@ -153,6 +165,7 @@ func (x *restore) begin(from io.Reader) error {
 	if err := backupFormat.ReadJSON(x.File, text, &info); err != nil {
 		return err
 	}
+	x.head = &info
 	switch {
 	case !info.Keys && x.Keys == "":
 		return errors.New("the backup holds no keys; pass --keys DIR, a data directory that has them")
@@ -193,7 +206,7 @@ func (x *restore) keep(name string) error {
 
 // file writes a file of the data directory.
 func (x *restore) file(name string, from io.Reader) error {
-	if !filepath.IsLocal(name) {
+	if !filepath.IsLocal(name) || filepath.Clean(name) != name {
 		return fmt.Errorf("entry %q is outside of the data directory", name)
 	}
 	text, err := io.ReadAll(from)
@@ -211,8 +224,14 @@ func (x *restore) file(name string, from io.Reader) error {
 	return renameio.WriteFile(to, text, 0o600)
 }
 
-// openStream begins a stream. The first one starts the bus, as the keys are there now.
-func (x *restore) openStream(ctx context.Context, from io.Reader) error {
+// openStream begins a stream. The first one starts the bus, as the keys are there now. A stream gets the settings for
+// one server: those of a cluster may exclude it.
+func (x *restore) openStream(ctx context.Context, name string, from io.Reader) error {
+	want, ok := topology.StreamNamed(1, name)
+	if !ok || !slices.Contains(backedUp, name) || slices.Contains(x.have, name) {
+		return fmt.Errorf("the stream %q does not belong there", name)
+	}
+	x.have = append(x.have, name)
 	if err := x.closeStream(ctx); err != nil {
 		return err
 	}
@@ -223,7 +242,11 @@ func (x *restore) openStream(ctx context.Context, from io.Reader) error {
 	if err := json.NewDecoder(from).Decode(&s.head); err != nil {
 		return err
 	}
-	s.head.Config.Replicas, s.head.Config.Placement = 1, nil
+	if s.head.Config.Name != name {
+		return fmt.Errorf("the stream %q says that it is %q", name, s.head.Config.Name)
+	}
+	want.Metadata = s.head.Config.Metadata
+	s.head.Config = want
 	r, w := io.Pipe()
 	s.parts = w
 	go func() {
@@ -263,6 +286,9 @@ func (x *restore) startBus() error {
 	if x.bus != nil {
 		return nil
 	}
+	if err := hasKeys(x.dir); err != nil {
+		return fmt.Errorf("%w; pass --keys with the directory of this Garrison", err)
+	}
 	x.bus = &Garrison{
 		config:    Config{Data: x.dir, Listen: "127.0.0.1:0", Services: []string{}, Log: zerolog.Nop()},
 		listening: make(chan struct{}),
@@ -279,8 +305,10 @@ func (x *restore) startBus() error {
 
 // finish ends the last stream, declares those that were not in the backup, and stops the bus.
 func (x *restore) finish(ctx context.Context) error {
-	if x.bus == nil {
-		return errors.New("the backup holds no streams")
+	for _, name := range backedUp {
+		if !slices.Contains(x.have, name) {
+			return fmt.Errorf("the backup does not hold the stream %s", name)
+		}
 	}
 	if err := x.closeStream(ctx); err != nil {
 		return err
