@@ -93,8 +93,10 @@ func TestAFloodOfRequestsSharesTheChecks(t *testing.T) {
 	s.Works("services", func(ctx context.Context) error { calls++; return ctx.Err() })
 	h := metrics.Handler(s)
 	gone, cancel := context.WithCancel(t.Context())
-	cancel()                                                               // a reader that left does not fail the checks for the others
-	rounds := func() int { return 1 + int(time.Since(began)/time.Second) } // at most one in each second
+	// A reader that left does not fail the checks for the others.
+	cancel()
+	// There is at most one round in each second.
+	rounds := func() int { return 1 + int(time.Since(began)/time.Second) }
 	const flood = 200
 	for range flood {
 		w := httptest.NewRecorder()
