@@ -214,12 +214,12 @@ func TestABackupWithoutItsKeysOrOutOfOrderIsRefused(t *testing.T) {
 		"keys of another directory": {bare, t.TempDir(), "the keys are not there"},
 		"without the keys":          {dropped(file, "files/trust/secrets.key"), "", "the keys are not there"},
 		"without its head":          {dropped(file, backupHead), "", "is before"},
-		"with a second head":        {renamed(bare, part, backupHead), keys, "does not belong there"},
-		"with keys it should lack":  {renamed(bare, part, "files/trust/secrets.key"), keys, "does not belong there"},
-		"with a file of no key":     {renamed(file, "files/operator.json", "files/format"), "", "does not belong there"},
+		"with a second head":        {renamed(bare, part, backupHead), keys, "not belong there"},
+		"with keys it lacks":        {renamed(bare, part, "files/trust/secrets.key"), keys, "not belong there"},
+		"with a file of no key":     {renamed(file, "files/operator.json", "files/format"), "", "not belong there"},
 		"with a path that escapes":  {renamed(file, "files/operator.json", "files/trust/../format"), "", "is outside"},
-		"with an unknown stream":    {renamed(bare, part, "streams/OTHER/stream.json"), keys, "does not belong there"},
-		"with a stream twice":       {renamed(bare, part, "streams/LEDGER/stream.json"), keys, "does not belong there"},
+		"with an unknown stream":    {renamed(bare, part, "streams/OTHER/stream.json"), keys, "not belong there"},
+		"with a stream twice":       {renamed(bare, part, "streams/LEDGER/stream.json"), keys, "not belong there"},
 		"without a stream":          {dropped(bare, "streams/BLOBS/"), keys, "does not hold the stream BLOBS"},
 	} {
 		data, err := restores(t, c.file, c.keys)
