@@ -98,7 +98,8 @@ func (f *Follower) Position() uint64 {
 	return f.position
 }
 
-// HeldPosition is Position for a function that Read calls: to lock twice would wait for ever behind a fact.
+// HeldPosition is Position for a function that Read calls: a second read lock deadlocks behind a fact that
+// waits to be folded.
 func (f *Follower) HeldPosition() uint64 { return f.position }
 
 // Stored returns the time at which the last fact of the view was stored; zero for a view without facts.

@@ -171,6 +171,24 @@ func TestARolloutReachesEveryServerWaveByWave(t *testing.T) {
 	}
 }
 
+func TestAStrategyWithAFieldThatServersDoNotHaveIsRefused(t *testing.T) {
+	s := rolledOut(t, 1)
+	two := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 2}}
+	for name, strategy := range map[string]*rolloutv1.Strategy{
+		"keep":             {Keep: []*rolloutv1.Keep{{Field: "rack", Working: two}}},
+		"keep of agents":   {Keep: []*rolloutv1.Keep{{Field: "agents", Working: two}}},
+		"cover":            {Cover: []string{"label.rack", "plattform"}},
+		"spread":           {Spread: "rack"},
+		"too many covered": {Cover: make([]string, 9)},
+	} {
+		p := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+			&registryv1.PlanRolloutRequest{Intent: waves(strategy)})
+		if p.GetRefusal().GetCode() != code.BadStrategy {
+			t.Errorf("%s: %v; want %s", name, p.GetRefusal(), code.BadStrategy)
+		}
+	}
+}
+
 func TestABadBuildHaltsARolloutAndItsServersGoBack(t *testing.T) {
 	s := rolledOut(t, 12)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id

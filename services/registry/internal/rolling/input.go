@@ -12,6 +12,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
 // Running is the view that the engine's decisions rest on.
@@ -92,7 +93,7 @@ func (in *input) silent() iter.Seq2[string, time.Time] {
 
 func (in *input) field(server, field string) string {
 	s, _ := in.reader.Server(server)
-	return Fields(s)[field]
+	return selector.Value(s, field)
 }
 
 func (in *input) works(server string) bool {
@@ -118,7 +119,7 @@ func (in *input) working(field, value string) (working, all int) {
 	if in.tallies[field] == nil {
 		in.tallies[field] = map[string]*tally{}
 		for s := range in.reader.AllServers() {
-			value := Fields(s)[field]
+			value := selector.Value(s, field)
 			t := in.tallies[field][value]
 			if t == nil {
 				t = &tally{}

@@ -234,11 +234,13 @@ func (p *planner) place() *apiv1.Refusal {
 
 // unknownField refuses a strategy with a field that servers do not have: every server would have the same value of it.
 func unknownField(s *rolloutv1.Strategy) *apiv1.Refusal {
-	names := slices.Concat(s.GetCover(), []string{s.GetSpread()})
+	known := slices.Sorted(selector.FieldNames())
+	names := slices.DeleteFunc(append(slices.Clone(s.GetCover()), s.GetSpread()), func(name string) bool {
+		return name == "" || name == "agents" // which the planner adds
+	})
 	for _, k := range s.GetKeep() {
 		names = append(names, k.Field)
 	}
-	known := append(slices.Sorted(selector.FieldNames()), "agents", "")
 	for _, name := range names {
 		if !slices.Contains(known, name) && !strings.HasPrefix(name, "label.") {
 			return &apiv1.Refusal{
