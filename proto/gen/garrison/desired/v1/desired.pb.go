@@ -16,6 +16,7 @@ import (
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -273,7 +274,9 @@ type Request struct {
 	// When the task ends by itself.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Set: report the candidates for adoption, and not sysinfo and agents.
-	Scan          *v12.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	Scan *v12.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	// True: delete the versions that are kept for a way back before the report.
+	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,6 +332,13 @@ func (x *Request) GetScan() *v12.Scan {
 	return nil
 }
 
+func (x *Request) GetPurgeKept() bool {
+	if x != nil {
+		return x.PurgeKept
+	}
+	return false
+}
+
 // Document is everything that a server should have. It is whole: each one replaces the one before. An executor refuses
 // an entry, a removal or a request of which it does not know every field and value, and goes on with the others. It
 // passes
@@ -372,7 +382,10 @@ type Document struct {
 	DriftBraked bool `protobuf:"varint,21,opt,name=drift_braked,json=driftBraked,proto3" json:"drift_braked,omitempty"`
 	// The intent by which the server is being reinstalled: once no agent is left, the executor deletes what it kept of
 	// agents and names the intent in its beats. Empty otherwise.
-	ResetId       string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
+	ResetId string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
+	// How long critical sections on the server defer a change at most; unset means an hour. An executor that does not
+	// know the field defers none.
+	BusyLimit     *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -526,11 +539,18 @@ func (x *Document) GetResetId() string {
 	return ""
 }
 
+func (x *Document) GetBusyLimit() *durationpb.Duration {
+	if x != nil {
+		return x.BusyLimit
+	}
+	return nil
+}
+
 var File_garrison_desired_v1_desired_proto protoreflect.FileDescriptor
 
 const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/desired/v1/desired.proto\x12\x13garrison.desired.v1\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x05\n" +
+	"!garrison/desired/v1/desired.proto\x12\x13garrison.desired.v1\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x05\n" +
 	"\x05Entry\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -561,11 +581,13 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"instanceId\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x126\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x18\n" +
-	"\arelease\x18\x14 \x01(\bR\arelease\"\x88\x01\n" +
+	"\arelease\x18\x14 \x01(\bR\arelease\"\xa7\x01\n" +
 	"\aRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12,\n" +
-	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"\xae\x06\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
+	"\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"\xe8\x06\n" +
 	"\bDocument\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1e\n" +
@@ -586,7 +608,9 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"\x0econfirmed_mark\x18\x0e \x01(\x06R\rconfirmedMark\x12:\n" +
 	"\x05drift\x18\x14 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x05drift\x12!\n" +
 	"\fdrift_braked\x18\x15 \x01(\bR\vdriftBraked\x12\x19\n" +
-	"\breset_id\x18d \x01(\tR\aresetId\x1a9\n" +
+	"\breset_id\x18d \x01(\tR\aresetId\x128\n" +
+	"\n" +
+	"busy_limit\x18n \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1;desiredv1b\x06proto3"
@@ -619,6 +643,7 @@ var file_garrison_desired_v1_desired_proto_goTypes = []any{
 	(v12.Life)(0),                 // 11: garrison.server.v1.Life
 	(*v12.Tombstone)(nil),         // 12: garrison.server.v1.Tombstone
 	(v13.DriftPolicy)(0),          // 13: garrison.environment.v1.DriftPolicy
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
 }
 var file_garrison_desired_v1_desired_proto_depIdxs = []int32{
 	7,  // 0: garrison.desired.v1.Entry.image:type_name -> garrison.image.v1.Manifest
@@ -636,11 +661,12 @@ var file_garrison_desired_v1_desired_proto_depIdxs = []int32{
 	2,  // 12: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
 	12, // 13: garrison.desired.v1.Document.tombstone:type_name -> garrison.server.v1.Tombstone
 	13, // 14: garrison.desired.v1.Document.drift:type_name -> garrison.environment.v1.DriftPolicy
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 15: garrison.desired.v1.Document.busy_limit:type_name -> google.protobuf.Duration
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_garrison_desired_v1_desired_proto_init() }

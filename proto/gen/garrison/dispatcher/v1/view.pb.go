@@ -10,10 +10,12 @@ import (
 	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -162,9 +164,13 @@ type InstanceRecord struct {
 	// True when what is wanted last changed in its configuration only.
 	Reconfigured bool `protobuf:"varint,25,opt,name=reconfigured,proto3" json:"reconfigured,omitempty"`
 	// Where the last task that was opened for it is, or how it ended.
-	TaskState     v1.State `protobuf:"varint,30,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TaskState v1.State `protobuf:"varint,30,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
+	// True while it was last observed not to be healthy.
+	Unwell bool `protobuf:"varint,31,opt,name=unwell,proto3" json:"unwell,omitempty"`
+	// The generation that was there when it was last observed; 0 where the executor does not say it.
+	ObservedGeneration uint64 `protobuf:"varint,32,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *InstanceRecord) Reset() {
@@ -407,6 +413,20 @@ func (x *InstanceRecord) GetTaskState() v1.State {
 	return v1.State(0)
 }
 
+func (x *InstanceRecord) GetUnwell() bool {
+	if x != nil {
+		return x.Unwell
+	}
+	return false
+}
+
+func (x *InstanceRecord) GetObservedGeneration() uint64 {
+	if x != nil {
+		return x.ObservedGeneration
+	}
+	return 0
+}
+
 // ServerRecord is what the dispatcher must know of a server.
 type ServerRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -606,13 +626,18 @@ func (x *ServerRecord) GetRuleLabels() map[string]*v13.RuleLabel {
 	return nil
 }
 
-// EnvironmentRecord is what the documents of an environment's servers say about drift.
+// EnvironmentRecord is what the dispatcher must know of an environment: what its servers' documents say about drift,
+// and how many of them must work.
 type EnvironmentRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its policy.
 	Drift v14.DriftPolicy `protobuf:"varint,1,opt,name=drift,proto3,enum=garrison.environment.v1.DriftPolicy" json:"drift,omitempty"`
 	// True while healing is braked.
-	DriftBraked   bool `protobuf:"varint,2,opt,name=drift_braked,json=driftBraked,proto3" json:"drift_braked,omitempty"`
+	DriftBraked bool `protobuf:"varint,2,opt,name=drift_braked,json=driftBraked,proto3" json:"drift_braked,omitempty"`
+	// For each value of a label, how many servers must work at any moment.
+	Keep []*v15.Keep `protobuf:"bytes,3,rep,name=keep,proto3" json:"keep,omitempty"`
+	// How long critical sections on a server defer a change at most; unset means an hour.
+	BusyLimit     *durationpb.Duration `protobuf:"bytes,4,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -659,6 +684,20 @@ func (x *EnvironmentRecord) GetDriftBraked() bool {
 		return x.DriftBraked
 	}
 	return false
+}
+
+func (x *EnvironmentRecord) GetKeep() []*v15.Keep {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *EnvironmentRecord) GetBusyLimit() *durationpb.Duration {
+	if x != nil {
+		return x.BusyLimit
+	}
+	return nil
 }
 
 // ImageRecord is an image that a document may name.
@@ -724,7 +763,9 @@ type RefreshRecord struct {
 	// The servers that have no task yet, sorted.
 	ServerIds []string `protobuf:"bytes,2,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// What it scans for; unset for sysinfo and agents.
-	Scan          *v13.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	Scan *v13.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	// The versions that are kept for a way back are deleted first.
+	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +819,13 @@ func (x *RefreshRecord) GetScan() *v13.Scan {
 		return x.Scan
 	}
 	return nil
+}
+
+func (x *RefreshRecord) GetPurgeKept() bool {
+	if x != nil {
+		return x.PurgeKept
+	}
+	return false
 }
 
 // AdmissionRecord is which dispatcher admits tasks, and when that was last seen to go on.
@@ -931,13 +979,14 @@ var File_garrison_dispatcher_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\"\xd3\x01\n" +
+	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd3\x01\n" +
 	"\n" +
 	"TaskRecord\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xd0\t\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\x99\n" +
+	"\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
@@ -974,7 +1023,9 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x14before_configuration\x18\x18 \x01(\v2#.garrison.instance.v1.ConfigurationR\x13beforeConfiguration\x12\"\n" +
 	"\freconfigured\x18\x19 \x01(\bR\freconfigured\x126\n" +
 	"\n" +
-	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\"\xce\a\n" +
+	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
+	"\x06unwell\x18\x1f \x01(\bR\x06unwell\x12/\n" +
+	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\"\xce\a\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -1002,18 +1053,23 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\\\n" +
 	"\x0fRuleLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.garrison.server.v1.RuleLabelR\x05value:\x028\x01\"r\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.garrison.server.v1.RuleLabelR\x05value:\x028\x01\"\xdb\x01\n" +
 	"\x11EnvironmentRecord\x12:\n" +
 	"\x05drift\x18\x01 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x05drift\x12!\n" +
-	"\fdrift_braked\x18\x02 \x01(\bR\vdriftBraked\"`\n" +
+	"\fdrift_braked\x18\x02 \x01(\bR\vdriftBraked\x12-\n" +
+	"\x04keep\x18\x03 \x03(\v2\x19.garrison.rollout.v1.KeepR\x04keep\x128\n" +
+	"\n" +
+	"busy_limit\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\"`\n" +
 	"\vImageRecord\x127\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1b.garrison.image.v1.ManifestR\bmanifest\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\"x\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x97\x01\n" +
 	"\rRefreshRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x02 \x03(\tR\tserverIds\x12,\n" +
-	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"\xa0\x01\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
+	"\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"\xa0\x01\n" +
 	"\x0fAdmissionRecord\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x02 \x01(\tR\tprocessId\x12)\n" +
@@ -1040,29 +1096,31 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 
 var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
-	(*TaskRecord)(nil),        // 0: garrison.dispatcher.v1.TaskRecord
-	(*InstanceRecord)(nil),    // 1: garrison.dispatcher.v1.InstanceRecord
-	(*ServerRecord)(nil),      // 2: garrison.dispatcher.v1.ServerRecord
-	(*EnvironmentRecord)(nil), // 3: garrison.dispatcher.v1.EnvironmentRecord
-	(*ImageRecord)(nil),       // 4: garrison.dispatcher.v1.ImageRecord
-	(*RefreshRecord)(nil),     // 5: garrison.dispatcher.v1.RefreshRecord
-	(*AdmissionRecord)(nil),   // 6: garrison.dispatcher.v1.AdmissionRecord
-	(*ProgressRecord)(nil),    // 7: garrison.dispatcher.v1.ProgressRecord
-	nil,                       // 8: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	nil,                       // 9: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	(*v1.Task)(nil),           // 10: garrison.task.v1.Task
-	(*v11.Configuration)(nil), // 11: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),           // 12: garrison.image.v1.Ref
-	(v1.State)(0),             // 13: garrison.task.v1.State
-	(v13.Life)(0),             // 14: garrison.server.v1.Life
-	(v13.Presence)(0),         // 15: garrison.server.v1.Presence
-	(v13.Standing)(0),         // 16: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),     // 17: garrison.server.v1.Tombstone
-	(v14.DriftPolicy)(0),      // 18: garrison.environment.v1.DriftPolicy
-	(*v12.Manifest)(nil),      // 19: garrison.image.v1.Manifest
-	(*v13.Scan)(nil),          // 20: garrison.server.v1.Scan
-	(*IntentCounts)(nil),      // 21: garrison.dispatcher.v1.IntentCounts
-	(*v13.RuleLabel)(nil),     // 22: garrison.server.v1.RuleLabel
+	(*TaskRecord)(nil),          // 0: garrison.dispatcher.v1.TaskRecord
+	(*InstanceRecord)(nil),      // 1: garrison.dispatcher.v1.InstanceRecord
+	(*ServerRecord)(nil),        // 2: garrison.dispatcher.v1.ServerRecord
+	(*EnvironmentRecord)(nil),   // 3: garrison.dispatcher.v1.EnvironmentRecord
+	(*ImageRecord)(nil),         // 4: garrison.dispatcher.v1.ImageRecord
+	(*RefreshRecord)(nil),       // 5: garrison.dispatcher.v1.RefreshRecord
+	(*AdmissionRecord)(nil),     // 6: garrison.dispatcher.v1.AdmissionRecord
+	(*ProgressRecord)(nil),      // 7: garrison.dispatcher.v1.ProgressRecord
+	nil,                         // 8: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	nil,                         // 9: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	(*v1.Task)(nil),             // 10: garrison.task.v1.Task
+	(*v11.Configuration)(nil),   // 11: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),             // 12: garrison.image.v1.Ref
+	(v1.State)(0),               // 13: garrison.task.v1.State
+	(v13.Life)(0),               // 14: garrison.server.v1.Life
+	(v13.Presence)(0),           // 15: garrison.server.v1.Presence
+	(v13.Standing)(0),           // 16: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),       // 17: garrison.server.v1.Tombstone
+	(v14.DriftPolicy)(0),        // 18: garrison.environment.v1.DriftPolicy
+	(*v15.Keep)(nil),            // 19: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
+	(*v12.Manifest)(nil),        // 21: garrison.image.v1.Manifest
+	(*v13.Scan)(nil),            // 22: garrison.server.v1.Scan
+	(*IntentCounts)(nil),        // 23: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),       // 24: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	10, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
@@ -1081,15 +1139,17 @@ var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	17, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
 	9,  // 14: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
 	18, // 15: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
-	19, // 16: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	20, // 17: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	21, // 18: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	22, // 19: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 16: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
+	20, // 17: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
+	21, // 18: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	22, // 19: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	23, // 20: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	24, // 21: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }

@@ -100,7 +100,9 @@ type Default struct {
 	// The ledger's sequence of the fact that last set it for all servers; 0 when none did.
 	AllSince uint64 `protobuf:"varint,8,opt,name=all_since,json=allSince,proto3" json:"all_since,omitempty"`
 	// What garrison apply set last, by owner; at most 8.
-	Owners        []*v11.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []*v11.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// The rollout that recorded it once every wave had passed; empty without one.
+	RolloutId     string `protobuf:"bytes,80,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +200,13 @@ func (x *Default) GetOwners() []*v11.FieldOwner {
 	return nil
 }
 
+func (x *Default) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
 // DefaultSet: the environment has a default for an agent, or another one than before.
 type DefaultSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -213,7 +222,15 @@ type DefaultSet struct {
 	// agent was removed since stay without it.
 	KeepReach bool `protobuf:"varint,5,opt,name=keep_reach,json=keepReach,proto3" json:"keep_reach,omitempty"`
 	// What garrison apply set last, by owner; at most 8.
-	Owners        []*v11.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []*v11.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// The rollout that brought it to the servers that were in the environment; empty without one.
+	RolloutId string `protobuf:"bytes,80,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// With a rollout: the ledger's sequence of its plan. Servers count as in reach from there, so that one that the
+	// rollout broke, and from which it took the agent, stays without it.
+	Since uint64 `protobuf:"varint,81,opt,name=since,proto3" json:"since,omitempty"`
+	// When the undo of a rollout sets again what the rollout replaced: the ledger's sequence from which that applied to
+	// all servers; 0 when it did not.
+	AllSince      *uint64 `protobuf:"varint,82,opt,name=all_since,json=allSince,proto3,oneof" json:"all_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +307,27 @@ func (x *DefaultSet) GetOwners() []*v11.FieldOwner {
 	return nil
 }
 
+func (x *DefaultSet) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
+func (x *DefaultSet) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *DefaultSet) GetAllSince() uint64 {
+	if x != nil && x.AllSince != nil {
+		return *x.AllSince
+	}
+	return 0
+}
+
 // DefaultUnset: the environment has no default for an agent any more. What it installed stays.
 type DefaultUnset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -340,7 +378,7 @@ var File_garrison_environment_v1_default_proto protoreflect.FileDescriptor
 
 const file_garrison_environment_v1_default_proto_rawDesc = "" +
 	"\n" +
-	"%garrison/environment/v1/default.proto\x12\x17garrison.environment.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\x03\n" +
+	"%garrison/environment/v1/default.proto\x12\x17garrison.environment.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x03\n" +
 	"\aDefault\x125\n" +
 	"\x05image\x18\x01 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12J\n" +
 	"\bmetadata\x18\x02 \x03(\v2..garrison.environment.v1.Default.MetadataEntryR\bmetadata\x124\n" +
@@ -350,10 +388,12 @@ const file_garrison_environment_v1_default_proto_rawDesc = "" +
 	"\x06set_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05setAt\x12\x14\n" +
 	"\x05since\x18\a \x01(\x04R\x05since\x12\x1b\n" +
 	"\tall_since\x18\b \x01(\x04R\ballSince\x125\n" +
-	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a;\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18P \x01(\tR\trolloutId\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x03\n" +
 	"\n" +
 	"DefaultSet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
@@ -362,10 +402,16 @@ const file_garrison_environment_v1_default_proto_rawDesc = "" +
 	"\x05reach\x18\x04 \x01(\x0e2\x1e.garrison.environment.v1.ReachR\x05reach\x12\x1d\n" +
 	"\n" +
 	"keep_reach\x18\x05 \x01(\bR\tkeepReach\x125\n" +
-	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a;\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18P \x01(\tR\trolloutId\x12\x14\n" +
+	"\x05since\x18Q \x01(\x04R\x05since\x12 \n" +
+	"\tall_since\x18R \x01(\x04H\x00R\ballSince\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"$\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
+	"\n" +
+	"_all_since\"$\n" +
 	"\fDefaultUnset\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent*<\n" +
 	"\x05Reach\x12\x15\n" +
@@ -420,6 +466,7 @@ func file_garrison_environment_v1_default_proto_init() {
 	if File_garrison_environment_v1_default_proto != nil {
 		return
 	}
+	file_garrison_environment_v1_default_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -10,8 +10,10 @@ package environmentv1
 
 import (
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -60,7 +62,16 @@ type Environment struct {
 	// When it was last changed; unset when it never was.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// What garrison apply set last, by owner; at most 8.
-	Owners        []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []*v1.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
+	// When agents on its servers may be changed; empty means at any time. At most 32.
+	Windows []*Window `protobuf:"bytes,90,rep,name=windows,proto3" json:"windows,omitempty"`
+	// When they may not be changed, whatever the windows are. At most 64.
+	Freezes []*Freeze `protobuf:"bytes,91,rep,name=freezes,proto3" json:"freezes,omitempty"`
+	// For each value of a label, how many of its servers must work at any moment; the field env is all of them. No task
+	// takes a working server away that a budget needs, whatever asks for it. At most 8.
+	Keep []*v11.Keep `protobuf:"bytes,100,rep,name=keep,proto3" json:"keep,omitempty"`
+	// How long critical sections on a server defer a change of its agents at most: 1 s to 7 days; unset means an hour.
+	BusyLimit     *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -189,6 +200,34 @@ func (x *Environment) GetChangedAt() *timestamppb.Timestamp {
 func (x *Environment) GetOwners() []*v1.FieldOwner {
 	if x != nil {
 		return x.Owners
+	}
+	return nil
+}
+
+func (x *Environment) GetWindows() []*Window {
+	if x != nil {
+		return x.Windows
+	}
+	return nil
+}
+
+func (x *Environment) GetFreezes() []*Freeze {
+	if x != nil {
+		return x.Freezes
+	}
+	return nil
+}
+
+func (x *Environment) GetKeep() []*v11.Keep {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *Environment) GetBusyLimit() *durationpb.Duration {
+	if x != nil {
+		return x.BusyLimit
 	}
 	return nil
 }
@@ -326,7 +365,7 @@ var File_garrison_environment_v1_environment_proto protoreflect.FileDescriptor
 
 const file_garrison_environment_v1_environment_proto_rawDesc = "" +
 	"\n" +
-	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a%garrison/environment/v1/default.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x06\n" +
+	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a%garrison/environment/v1/default.proto\x1a#garrison/environment/v1/drift.proto\x1a$garrison/environment/v1/window.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\b\n" +
 	"\vEnvironment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
@@ -346,7 +385,12 @@ const file_garrison_environment_v1_environment_proto_rawDesc = "" +
 	"\achanged\x18  \x03(\tR\achanged\x129\n" +
 	"\n" +
 	"changed_at\x18! \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
-	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a;\n" +
+	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x129\n" +
+	"\awindows\x18Z \x03(\v2\x1f.garrison.environment.v1.WindowR\awindows\x129\n" +
+	"\afreezes\x18[ \x03(\v2\x1f.garrison.environment.v1.FreezeR\afreezes\x12-\n" +
+	"\x04keep\x18d \x03(\v2\x19.garrison.rollout.v1.KeepR\x04keep\x128\n" +
+	"\n" +
+	"busy_limit\x18n \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
@@ -383,7 +427,11 @@ var file_garrison_environment_v1_environment_proto_goTypes = []any{
 	(DriftPolicy)(0),              // 7: garrison.environment.v1.DriftPolicy
 	(*Brake)(nil),                 // 8: garrison.environment.v1.Brake
 	(*v1.FieldOwner)(nil),         // 9: garrison.owner.v1.FieldOwner
-	(*Default)(nil),               // 10: garrison.environment.v1.Default
+	(*Window)(nil),                // 10: garrison.environment.v1.Window
+	(*Freeze)(nil),                // 11: garrison.environment.v1.Freeze
+	(*v11.Keep)(nil),              // 12: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*Default)(nil),               // 14: garrison.environment.v1.Default
 }
 var file_garrison_environment_v1_environment_proto_depIdxs = []int32{
 	6,  // 0: garrison.environment.v1.Environment.created_at:type_name -> google.protobuf.Timestamp
@@ -393,14 +441,18 @@ var file_garrison_environment_v1_environment_proto_depIdxs = []int32{
 	8,  // 4: garrison.environment.v1.Environment.braked:type_name -> garrison.environment.v1.Brake
 	6,  // 5: garrison.environment.v1.Environment.changed_at:type_name -> google.protobuf.Timestamp
 	9,  // 6: garrison.environment.v1.Environment.owners:type_name -> garrison.owner.v1.FieldOwner
-	0,  // 7: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
-	0,  // 8: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
-	10, // 9: garrison.environment.v1.Environment.DefaultsEntry.value:type_name -> garrison.environment.v1.Default
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 7: garrison.environment.v1.Environment.windows:type_name -> garrison.environment.v1.Window
+	11, // 8: garrison.environment.v1.Environment.freezes:type_name -> garrison.environment.v1.Freeze
+	12, // 9: garrison.environment.v1.Environment.keep:type_name -> garrison.rollout.v1.Keep
+	13, // 10: garrison.environment.v1.Environment.busy_limit:type_name -> google.protobuf.Duration
+	0,  // 11: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
+	0,  // 12: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
+	14, // 13: garrison.environment.v1.Environment.DefaultsEntry.value:type_name -> garrison.environment.v1.Default
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_garrison_environment_v1_environment_proto_init() }
@@ -410,6 +462,7 @@ func file_garrison_environment_v1_environment_proto_init() {
 	}
 	file_garrison_environment_v1_default_proto_init()
 	file_garrison_environment_v1_drift_proto_init()
+	file_garrison_environment_v1_window_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -164,7 +164,9 @@ type Hold struct {
 	// Who set it last.
 	SetBy string `protobuf:"bytes,7,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
 	// How many living servers it is about now. Only in answers of the registry.
-	Servers       uint32 `protobuf:"varint,8,opt,name=servers,proto3" json:"servers,omitempty"`
+	Servers uint32 `protobuf:"varint,8,opt,name=servers,proto3" json:"servers,omitempty"`
+	// The names of the servers that its selector names by id. Only in answers of the registry.
+	ServerNames   map[string]string `protobuf:"bytes,9,rep,name=server_names,json=serverNames,proto3" json:"server_names,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +257,13 @@ func (x *Hold) GetServers() uint32 {
 	return 0
 }
 
+func (x *Hold) GetServerNames() map[string]string {
+	if x != nil {
+		return x.ServerNames
+	}
+	return nil
+}
+
 var File_garrison_hold_v1_hold_proto protoreflect.FileDescriptor
 
 const file_garrison_hold_v1_hold_proto_rawDesc = "" +
@@ -266,7 +275,7 @@ const file_garrison_hold_v1_hold_proto_rawDesc = "" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x1f\n" +
 	"\x05Unset\x12\x16\n" +
-	"\x06passed\x18\x01 \x01(\bR\x06passed\"\x88\x02\n" +
+	"\x06passed\x18\x01 \x01(\bR\x06passed\"\x94\x03\n" +
 	"\x04Hold\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12,\n" +
@@ -275,7 +284,11 @@ const file_garrison_hold_v1_hold_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x121\n" +
 	"\x06set_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05setAt\x12\x15\n" +
 	"\x06set_by\x18\a \x01(\tR\x05setBy\x12\x18\n" +
-	"\aservers\x18\b \x01(\rR\aserversBFZDgithub.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1;holdv1b\x06proto3"
+	"\aservers\x18\b \x01(\rR\aservers\x12J\n" +
+	"\fserver_names\x18\t \x03(\v2'.garrison.hold.v1.Hold.ServerNamesEntryR\vserverNames\x1a>\n" +
+	"\x10ServerNamesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BFZDgithub.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1;holdv1b\x06proto3"
 
 var (
 	file_garrison_hold_v1_hold_proto_rawDescOnce sync.Once
@@ -289,25 +302,27 @@ func file_garrison_hold_v1_hold_proto_rawDescGZIP() []byte {
 	return file_garrison_hold_v1_hold_proto_rawDescData
 }
 
-var file_garrison_hold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_garrison_hold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_garrison_hold_v1_hold_proto_goTypes = []any{
 	(*Set)(nil),                   // 0: garrison.hold.v1.Set
 	(*Unset)(nil),                 // 1: garrison.hold.v1.Unset
 	(*Hold)(nil),                  // 2: garrison.hold.v1.Hold
-	(*v1.Selector)(nil),           // 3: garrison.intent.v1.Selector
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	nil,                           // 3: garrison.hold.v1.Hold.ServerNamesEntry
+	(*v1.Selector)(nil),           // 4: garrison.intent.v1.Selector
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_garrison_hold_v1_hold_proto_depIdxs = []int32{
-	3, // 0: garrison.hold.v1.Set.on:type_name -> garrison.intent.v1.Selector
-	4, // 1: garrison.hold.v1.Set.until:type_name -> google.protobuf.Timestamp
-	3, // 2: garrison.hold.v1.Hold.on:type_name -> garrison.intent.v1.Selector
-	4, // 3: garrison.hold.v1.Hold.until:type_name -> google.protobuf.Timestamp
-	4, // 4: garrison.hold.v1.Hold.set_at:type_name -> google.protobuf.Timestamp
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 0: garrison.hold.v1.Set.on:type_name -> garrison.intent.v1.Selector
+	5, // 1: garrison.hold.v1.Set.until:type_name -> google.protobuf.Timestamp
+	4, // 2: garrison.hold.v1.Hold.on:type_name -> garrison.intent.v1.Selector
+	5, // 3: garrison.hold.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	5, // 4: garrison.hold.v1.Hold.set_at:type_name -> google.protobuf.Timestamp
+	3, // 5: garrison.hold.v1.Hold.server_names:type_name -> garrison.hold.v1.Hold.ServerNamesEntry
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_garrison_hold_v1_hold_proto_init() }
@@ -321,7 +336,7 @@ func file_garrison_hold_v1_hold_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_hold_v1_hold_proto_rawDesc), len(file_garrison_hold_v1_hold_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1074,7 +1074,16 @@ type Manifest struct {
 	// Agents that must not be on the same server.
 	Conflicts []string `protobuf:"bytes,12,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
 	// Who vouches for all of this; none when it was not signed.
-	Seal          *Seal `protobuf:"bytes,13,opt,name=seal,proto3" json:"seal,omitempty"`
+	Seal *Seal `protobuf:"bytes,13,opt,name=seal,proto3" json:"seal,omitempty"`
+	// The versions of the agent that it may replace by an upgrade, as ranges such as ">=1.5.0 <2.0.0", of which one must
+	// match; none means any. A range is comparisons that all hold; || separates alternatives.
+	UpgradesFrom []string `protobuf:"bytes,14,rep,name=upgrades_from,json=upgradesFrom,proto3" json:"upgrades_from,omitempty"`
+	// Versions of the agent that no path to this one goes by way of. It may replace them whatever upgrades_from says.
+	Skips []string `protobuf:"bytes,15,rep,name=skips,proto3" json:"skips,omitempty"`
+	// The lowest version that may replace this one; empty means any.
+	Floor string `protobuf:"bytes,16,opt,name=floor,proto3" json:"floor,omitempty"`
+	// Agents that must be on the same server, with the versions that it works with.
+	Requires      []*Requirement `protobuf:"bytes,17,rep,name=requires,proto3" json:"requires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1200,6 +1209,89 @@ func (x *Manifest) GetSeal() *Seal {
 	return nil
 }
 
+func (x *Manifest) GetUpgradesFrom() []string {
+	if x != nil {
+		return x.UpgradesFrom
+	}
+	return nil
+}
+
+func (x *Manifest) GetSkips() []string {
+	if x != nil {
+		return x.Skips
+	}
+	return nil
+}
+
+func (x *Manifest) GetFloor() string {
+	if x != nil {
+		return x.Floor
+	}
+	return ""
+}
+
+func (x *Manifest) GetRequires() []*Requirement {
+	if x != nil {
+		return x.Requires
+	}
+	return nil
+}
+
+// Requirement is an agent that an image works with.
+type Requirement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Which versions, as a range such as ">=2.0.0 <3.0.0"; empty means any.
+	Versions      string `protobuf:"bytes,2,opt,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Requirement) Reset() {
+	*x = Requirement{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Requirement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Requirement) ProtoMessage() {}
+
+func (x *Requirement) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
+func (*Requirement) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Requirement) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Requirement) GetVersions() string {
+	if x != nil {
+		return x.Versions
+	}
+	return ""
+}
+
 // Ref names an image where the whole manifest is too much.
 type Ref struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1215,7 +1307,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1319,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1332,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ref) GetId() string {
@@ -1275,7 +1367,7 @@ type Created struct {
 
 func (x *Created) Reset() {
 	*x = Created{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1379,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1392,7 @@ func (x *Created) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Created) GetManifest() *Manifest {
@@ -1319,7 +1411,7 @@ type Filled struct {
 
 func (x *Filled) Reset() {
 	*x = Filled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1423,7 @@ func (x *Filled) String() string {
 func (*Filled) ProtoMessage() {}
 
 func (x *Filled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1436,7 @@ func (x *Filled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filled.ProtoReflect.Descriptor instead.
 func (*Filled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
 }
 
 // Activated: the image may be installed.
@@ -1356,7 +1448,7 @@ type Activated struct {
 
 func (x *Activated) Reset() {
 	*x = Activated{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1460,7 @@ func (x *Activated) String() string {
 func (*Activated) ProtoMessage() {}
 
 func (x *Activated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1473,7 @@ func (x *Activated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activated.ProtoReflect.Descriptor instead.
 func (*Activated) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
 }
 
 // Disabled: the image may not be newly installed.
@@ -1395,7 +1487,7 @@ type Disabled struct {
 
 func (x *Disabled) Reset() {
 	*x = Disabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1499,7 @@ func (x *Disabled) String() string {
 func (*Disabled) ProtoMessage() {}
 
 func (x *Disabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1512,7 @@ func (x *Disabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disabled.ProtoReflect.Descriptor instead.
 func (*Disabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Disabled) GetReason() string {
@@ -1439,7 +1531,7 @@ type Enabled struct {
 
 func (x *Enabled) Reset() {
 	*x = Enabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1543,7 @@ func (x *Enabled) String() string {
 func (*Enabled) ProtoMessage() {}
 
 func (x *Enabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1556,7 @@ func (x *Enabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enabled.ProtoReflect.Descriptor instead.
 func (*Enabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
 }
 
 // Deleted: the image and, unless another image shares it, its content are gone.
@@ -1476,7 +1568,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1580,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1593,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
 }
 
 // Image is an image as the catalog sees it.
@@ -1525,7 +1617,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1629,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1642,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Image) GetManifest() *Manifest {
@@ -1668,7 +1760,7 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\tstatement\x18\x01 \x01(\fR\tstatement\x12<\n" +
 	"\n" +
 	"signatures\x18\x02 \x03(\v2\x1c.garrison.image.v1.SignatureR\n" +
-	"signatures\"\xd3\x04\n" +
+	"signatures\"\xe0\x05\n" +
 	"\bManifest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1683,10 +1775,17 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	" \x01(\tR\vdescription\x12)\n" +
 	"\x10executor_version\x18\v \x01(\tR\x0fexecutorVersion\x12\x1c\n" +
 	"\tconflicts\x18\f \x03(\tR\tconflicts\x12+\n" +
-	"\x04seal\x18\r \x01(\v2\x17.garrison.image.v1.SealR\x04seal\x1a7\n" +
+	"\x04seal\x18\r \x01(\v2\x17.garrison.image.v1.SealR\x04seal\x12#\n" +
+	"\rupgrades_from\x18\x0e \x03(\tR\fupgradesFrom\x12\x14\n" +
+	"\x05skips\x18\x0f \x03(\tR\x05skips\x12\x14\n" +
+	"\x05floor\x18\x10 \x01(\tR\x05floor\x12:\n" +
+	"\brequires\x18\x11 \x03(\v2\x1e.garrison.image.v1.RequirementR\brequires\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"?\n" +
+	"\vRequirement\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1a\n" +
+	"\bversions\x18\x02 \x01(\tR\bversions\"G\n" +
 	"\x03Ref\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -1733,7 +1832,7 @@ func file_garrison_image_v1_image_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_garrison_image_v1_image_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.image.v1.State
 	(Takeover)(0),                 // 1: garrison.image.v1.Takeover
@@ -1749,23 +1848,24 @@ var file_garrison_image_v1_image_proto_goTypes = []any{
 	(*Signature)(nil),             // 11: garrison.image.v1.Signature
 	(*Seal)(nil),                  // 12: garrison.image.v1.Seal
 	(*Manifest)(nil),              // 13: garrison.image.v1.Manifest
-	(*Ref)(nil),                   // 14: garrison.image.v1.Ref
-	(*Created)(nil),               // 15: garrison.image.v1.Created
-	(*Filled)(nil),                // 16: garrison.image.v1.Filled
-	(*Activated)(nil),             // 17: garrison.image.v1.Activated
-	(*Disabled)(nil),              // 18: garrison.image.v1.Disabled
-	(*Enabled)(nil),               // 19: garrison.image.v1.Enabled
-	(*Deleted)(nil),               // 20: garrison.image.v1.Deleted
-	(*Image)(nil),                 // 21: garrison.image.v1.Image
-	nil,                           // 22: garrison.image.v1.Run.EnvEntry
-	nil,                           // 23: garrison.image.v1.Manifest.TagsEntry
-	(v1.Kind)(0),                  // 24: garrison.agent.v1.Kind
-	(*v11.Platform)(nil),          // 25: garrison.server.v1.Platform
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Requirement)(nil),           // 14: garrison.image.v1.Requirement
+	(*Ref)(nil),                   // 15: garrison.image.v1.Ref
+	(*Created)(nil),               // 16: garrison.image.v1.Created
+	(*Filled)(nil),                // 17: garrison.image.v1.Filled
+	(*Activated)(nil),             // 18: garrison.image.v1.Activated
+	(*Disabled)(nil),              // 19: garrison.image.v1.Disabled
+	(*Enabled)(nil),               // 20: garrison.image.v1.Enabled
+	(*Deleted)(nil),               // 21: garrison.image.v1.Deleted
+	(*Image)(nil),                 // 22: garrison.image.v1.Image
+	nil,                           // 23: garrison.image.v1.Run.EnvEntry
+	nil,                           // 24: garrison.image.v1.Manifest.TagsEntry
+	(v1.Kind)(0),                  // 25: garrison.agent.v1.Kind
+	(*v11.Platform)(nil),          // 26: garrison.server.v1.Platform
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	4,  // 0: garrison.image.v1.Ready.exec:type_name -> garrison.image.v1.Exec
-	22, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
+	23, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
 	1,  // 2: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
 	5,  // 3: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
 	6,  // 4: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
@@ -1775,22 +1875,23 @@ var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	9,  // 8: garrison.image.v1.Run.sandbox:type_name -> garrison.image.v1.Sandbox
 	4,  // 9: garrison.image.v1.Run.rehearsal:type_name -> garrison.image.v1.Exec
 	11, // 10: garrison.image.v1.Seal.signatures:type_name -> garrison.image.v1.Signature
-	24, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
-	25, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
+	25, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
+	26, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
 	3,  // 13: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
 	10, // 14: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
-	26, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
-	23, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
+	27, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
+	24, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
 	12, // 17: garrison.image.v1.Manifest.seal:type_name -> garrison.image.v1.Seal
-	13, // 18: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
-	13, // 19: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
-	0,  // 20: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
-	26, // 21: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	14, // 18: garrison.image.v1.Manifest.requires:type_name -> garrison.image.v1.Requirement
+	13, // 19: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
+	13, // 20: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
+	0,  // 21: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
+	27, // 22: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_garrison_image_v1_image_proto_init() }
@@ -1810,7 +1911,7 @@ func file_garrison_image_v1_image_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_image_v1_image_proto_rawDesc), len(file_garrison_image_v1_image_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

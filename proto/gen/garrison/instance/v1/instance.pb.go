@@ -234,8 +234,10 @@ type Wanted struct {
 	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
 	// The candidate that becomes the agent, without a restart; empty where the agent is installed.
 	AdoptCandidate string `protobuf:"bytes,21,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the instance is called in another system, such as triton:UUID. Empty leaves the one from before.
+	Origin        string `protobuf:"bytes,22,opt,name=origin,proto3" json:"origin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Wanted) Reset() {
@@ -313,6 +315,13 @@ func (x *Wanted) GetWithdrawnIntentId() string {
 func (x *Wanted) GetAdoptCandidate() string {
 	if x != nil {
 		return x.AdoptCandidate
+	}
+	return ""
+}
+
+func (x *Wanted) GetOrigin() string {
+	if x != nil {
+		return x.Origin
 	}
 	return ""
 }
@@ -400,6 +409,79 @@ func (x *Unwanted) GetRelease() bool {
 	return false
 }
 
+// Kept is a version that an agent had before, and whose files its server keeps: the way back to it fetches nothing.
+type Kept struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image.
+	Image *v1.Ref `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// When it was replaced.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// What its files take on the disk, unpacked; 0 when another agent needs the same files anyway.
+	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// How many more changes of the agent it outlives at most; room for another image may take it sooner.
+	ChangesLeft   uint32 `protobuf:"varint,4,opt,name=changes_left,json=changesLeft,proto3" json:"changes_left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Kept) Reset() {
+	*x = Kept{}
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kept) ProtoMessage() {}
+
+func (x *Kept) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
+func (*Kept) Descriptor() ([]byte, []int) {
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Kept) GetImage() *v1.Ref {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Kept) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Kept) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Kept) GetChangesLeft() uint32 {
+	if x != nil {
+		return x.ChangesLeft
+	}
+	return 0
+}
+
 // Observed: what the server found differs from what was last recorded.
 type Observed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -421,14 +503,16 @@ type Observed struct {
 	// The stable code of why it is not good; empty when it is, or where the executor does not say it.
 	Code string `protobuf:"bytes,50,opt,name=code,proto3" json:"code,omitempty"`
 	// When the executor next repairs it without a task; unset when it does not.
-	NextAt        *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// The versions that its server keeps for a way back, the newest first.
+	Kept          []*Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +524,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +537,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{3}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Observed) GetInstanceId() string {
@@ -519,6 +603,13 @@ func (x *Observed) GetNextAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Observed) GetKept() []*Kept {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
 // Adopted: the server took over a process that ran there, without a restart.
 type Adopted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -534,7 +625,7 @@ type Adopted struct {
 
 func (x *Adopted) Reset() {
 	*x = Adopted{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +637,7 @@ func (x *Adopted) String() string {
 func (*Adopted) ProtoMessage() {}
 
 func (x *Adopted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +650,7 @@ func (x *Adopted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Adopted.ProtoReflect.Descriptor instead.
 func (*Adopted) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{4}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Adopted) GetInstanceId() string {
@@ -598,7 +689,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +701,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +714,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{5}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Gone) GetInstanceId() string {
@@ -718,13 +809,19 @@ type Instance struct {
 	OwnChange *OwnChange `protobuf:"bytes,70,opt,name=own_change,json=ownChange,proto3" json:"own_change,omitempty"`
 	// When the executor next repairs it without a task, as of the last observation; unset when it does not.
 	ObservedNextAt *timestamppb.Timestamp `protobuf:"bytes,80,opt,name=observed_next_at,json=observedNextAt,proto3" json:"observed_next_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What it is called in another system, from which it was imported; empty otherwise.
+	Origin string `protobuf:"bytes,91,opt,name=origin,proto3" json:"origin,omitempty"`
+	// When the last change to what is wanted succeeded; unset until then.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,90,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// The versions that its server keeps for a way back, the newest first, as of the last observation.
+	Kept          []*Kept `protobuf:"bytes,110,rep,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +833,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +846,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{6}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Instance) GetId() string {
@@ -983,6 +1080,27 @@ func (x *Instance) GetObservedNextAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Instance) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Instance) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *Instance) GetKept() []*Kept {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
 // OwnChange is the last change of an instance's own values.
 type OwnChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -998,7 +1116,7 @@ type OwnChange struct {
 
 func (x *OwnChange) Reset() {
 	*x = OwnChange{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1128,7 @@ func (x *OwnChange) String() string {
 func (*OwnChange) ProtoMessage() {}
 
 func (x *OwnChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1141,7 @@ func (x *OwnChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnChange.ProtoReflect.Descriptor instead.
 func (*OwnChange) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OwnChange) GetRevision() uint64 {
@@ -1062,7 +1180,7 @@ type Before struct {
 
 func (x *Before) Reset() {
 	*x = Before{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1192,7 @@ func (x *Before) String() string {
 func (*Before) ProtoMessage() {}
 
 func (x *Before) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1205,7 @@ func (x *Before) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Before.ProtoReflect.Descriptor instead.
 func (*Before) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Before) GetImage() *v1.Ref {
@@ -1136,7 +1254,7 @@ type BegunChange struct {
 
 func (x *BegunChange) Reset() {
 	*x = BegunChange{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1266,7 @@ func (x *BegunChange) String() string {
 func (*BegunChange) ProtoMessage() {}
 
 func (x *BegunChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1279,7 @@ func (x *BegunChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunChange.ProtoReflect.Descriptor instead.
 func (*BegunChange) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{9}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BegunChange) GetWanted() *v1.Ref {
@@ -1234,7 +1352,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb8\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x02\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -1245,7 +1363,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\tintent_id\x18\x04 \x01(\tR\bintentId\x12I\n" +
 	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12.\n" +
 	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\x12'\n" +
-	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\"\xb2\x01\n" +
+	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\x12\x16\n" +
+	"\x06origin\x18\x16 \x01(\tR\x06origin\"\xb2\x01\n" +
 	"\bUnwanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -1254,7 +1373,12 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x12\x1b\n" +
 	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12.\n" +
 	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\x12\x18\n" +
-	"\arelease\x18\x15 \x01(\bR\arelease\"\xf4\x02\n" +
+	"\arelease\x18\x15 \x01(\bR\arelease\"\x9f\x01\n" +
+	"\x04Kept\x12,\n" +
+	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12!\n" +
+	"\fchanges_left\x18\x04 \x01(\rR\vchangesLeft\"\xa4\x03\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1267,7 +1391,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x18\x11 \x01(\x04R\n" +
 	"generation\x12\x12\n" +
 	"\x04code\x182 \x01(\tR\x04code\x123\n" +
-	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"\x92\x01\n" +
+	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12.\n" +
+	"\x04kept\x18F \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\"\x92\x01\n" +
 	"\aAdopted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1277,7 +1402,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x80\f\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x83\r\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1318,7 +1443,11 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x0eobserved_until\x18< \x01(\v2\x1a.google.protobuf.TimestampR\robservedUntil\x12>\n" +
 	"\n" +
 	"own_change\x18F \x01(\v2\x1f.garrison.instance.v1.OwnChangeR\townChange\x12D\n" +
-	"\x10observed_next_at\x18P \x01(\v2\x1a.google.protobuf.TimestampR\x0eobservedNextAt\"\x81\x01\n" +
+	"\x10observed_next_at\x18P \x01(\v2\x1a.google.protobuf.TimestampR\x0eobservedNextAt\x12\x16\n" +
+	"\x06origin\x18[ \x01(\tR\x06origin\x129\n" +
+	"\n" +
+	"changed_at\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12.\n" +
+	"\x04kept\x18n \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\"\x81\x01\n" +
 	"\tOwnChange\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +
@@ -1366,66 +1495,72 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
 	(*Configuration)(nil),         // 2: garrison.instance.v1.Configuration
 	(*Wanted)(nil),                // 3: garrison.instance.v1.Wanted
 	(*Unwanted)(nil),              // 4: garrison.instance.v1.Unwanted
-	(*Observed)(nil),              // 5: garrison.instance.v1.Observed
-	(*Adopted)(nil),               // 6: garrison.instance.v1.Adopted
-	(*Gone)(nil),                  // 7: garrison.instance.v1.Gone
-	(*Instance)(nil),              // 8: garrison.instance.v1.Instance
-	(*OwnChange)(nil),             // 9: garrison.instance.v1.OwnChange
-	(*Before)(nil),                // 10: garrison.instance.v1.Before
-	(*BegunChange)(nil),           // 11: garrison.instance.v1.BegunChange
-	nil,                           // 12: garrison.instance.v1.Configuration.OwnEntry
-	nil,                           // 13: garrison.instance.v1.Configuration.MetadataEntry
-	(*v1.Ref)(nil),                // 14: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*v11.Adoption)(nil),          // 16: garrison.server.v1.Adoption
-	(v12.State)(0),                // 17: garrison.task.v1.State
+	(*Kept)(nil),                  // 5: garrison.instance.v1.Kept
+	(*Observed)(nil),              // 6: garrison.instance.v1.Observed
+	(*Adopted)(nil),               // 7: garrison.instance.v1.Adopted
+	(*Gone)(nil),                  // 8: garrison.instance.v1.Gone
+	(*Instance)(nil),              // 9: garrison.instance.v1.Instance
+	(*OwnChange)(nil),             // 10: garrison.instance.v1.OwnChange
+	(*Before)(nil),                // 11: garrison.instance.v1.Before
+	(*BegunChange)(nil),           // 12: garrison.instance.v1.BegunChange
+	nil,                           // 13: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 14: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 15: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*v11.Adoption)(nil),          // 17: garrison.server.v1.Adoption
+	(v12.State)(0),                // 18: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	12, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
-	13, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
-	14, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	13, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	14, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	15, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
 	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
-	14, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
-	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	15, // 6: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
-	14, // 7: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	16, // 8: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
-	14, // 9: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	14, // 10: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
-	1,  // 11: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
-	0,  // 12: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	15, // 13: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	15, // 14: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	17, // 15: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
-	2,  // 16: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	16, // 17: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
-	16, // 18: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
-	15, // 19: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
-	14, // 20: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
-	10, // 21: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	11, // 22: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
-	15, // 23: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
-	9,  // 24: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
-	15, // 25: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
-	15, // 26: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
-	14, // 27: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 28: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	14, // 29: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
-	2,  // 30: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
-	17, // 31: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	10, // 32: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	15, // 4: garrison.instance.v1.Kept.image:type_name -> garrison.image.v1.Ref
+	16, // 5: garrison.instance.v1.Kept.since:type_name -> google.protobuf.Timestamp
+	15, // 6: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	1,  // 7: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
+	16, // 8: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: garrison.instance.v1.Observed.kept:type_name -> garrison.instance.v1.Kept
+	15, // 10: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	17, // 11: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
+	15, // 12: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	15, // 13: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	1,  // 14: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
+	0,  // 15: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
+	16, // 16: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	16, // 17: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	18, // 18: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	2,  // 19: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
+	17, // 20: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
+	17, // 21: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
+	16, // 22: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
+	15, // 23: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	11, // 24: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
+	12, // 25: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	16, // 26: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
+	10, // 27: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
+	16, // 28: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
+	16, // 29: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	5,  // 30: garrison.instance.v1.Instance.kept:type_name -> garrison.instance.v1.Kept
+	16, // 31: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
+	15, // 32: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 33: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	15, // 34: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 35: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	18, // 36: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	11, // 37: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -1439,7 +1574,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

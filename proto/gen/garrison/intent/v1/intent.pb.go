@@ -570,7 +570,10 @@ type Install struct {
 	// Which image; unset means the newest of the default channel.
 	Image *ImageChoice `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
 	// On which servers.
-	On            *Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
+	On *Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
+	// What its instances are called in another system, such as triton:UUID, by the id of the server. It is kept as the
+	// origin of the instance on a server that gets the agent.
+	Origins       map[string]string `protobuf:"bytes,40,rep,name=origins,proto3" json:"origins,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -622,6 +625,13 @@ func (x *Install) GetImage() *ImageChoice {
 func (x *Install) GetOn() *Selector {
 	if x != nil {
 		return x.On
+	}
+	return nil
+}
+
+func (x *Install) GetOrigins() map[string]string {
+	if x != nil {
+		return x.Origins
 	}
 	return nil
 }
@@ -981,7 +991,10 @@ type Refresh struct {
 	// Which servers.
 	On *Selector `protobuf:"bytes,1,opt,name=on,proto3" json:"on,omitempty"`
 	// Set: report the candidates for adoption instead.
-	Scan          *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	Scan *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	// True: delete the versions that are kept for a way back first. Servers on which a rollout goes on, agents are held
+	// or the environment is closed are left out.
+	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1028,6 +1041,13 @@ func (x *Refresh) GetScan() *v1.Scan {
 		return x.Scan
 	}
 	return nil
+}
+
+func (x *Refresh) GetPurgeKept() bool {
+	if x != nil {
+		return x.PurgeKept
+	}
+	return false
 }
 
 // Decommission asks that a server goes, with all of its agents; or the servers that a selector matches.
@@ -1219,7 +1239,10 @@ type Rollout struct {
 	// The rollout whose servers go back to what they had before it.
 	UndoOf string `protobuf:"bytes,4,opt,name=undo_of,json=undoOf,proto3" json:"undo_of,omitempty"`
 	// In one line: what it brings; empty means that the registry writes it.
-	Title         string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	// What is recorded once every wave passed: defaults of environments and promotions to channels; at most 8. Servers
+	// that come before get what was recorded before. Empty with undo_of.
+	Then          []*v11.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,6 +1310,13 @@ func (x *Rollout) GetTitle() string {
 		return x.Title
 	}
 	return ""
+}
+
+func (x *Rollout) GetThen() []*v11.Standing {
+	if x != nil {
+		return x.Then
+	}
+	return nil
 }
 
 // Step is the change of one agent in a rollout. The selectors in it are unset: the rollout has the one that counts.
@@ -1569,7 +1599,13 @@ type Intent struct {
 	// default. Such an intent changes only servers on which the default was due, of those that it selects.
 	Source *Source `protobuf:"bytes,20,opt,name=source,proto3" json:"source,omitempty"`
 	// Why it is asked for, in the words of its actor, such as the number of a ticket; 500 characters at most.
-	Note          string `protobuf:"bytes,170,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,170,opt,name=note,proto3" json:"note,omitempty"`
+	// True: change servers also while their environment is frozen or outside its windows. For a rollout, its strategy
+	// decides.
+	Override bool `protobuf:"varint,180,opt,name=override,proto3" json:"override,omitempty"`
+	// True: change more than 100 servers at once. Otherwise an install, upgrade, configure or remove of so many is
+	// refused with TOO_WIDE, because a bad version would reach all of them before anything could stop it.
+	AtOnce        bool `protobuf:"varint,260,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1745,6 +1781,20 @@ func (x *Intent) GetNote() string {
 	return ""
 }
 
+func (x *Intent) GetOverride() bool {
+	if x != nil {
+		return x.Override
+	}
+	return false
+}
+
+func (x *Intent) GetAtOnce() bool {
+	if x != nil {
+		return x.AtOnce
+	}
+	return false
+}
+
 type isIntent_Ask interface {
 	isIntent_Ask()
 }
@@ -1916,7 +1966,7 @@ type Target struct {
 	Effect Effect `protobuf:"varint,6,opt,name=effect,proto3,enum=garrison.intent.v1.Effect" json:"effect,omitempty"`
 	// The kind of the change.
 	Move Move `protobuf:"varint,7,opt,name=move,proto3,enum=garrison.intent.v1.Move" json:"move,omitempty"`
-	// Why it is passed over, left out, or not moved.
+	// Why it is passed over, left out, or not moved; or why a change there waits.
 	Reason *v13.Refusal `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The instance's own values as they will be; only where the configuration changes.
 	Own           map[string]string `protobuf:"bytes,9,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -2623,7 +2673,7 @@ var File_garrison_intent_v1_intent_proto protoreflect.FileDescriptor
 
 const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
+	"\x1fgarrison/intent/v1/intent.proto\x12\x12garrison.intent.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/standing.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xba\x02\n" +
 	"\bSelector\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x18\n" +
 	"\aservers\x18\x02 \x03(\tR\aservers\x12 \n" +
@@ -2642,11 +2692,15 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tH\x00R\aversion\x12\x1b\n" +
 	"\bimage_id\x18\x02 \x01(\tH\x00R\aimageId\x12\x1a\n" +
 	"\achannel\x18\x03 \x01(\tH\x00R\achannelB\x04\n" +
-	"\x02by\"\x84\x01\n" +
+	"\x02by\"\x84\x02\n" +
 	"\aInstall\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
 	"\x05image\x18\x02 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12,\n" +
-	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\x84\x01\n" +
+	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12B\n" +
+	"\aorigins\x18( \x03(\v2(.garrison.intent.v1.Install.OriginsEntryR\aorigins\x1a:\n" +
+	"\fOriginsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
 	"\aUpgrade\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
 	"\x05image\x18\x02 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12,\n" +
@@ -2674,10 +2728,12 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05image\x18\x04 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\"7\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\"e\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\"\x84\x01\n" +
 	"\aRefresh\x12,\n" +
 	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12,\n" +
-	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"~\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
+	"\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"~\n" +
 	"\fDecommission\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12\x14\n" +
@@ -2687,13 +2743,14 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x06server\x18\x01 \x01(\tR\x06server\"Q\n" +
 	"\x04Undo\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12,\n" +
-	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xd1\x01\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\x84\x02\n" +
 	"\aRollout\x12.\n" +
 	"\x05steps\x18\x01 \x03(\v2\x18.garrison.intent.v1.StepR\x05steps\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x129\n" +
 	"\bstrategy\x18\x03 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x17\n" +
 	"\aundo_of\x18\x04 \x01(\tR\x06undoOf\x12\x14\n" +
-	"\x05title\x18\x05 \x01(\tR\x05title\"\xf7\x01\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\x121\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\"\xf7\x01\n" +
 	"\x04Step\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x12=\n" +
@@ -2707,7 +2764,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05Guard\x12%\n" +
 	"\x0etargets_sha256\x18\x01 \x01(\fR\rtargetsSha256\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\rR\achanged\x122\n" +
-	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\xb6\x06\n" +
+	"\x06chosen\x18\x03 \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\"\xed\x06\n" +
 	"\x06Intent\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x124\n" +
@@ -2725,7 +2782,9 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x06strict\x18\b \x01(\bR\x06strict\x12/\n" +
 	"\x05guard\x18\t \x01(\v2\x19.garrison.intent.v1.GuardR\x05guard\x122\n" +
 	"\x06source\x18\x14 \x01(\v2\x1a.garrison.intent.v1.SourceR\x06source\x12\x13\n" +
-	"\x04note\x18\xaa\x01 \x01(\tR\x04noteB\x05\n" +
+	"\x04note\x18\xaa\x01 \x01(\tR\x04note\x12\x1b\n" +
+	"\boverride\x18\xb4\x01 \x01(\bR\boverride\x12\x18\n" +
+	"\aat_once\x18\x84\x02 \x01(\bR\x06atOnceB\x05\n" +
 	"\x03ask\"y\n" +
 	"\x06Source\x12 \n" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x1a\n" +
@@ -2851,7 +2910,7 @@ func file_garrison_intent_v1_intent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(Operator)(0),                 // 0: garrison.intent.v1.Operator
 	(Effect)(0),                   // 1: garrison.intent.v1.Effect
@@ -2884,14 +2943,16 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(*Withdrawn)(nil),             // 28: garrison.intent.v1.Withdrawn
 	(*Record)(nil),                // 29: garrison.intent.v1.Record
 	nil,                           // 30: garrison.intent.v1.Selector.LabelsEntry
-	nil,                           // 31: garrison.intent.v1.Configure.SetEntry
-	nil,                           // 32: garrison.intent.v1.Target.OwnEntry
-	(*v1.Scan)(nil),               // 33: garrison.server.v1.Scan
-	(*v11.Strategy)(nil),          // 34: garrison.rollout.v1.Strategy
-	(*v1.Platform)(nil),           // 35: garrison.server.v1.Platform
-	(*v12.Ref)(nil),               // 36: garrison.image.v1.Ref
-	(*v13.Refusal)(nil),           // 37: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	nil,                           // 31: garrison.intent.v1.Install.OriginsEntry
+	nil,                           // 32: garrison.intent.v1.Configure.SetEntry
+	nil,                           // 33: garrison.intent.v1.Target.OwnEntry
+	(*v1.Scan)(nil),               // 34: garrison.server.v1.Scan
+	(*v11.Strategy)(nil),          // 35: garrison.rollout.v1.Strategy
+	(*v11.Standing)(nil),          // 36: garrison.rollout.v1.Standing
+	(*v1.Platform)(nil),           // 37: garrison.server.v1.Platform
+	(*v12.Ref)(nil),               // 38: garrison.image.v1.Ref
+	(*v13.Refusal)(nil),           // 39: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	30, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
@@ -2900,66 +2961,68 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	0,  // 3: garrison.intent.v1.Condition.operator:type_name -> garrison.intent.v1.Operator
 	6,  // 4: garrison.intent.v1.Install.image:type_name -> garrison.intent.v1.ImageChoice
 	4,  // 5: garrison.intent.v1.Install.on:type_name -> garrison.intent.v1.Selector
-	6,  // 6: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
-	4,  // 7: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
-	4,  // 8: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
-	4,  // 9: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
-	31, // 10: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
-	6,  // 11: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
-	4,  // 12: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
-	33, // 13: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
-	4,  // 14: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
-	4,  // 15: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
-	18, // 16: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
-	4,  // 17: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
-	34, // 18: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	7,  // 19: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
-	8,  // 20: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
-	10, // 21: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
-	9,  // 22: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
-	35, // 23: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	36, // 24: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	19, // 25: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 26: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	8,  // 27: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	9,  // 28: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	13, // 29: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	14, // 30: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	10, // 31: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	16, // 32: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	11, // 33: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
-	12, // 34: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
-	15, // 35: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
-	17, // 36: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
-	20, // 37: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	22, // 38: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
-	36, // 39: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	36, // 40: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 41: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 42: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	37, // 43: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	32, // 44: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 45: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	37, // 46: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	21, // 47: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	19, // 48: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	24, // 49: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	37, // 50: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	21, // 51: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	24, // 52: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	21, // 53: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	37, // 54: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	21, // 55: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 56: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	38, // 57: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	37, // 58: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	24, // 59: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	38, // 60: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	31, // 6: garrison.intent.v1.Install.origins:type_name -> garrison.intent.v1.Install.OriginsEntry
+	6,  // 7: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 8: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
+	4,  // 9: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
+	4,  // 10: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
+	32, // 11: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
+	6,  // 12: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 13: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
+	34, // 14: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
+	4,  // 15: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
+	4,  // 16: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
+	18, // 17: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
+	4,  // 18: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
+	35, // 19: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	36, // 20: garrison.intent.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
+	7,  // 21: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
+	8,  // 22: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
+	10, // 23: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
+	9,  // 24: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
+	37, // 25: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	38, // 26: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	19, // 27: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 28: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	8,  // 29: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	9,  // 30: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	13, // 31: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	14, // 32: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	10, // 33: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	16, // 34: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	11, // 35: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	12, // 36: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	15, // 37: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	17, // 38: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
+	20, // 39: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	22, // 40: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	38, // 41: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	38, // 42: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 43: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 44: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	39, // 45: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	33, // 46: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 47: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	39, // 48: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	21, // 49: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	19, // 50: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	24, // 51: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	39, // 52: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	21, // 53: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	24, // 54: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	21, // 55: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	39, // 56: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	21, // 57: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 58: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	40, // 59: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	39, // 60: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	24, // 61: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	40, // 62: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
@@ -2998,7 +3061,7 @@ func file_garrison_intent_v1_intent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_intent_v1_intent_proto_rawDesc), len(file_garrison_intent_v1_intent_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -112,6 +112,9 @@ type SetDefaultRequest struct {
 	// True: where the default is for all servers already, it is not asked for again, so that servers from which the agent
 	// was removed since stay without it.
 	KeepReach bool `protobuf:"varint,8,opt,name=keep_reach,json=keepReach,proto3" json:"keep_reach,omitempty"`
+	// True: install on more than 100 servers at once. Otherwise such a default is refused with TOO_WIDE, because
+	// a bad version would reach all of them before anything could stop it.
+	AtOnce bool `protobuf:"varint,40,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
 	// What garrison apply declares about it; unset leaves every owner as it is.
 	Owner         *v12.FieldOwner `protobuf:"bytes,70,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -200,6 +203,13 @@ func (x *SetDefaultRequest) GetIfRevision() uint64 {
 func (x *SetDefaultRequest) GetKeepReach() bool {
 	if x != nil {
 		return x.KeepReach
+	}
+	return false
+}
+
+func (x *SetDefaultRequest) GetAtOnce() bool {
+	if x != nil {
+		return x.AtOnce
 	}
 	return false
 }
@@ -368,7 +378,10 @@ type MoveServersRequest struct {
 	Environment string `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
 	// The plan's plan_sha256: refused with PLAN_STALE when the move would now touch anything else than the plan showed.
 	// Empty means that it is done as the fleet is.
-	PlanSha256    []byte `protobuf:"bytes,3,opt,name=plan_sha256,json=planSha256,proto3" json:"plan_sha256,omitempty"`
+	PlanSha256 []byte `protobuf:"bytes,3,opt,name=plan_sha256,json=planSha256,proto3" json:"plan_sha256,omitempty"`
+	// True: also when the defaults of the environment install agents on more than 100 of the servers at once. Otherwise
+	// such a move is refused with TOO_WIDE.
+	AtOnce        bool `protobuf:"varint,40,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,6 +435,13 @@ func (x *MoveServersRequest) GetPlanSha256() []byte {
 		return x.PlanSha256
 	}
 	return nil
+}
+
+func (x *MoveServersRequest) GetAtOnce() bool {
+	if x != nil {
+		return x.AtOnce
+	}
+	return false
 }
 
 // MoveServersResponse counts the servers.
@@ -882,7 +902,7 @@ var File_garrison_registry_v1_defaults_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_defaults_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/registry/v1/defaults.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a%garrison/environment/v1/default.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\"\xde\x03\n" +
+	"#garrison/registry/v1/defaults.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a%garrison/environment/v1/default.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\"\xf7\x03\n" +
 	"\x11SetDefaultRequest\x12 \n" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x125\n" +
@@ -894,7 +914,8 @@ const file_garrison_registry_v1_defaults_proto_rawDesc = "" +
 	"\vif_revision\x18\a \x01(\x04R\n" +
 	"ifRevision\x12\x1d\n" +
 	"\n" +
-	"keep_reach\x18\b \x01(\bR\tkeepReach\x123\n" +
+	"keep_reach\x18\b \x01(\bR\tkeepReach\x12\x17\n" +
+	"\aat_once\x18( \x01(\bR\x06atOnce\x123\n" +
 	"\x05owner\x18F \x01(\v2\x1d.garrison.owner.v1.FieldOwnerR\x05owner\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -906,12 +927,13 @@ const file_garrison_registry_v1_defaults_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vif_revision\x18\x03 \x01(\x04R\n" +
 	"ifRevision\"\x16\n" +
-	"\x14UnsetDefaultResponse\"\x85\x01\n" +
+	"\x14UnsetDefaultResponse\"\x9e\x01\n" +
 	"\x12MoveServersRequest\x12,\n" +
 	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12 \n" +
 	"\venvironment\x18\x02 \x01(\tR\venvironment\x12\x1f\n" +
 	"\vplan_sha256\x18\x03 \x01(\fR\n" +
-	"planSha256\"E\n" +
+	"planSha256\x12\x17\n" +
+	"\aat_once\x18( \x01(\bR\x06atOnce\"E\n" +
 	"\x13MoveServersResponse\x12\x14\n" +
 	"\x05moved\x18\x01 \x01(\rR\x05moved\x12\x18\n" +
 	"\aalready\x18\x02 \x01(\rR\aalready\"\xc4\x01\n" +

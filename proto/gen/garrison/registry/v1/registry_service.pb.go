@@ -11,9 +11,10 @@ package registryv1
 import (
 	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v111 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	v110 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v112 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	v112 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	v110 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	v111 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v113 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	v19 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -871,7 +872,9 @@ func (x *GetServerRequest) GetServer() string {
 type GetServerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server.
-	Server        *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	Server *v1.Server `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// Set while the server's environment lets no change of an agent begin.
+	Closed        *Closed `protobuf:"bytes,2,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -913,6 +916,77 @@ func (x *GetServerResponse) GetServer() *v1.Server {
 	return nil
 }
 
+func (x *GetServerResponse) GetClosed() *Closed {
+	if x != nil {
+		return x.Closed
+	}
+	return nil
+}
+
+// Closed says why an environment lets no change of an agent begin: it is frozen, or outside its windows.
+type Closed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment.
+	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Why.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it may open; unset when it never does.
+	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Closed) Reset() {
+	*x = Closed{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Closed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Closed) ProtoMessage() {}
+
+func (x *Closed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Closed.ProtoReflect.Descriptor instead.
+func (*Closed) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Closed) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *Closed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Closed) GetOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpensAt
+	}
+	return nil
+}
+
 // InviteServerRequest describes a server that will come.
 type InviteServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -938,7 +1012,7 @@ type InviteServerRequest struct {
 
 func (x *InviteServerRequest) Reset() {
 	*x = InviteServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1024,7 @@ func (x *InviteServerRequest) String() string {
 func (*InviteServerRequest) ProtoMessage() {}
 
 func (x *InviteServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1037,7 @@ func (x *InviteServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteServerRequest.ProtoReflect.Descriptor instead.
 func (*InviteServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{9}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InviteServerRequest) GetName() string {
@@ -1039,7 +1113,7 @@ type InviteServerResponse struct {
 
 func (x *InviteServerResponse) Reset() {
 	*x = InviteServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1125,7 @@ func (x *InviteServerResponse) String() string {
 func (*InviteServerResponse) ProtoMessage() {}
 
 func (x *InviteServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1138,7 @@ func (x *InviteServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteServerResponse.ProtoReflect.Descriptor instead.
 func (*InviteServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{10}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InviteServerResponse) GetServerId() string {
@@ -1106,7 +1180,7 @@ type InviteServersRequest struct {
 
 func (x *InviteServersRequest) Reset() {
 	*x = InviteServersRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1192,7 @@ func (x *InviteServersRequest) String() string {
 func (*InviteServersRequest) ProtoMessage() {}
 
 func (x *InviteServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1205,7 @@ func (x *InviteServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteServersRequest.ProtoReflect.Descriptor instead.
 func (*InviteServersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{11}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InviteServersRequest) GetServers() []*InviteServerRequest {
@@ -1160,7 +1234,7 @@ type InvitedServer struct {
 
 func (x *InvitedServer) Reset() {
 	*x = InvitedServer{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1246,7 @@ func (x *InvitedServer) String() string {
 func (*InvitedServer) ProtoMessage() {}
 
 func (x *InvitedServer) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1259,7 @@ func (x *InvitedServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvitedServer.ProtoReflect.Descriptor instead.
 func (*InvitedServer) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{12}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *InvitedServer) GetName() string {
@@ -1234,7 +1308,7 @@ type InviteServersResponse struct {
 
 func (x *InviteServersResponse) Reset() {
 	*x = InviteServersResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1320,7 @@ func (x *InviteServersResponse) String() string {
 func (*InviteServersResponse) ProtoMessage() {}
 
 func (x *InviteServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1333,7 @@ func (x *InviteServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InviteServersResponse.ProtoReflect.Descriptor instead.
 func (*InviteServersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{13}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InviteServersResponse) GetServers() []*InvitedServer {
@@ -1296,7 +1370,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1382,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1395,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateTokenRequest) GetName() string {
@@ -1400,7 +1474,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1486,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1499,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateTokenResponse) GetToken() *v14.Token {
@@ -1455,7 +1529,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1541,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1554,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTokensRequest) GetPage() *v11.Page {
@@ -1512,7 +1586,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1598,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1611,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{17}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListTokensResponse) GetTokens() []*v14.Token {
@@ -1574,7 +1648,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1660,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1673,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{18}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeTokenRequest) GetName() string {
@@ -1627,7 +1701,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1713,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1726,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{19}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RevokeTokenResponse) GetToken() *v14.Token {
@@ -1683,7 +1757,7 @@ type ChangeServerRequest struct {
 
 func (x *ChangeServerRequest) Reset() {
 	*x = ChangeServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1769,7 @@ func (x *ChangeServerRequest) String() string {
 func (*ChangeServerRequest) ProtoMessage() {}
 
 func (x *ChangeServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1782,7 @@ func (x *ChangeServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeServerRequest.ProtoReflect.Descriptor instead.
 func (*ChangeServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{20}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ChangeServerRequest) GetServer() string {
@@ -1764,7 +1838,7 @@ type ChangeServerResponse struct {
 
 func (x *ChangeServerResponse) Reset() {
 	*x = ChangeServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1850,7 @@ func (x *ChangeServerResponse) String() string {
 func (*ChangeServerResponse) ProtoMessage() {}
 
 func (x *ChangeServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1863,7 @@ func (x *ChangeServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeServerResponse.ProtoReflect.Descriptor instead.
 func (*ChangeServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{21}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ChangeServerResponse) GetServer() *v1.Server {
@@ -1816,7 +1890,7 @@ type ReplaceServerRequest struct {
 
 func (x *ReplaceServerRequest) Reset() {
 	*x = ReplaceServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1902,7 @@ func (x *ReplaceServerRequest) String() string {
 func (*ReplaceServerRequest) ProtoMessage() {}
 
 func (x *ReplaceServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1915,7 @@ func (x *ReplaceServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceServerRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{22}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReplaceServerRequest) GetServer() string {
@@ -1887,7 +1961,7 @@ type ReplaceServerResponse struct {
 
 func (x *ReplaceServerResponse) Reset() {
 	*x = ReplaceServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1973,7 @@ func (x *ReplaceServerResponse) String() string {
 func (*ReplaceServerResponse) ProtoMessage() {}
 
 func (x *ReplaceServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[23]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1986,7 @@ func (x *ReplaceServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceServerResponse.ProtoReflect.Descriptor instead.
 func (*ReplaceServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{23}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReplaceServerResponse) GetServer() *v1.Server {
@@ -1949,7 +2023,7 @@ type ForgetServerRequest struct {
 
 func (x *ForgetServerRequest) Reset() {
 	*x = ForgetServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2035,7 @@ func (x *ForgetServerRequest) String() string {
 func (*ForgetServerRequest) ProtoMessage() {}
 
 func (x *ForgetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[24]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2048,7 @@ func (x *ForgetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetServerRequest.ProtoReflect.Descriptor instead.
 func (*ForgetServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{24}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ForgetServerRequest) GetServer() string {
@@ -2004,7 +2078,7 @@ type ForgetServerResponse struct {
 
 func (x *ForgetServerResponse) Reset() {
 	*x = ForgetServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2090,7 @@ func (x *ForgetServerResponse) String() string {
 func (*ForgetServerResponse) ProtoMessage() {}
 
 func (x *ForgetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[25]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2103,7 @@ func (x *ForgetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetServerResponse.ProtoReflect.Descriptor instead.
 func (*ForgetServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{25}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ForgetServerResponse) GetServerId() string {
@@ -2059,7 +2133,7 @@ type QuarantineServerRequest struct {
 
 func (x *QuarantineServerRequest) Reset() {
 	*x = QuarantineServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2145,7 @@ func (x *QuarantineServerRequest) String() string {
 func (*QuarantineServerRequest) ProtoMessage() {}
 
 func (x *QuarantineServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[26]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2158,7 @@ func (x *QuarantineServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineServerRequest.ProtoReflect.Descriptor instead.
 func (*QuarantineServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{26}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *QuarantineServerRequest) GetServer() string {
@@ -2112,7 +2186,7 @@ type QuarantineServerResponse struct {
 
 func (x *QuarantineServerResponse) Reset() {
 	*x = QuarantineServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2198,7 @@ func (x *QuarantineServerResponse) String() string {
 func (*QuarantineServerResponse) ProtoMessage() {}
 
 func (x *QuarantineServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[27]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2211,7 @@ func (x *QuarantineServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineServerResponse.ProtoReflect.Descriptor instead.
 func (*QuarantineServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{27}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *QuarantineServerResponse) GetServer() *v1.Server {
@@ -2160,7 +2234,7 @@ type ReleaseServerRequest struct {
 
 func (x *ReleaseServerRequest) Reset() {
 	*x = ReleaseServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2246,7 @@ func (x *ReleaseServerRequest) String() string {
 func (*ReleaseServerRequest) ProtoMessage() {}
 
 func (x *ReleaseServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[28]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2259,7 @@ func (x *ReleaseServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseServerRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{28}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseServerRequest) GetServer() string {
@@ -2213,7 +2287,7 @@ type ReleaseServerResponse struct {
 
 func (x *ReleaseServerResponse) Reset() {
 	*x = ReleaseServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2299,7 @@ func (x *ReleaseServerResponse) String() string {
 func (*ReleaseServerResponse) ProtoMessage() {}
 
 func (x *ReleaseServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[29]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2312,7 @@ func (x *ReleaseServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseServerResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{29}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseServerResponse) GetServer() *v1.Server {
@@ -2261,7 +2335,7 @@ type RevokeServerRequest struct {
 
 func (x *RevokeServerRequest) Reset() {
 	*x = RevokeServerRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2347,7 @@ func (x *RevokeServerRequest) String() string {
 func (*RevokeServerRequest) ProtoMessage() {}
 
 func (x *RevokeServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[30]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2360,7 @@ func (x *RevokeServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeServerRequest.ProtoReflect.Descriptor instead.
 func (*RevokeServerRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{30}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RevokeServerRequest) GetServer() string {
@@ -2314,7 +2388,7 @@ type RevokeServerResponse struct {
 
 func (x *RevokeServerResponse) Reset() {
 	*x = RevokeServerResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2400,7 @@ func (x *RevokeServerResponse) String() string {
 func (*RevokeServerResponse) ProtoMessage() {}
 
 func (x *RevokeServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[31]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2413,7 @@ func (x *RevokeServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeServerResponse.ProtoReflect.Descriptor instead.
 func (*RevokeServerResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{31}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RevokeServerResponse) GetServer() *v1.Server {
@@ -2364,7 +2438,7 @@ type RecordCleanUpRequest struct {
 
 func (x *RecordCleanUpRequest) Reset() {
 	*x = RecordCleanUpRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2450,7 @@ func (x *RecordCleanUpRequest) String() string {
 func (*RecordCleanUpRequest) ProtoMessage() {}
 
 func (x *RecordCleanUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[32]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2463,7 @@ func (x *RecordCleanUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCleanUpRequest.ProtoReflect.Descriptor instead.
 func (*RecordCleanUpRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{32}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RecordCleanUpRequest) GetServer() string {
@@ -2424,7 +2498,7 @@ type RecordCleanUpResponse struct {
 
 func (x *RecordCleanUpResponse) Reset() {
 	*x = RecordCleanUpResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +2510,7 @@ func (x *RecordCleanUpResponse) String() string {
 func (*RecordCleanUpResponse) ProtoMessage() {}
 
 func (x *RecordCleanUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[33]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +2523,7 @@ func (x *RecordCleanUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCleanUpResponse.ProtoReflect.Descriptor instead.
 func (*RecordCleanUpResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{33}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RecordCleanUpResponse) GetServer() *v1.Server {
@@ -2468,7 +2542,7 @@ type ListUnknownServersRequest struct {
 
 func (x *ListUnknownServersRequest) Reset() {
 	*x = ListUnknownServersRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2554,7 @@ func (x *ListUnknownServersRequest) String() string {
 func (*ListUnknownServersRequest) ProtoMessage() {}
 
 func (x *ListUnknownServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[34]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2567,7 @@ func (x *ListUnknownServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnknownServersRequest.ProtoReflect.Descriptor instead.
 func (*ListUnknownServersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{34}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
 }
 
 // UnknownServer is a sender of beats that is not under management. It is kept in the memory of each replica, and not in
@@ -2524,7 +2598,7 @@ type UnknownServer struct {
 
 func (x *UnknownServer) Reset() {
 	*x = UnknownServer{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2610,7 @@ func (x *UnknownServer) String() string {
 func (*UnknownServer) ProtoMessage() {}
 
 func (x *UnknownServer) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[35]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2623,7 @@ func (x *UnknownServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnknownServer.ProtoReflect.Descriptor instead.
 func (*UnknownServer) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{35}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UnknownServer) GetServerId() string {
@@ -2630,7 +2704,7 @@ type ListUnknownServersResponse struct {
 
 func (x *ListUnknownServersResponse) Reset() {
 	*x = ListUnknownServersResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +2716,7 @@ func (x *ListUnknownServersResponse) String() string {
 func (*ListUnknownServersResponse) ProtoMessage() {}
 
 func (x *ListUnknownServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[36]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +2729,7 @@ func (x *ListUnknownServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUnknownServersResponse.ProtoReflect.Descriptor instead.
 func (*ListUnknownServersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{36}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListUnknownServersResponse) GetServers() []*UnknownServer {
@@ -2698,7 +2772,7 @@ type ListCandidatesRequest struct {
 
 func (x *ListCandidatesRequest) Reset() {
 	*x = ListCandidatesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2784,7 @@ func (x *ListCandidatesRequest) String() string {
 func (*ListCandidatesRequest) ProtoMessage() {}
 
 func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[37]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2797,7 @@ func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesRequest.ProtoReflect.Descriptor instead.
 func (*ListCandidatesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{37}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListCandidatesRequest) GetServer() string {
@@ -2782,7 +2856,7 @@ type ListCandidatesResponse struct {
 
 func (x *ListCandidatesResponse) Reset() {
 	*x = ListCandidatesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2868,7 @@ func (x *ListCandidatesResponse) String() string {
 func (*ListCandidatesResponse) ProtoMessage() {}
 
 func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[38]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2881,7 @@ func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesResponse.ProtoReflect.Descriptor instead.
 func (*ListCandidatesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{38}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListCandidatesResponse) GetDetections() []*v1.Detection {
@@ -2871,7 +2945,7 @@ type AgentLoss struct {
 
 func (x *AgentLoss) Reset() {
 	*x = AgentLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2957,7 @@ func (x *AgentLoss) String() string {
 func (*AgentLoss) ProtoMessage() {}
 
 func (x *AgentLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[39]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2970,7 @@ func (x *AgentLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentLoss.ProtoReflect.Descriptor instead.
 func (*AgentLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{39}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AgentLoss) GetAgent() string {
@@ -2949,7 +3023,7 @@ type ServerLoss struct {
 
 func (x *ServerLoss) Reset() {
 	*x = ServerLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3035,7 @@ func (x *ServerLoss) String() string {
 func (*ServerLoss) ProtoMessage() {}
 
 func (x *ServerLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[40]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3048,7 @@ func (x *ServerLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLoss.ProtoReflect.Descriptor instead.
 func (*ServerLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{40}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ServerLoss) GetServer() *v1.Server {
@@ -3011,7 +3085,7 @@ type GetRestoreStatusRequest struct {
 
 func (x *GetRestoreStatusRequest) Reset() {
 	*x = GetRestoreStatusRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3097,7 @@ func (x *GetRestoreStatusRequest) String() string {
 func (*GetRestoreStatusRequest) ProtoMessage() {}
 
 func (x *GetRestoreStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[41]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3110,7 @@ func (x *GetRestoreStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRestoreStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetRestoreStatusRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{41}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRestoreStatusRequest) GetPage() *v11.Page {
@@ -3077,7 +3151,7 @@ type GetRestoreStatusResponse struct {
 
 func (x *GetRestoreStatusResponse) Reset() {
 	*x = GetRestoreStatusResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3163,7 @@ func (x *GetRestoreStatusResponse) String() string {
 func (*GetRestoreStatusResponse) ProtoMessage() {}
 
 func (x *GetRestoreStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[42]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3176,7 @@ func (x *GetRestoreStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRestoreStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetRestoreStatusResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{42}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetRestoreStatusResponse) GetLosses() []*ServerLoss {
@@ -3167,7 +3241,7 @@ type AcceptedLoss struct {
 
 func (x *AcceptedLoss) Reset() {
 	*x = AcceptedLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3253,7 @@ func (x *AcceptedLoss) String() string {
 func (*AcceptedLoss) ProtoMessage() {}
 
 func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[43]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3266,7 @@ func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptedLoss.ProtoReflect.Descriptor instead.
 func (*AcceptedLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{43}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AcceptedLoss) GetServerId() string {
@@ -3220,7 +3294,7 @@ type AcceptRestoreRequest struct {
 
 func (x *AcceptRestoreRequest) Reset() {
 	*x = AcceptRestoreRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3306,7 @@ func (x *AcceptRestoreRequest) String() string {
 func (*AcceptRestoreRequest) ProtoMessage() {}
 
 func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3319,7 @@ func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRestoreRequest.ProtoReflect.Descriptor instead.
 func (*AcceptRestoreRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AcceptRestoreRequest) GetLosses() []*AcceptedLoss {
@@ -3266,7 +3340,7 @@ type AcceptRestoreResponse struct {
 
 func (x *AcceptRestoreResponse) Reset() {
 	*x = AcceptRestoreResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3352,7 @@ func (x *AcceptRestoreResponse) String() string {
 func (*AcceptRestoreResponse) ProtoMessage() {}
 
 func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3365,7 @@ func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRestoreResponse.ProtoReflect.Descriptor instead.
 func (*AcceptRestoreResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AcceptRestoreResponse) GetServers() []*v1.Server {
@@ -3340,7 +3414,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3426,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3439,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListInstancesRequest) GetPage() *v11.Page {
@@ -3482,7 +3556,7 @@ type CountServersRequest struct {
 
 func (x *CountServersRequest) Reset() {
 	*x = CountServersRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3568,7 @@ func (x *CountServersRequest) String() string {
 func (*CountServersRequest) ProtoMessage() {}
 
 func (x *CountServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3581,7 @@ func (x *CountServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountServersRequest.ProtoReflect.Descriptor instead.
 func (*CountServersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CountServersRequest) GetFilter() *ListServersRequest {
@@ -3542,7 +3616,7 @@ type CountServersResponse struct {
 
 func (x *CountServersResponse) Reset() {
 	*x = CountServersResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3554,7 +3628,7 @@ func (x *CountServersResponse) String() string {
 func (*CountServersResponse) ProtoMessage() {}
 
 func (x *CountServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3567,7 +3641,7 @@ func (x *CountServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountServersResponse.ProtoReflect.Descriptor instead.
 func (*CountServersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CountServersResponse) GetCounts() *Counts {
@@ -3594,7 +3668,7 @@ type CountInstancesRequest struct {
 
 func (x *CountInstancesRequest) Reset() {
 	*x = CountInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +3680,7 @@ func (x *CountInstancesRequest) String() string {
 func (*CountInstancesRequest) ProtoMessage() {}
 
 func (x *CountInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +3693,7 @@ func (x *CountInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountInstancesRequest.ProtoReflect.Descriptor instead.
 func (*CountInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CountInstancesRequest) GetFilter() *ListInstancesRequest {
@@ -3654,7 +3728,7 @@ type CountInstancesResponse struct {
 
 func (x *CountInstancesResponse) Reset() {
 	*x = CountInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3740,7 @@ func (x *CountInstancesResponse) String() string {
 func (*CountInstancesResponse) ProtoMessage() {}
 
 func (x *CountInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3753,7 @@ func (x *CountInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountInstancesResponse.ProtoReflect.Descriptor instead.
 func (*CountInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CountInstancesResponse) GetCounts() *Counts {
@@ -3708,7 +3782,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3720,7 +3794,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3733,7 +3807,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Counts) GetTotal() uint64 {
@@ -3784,7 +3858,7 @@ type CountGroup struct {
 
 func (x *CountGroup) Reset() {
 	*x = CountGroup{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3870,7 @@ func (x *CountGroup) String() string {
 func (*CountGroup) ProtoMessage() {}
 
 func (x *CountGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3883,7 @@ func (x *CountGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountGroup.ProtoReflect.Descriptor instead.
 func (*CountGroup) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CountGroup) GetValues() []string {
@@ -3839,14 +3913,16 @@ type InstanceRow struct {
 	// version that is there, health, since when and why, and when a report last listed it.
 	External *ExternalRow `protobuf:"bytes,100,opt,name=external,proto3" json:"external,omitempty"`
 	// The hold of the agent on the server that ends last; unset without one.
-	Hold          *v19.Hold `protobuf:"bytes,170,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *v19.Hold `protobuf:"bytes,170,opt,name=hold,proto3" json:"hold,omitempty"`
+	// The block of the image that last failed there, or of the one that is wanted; unset without one.
+	Block         *v110.Block `protobuf:"bytes,171,opt,name=block,proto3" json:"block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstanceRow) Reset() {
 	*x = InstanceRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +3934,7 @@ func (x *InstanceRow) String() string {
 func (*InstanceRow) ProtoMessage() {}
 
 func (x *InstanceRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +3947,7 @@ func (x *InstanceRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceRow.ProtoReflect.Descriptor instead.
 func (*InstanceRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *InstanceRow) GetInstance() *v17.Instance {
@@ -3909,6 +3985,13 @@ func (x *InstanceRow) GetHold() *v19.Hold {
 	return nil
 }
 
+func (x *InstanceRow) GetBlock() *v110.Block {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
 // ListInstancesResponse is one part of the instances.
 type ListInstancesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3924,7 +4007,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4019,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4032,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceRow {
@@ -3992,7 +4075,7 @@ type CheckFleetRequest struct {
 
 func (x *CheckFleetRequest) Reset() {
 	*x = CheckFleetRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4087,7 @@ func (x *CheckFleetRequest) String() string {
 func (*CheckFleetRequest) ProtoMessage() {}
 
 func (x *CheckFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4100,7 @@ func (x *CheckFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFleetRequest.ProtoReflect.Descriptor instead.
 func (*CheckFleetRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CheckFleetRequest) GetPage() *v11.Page {
@@ -4092,7 +4175,7 @@ type Difference struct {
 
 func (x *Difference) Reset() {
 	*x = Difference{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4187,7 @@ func (x *Difference) String() string {
 func (*Difference) ProtoMessage() {}
 
 func (x *Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4200,7 @@ func (x *Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Difference.ProtoReflect.Descriptor instead.
 func (*Difference) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Difference) GetServerId() string {
@@ -4231,7 +4314,7 @@ type CauseCount struct {
 
 func (x *CauseCount) Reset() {
 	*x = CauseCount{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4326,7 @@ func (x *CauseCount) String() string {
 func (*CauseCount) ProtoMessage() {}
 
 func (x *CauseCount) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4339,7 @@ func (x *CauseCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CauseCount.ProtoReflect.Descriptor instead.
 func (*CauseCount) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CauseCount) GetCause() string {
@@ -4296,7 +4379,7 @@ type CheckFleetResponse struct {
 
 func (x *CheckFleetResponse) Reset() {
 	*x = CheckFleetResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4391,7 @@ func (x *CheckFleetResponse) String() string {
 func (*CheckFleetResponse) ProtoMessage() {}
 
 func (x *CheckFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4404,7 @@ func (x *CheckFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFleetResponse.ProtoReflect.Descriptor instead.
 func (*CheckFleetResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CheckFleetResponse) GetServers() uint32 {
@@ -4379,18 +4462,18 @@ type EnvironmentDrift struct {
 	// The environment.
 	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Its policy; never unspecified.
-	Policy v110.DriftPolicy `protobuf:"varint,2,opt,name=policy,proto3,enum=garrison.environment.v1.DriftPolicy" json:"policy,omitempty"`
+	Policy v111.DriftPolicy `protobuf:"varint,2,opt,name=policy,proto3,enum=garrison.environment.v1.DriftPolicy" json:"policy,omitempty"`
 	// The percentage of online servers above which healing is braked.
 	BrakePercent uint32 `protobuf:"varint,3,opt,name=brake_percent,json=brakePercent,proto3" json:"brake_percent,omitempty"`
 	// Set while healing is braked.
-	Braked        *v110.Brake `protobuf:"bytes,4,opt,name=braked,proto3" json:"braked,omitempty"`
+	Braked        *v111.Brake `protobuf:"bytes,4,opt,name=braked,proto3" json:"braked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnvironmentDrift) Reset() {
 	*x = EnvironmentDrift{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4402,7 +4485,7 @@ func (x *EnvironmentDrift) String() string {
 func (*EnvironmentDrift) ProtoMessage() {}
 
 func (x *EnvironmentDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4415,7 +4498,7 @@ func (x *EnvironmentDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvironmentDrift.ProtoReflect.Descriptor instead.
 func (*EnvironmentDrift) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{59}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EnvironmentDrift) GetEnvironment() string {
@@ -4425,11 +4508,11 @@ func (x *EnvironmentDrift) GetEnvironment() string {
 	return ""
 }
 
-func (x *EnvironmentDrift) GetPolicy() v110.DriftPolicy {
+func (x *EnvironmentDrift) GetPolicy() v111.DriftPolicy {
 	if x != nil {
 		return x.Policy
 	}
-	return v110.DriftPolicy(0)
+	return v111.DriftPolicy(0)
 }
 
 func (x *EnvironmentDrift) GetBrakePercent() uint32 {
@@ -4439,7 +4522,7 @@ func (x *EnvironmentDrift) GetBrakePercent() uint32 {
 	return 0
 }
 
-func (x *EnvironmentDrift) GetBraked() *v110.Brake {
+func (x *EnvironmentDrift) GetBraked() *v111.Brake {
 	if x != nil {
 		return x.Braked
 	}
@@ -4457,7 +4540,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4552,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4565,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{60}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListAgentsRequest) GetPage() *v11.Page {
@@ -4507,7 +4590,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4519,7 +4602,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4532,7 +4615,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{61}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*v18.Agent {
@@ -4567,7 +4650,7 @@ type CreateAgentRequest struct {
 
 func (x *CreateAgentRequest) Reset() {
 	*x = CreateAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4662,7 @@ func (x *CreateAgentRequest) String() string {
 func (*CreateAgentRequest) ProtoMessage() {}
 
 func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4675,7 @@ func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentRequest.ProtoReflect.Descriptor instead.
 func (*CreateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{62}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CreateAgentRequest) GetAgent() *v18.Agent {
@@ -4613,7 +4696,7 @@ type CreateAgentResponse struct {
 
 func (x *CreateAgentResponse) Reset() {
 	*x = CreateAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4708,7 @@ func (x *CreateAgentResponse) String() string {
 func (*CreateAgentResponse) ProtoMessage() {}
 
 func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4721,7 @@ func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentResponse.ProtoReflect.Descriptor instead.
 func (*CreateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{63}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CreateAgentResponse) GetAgent() *v18.Agent {
@@ -4665,7 +4748,7 @@ type Outdated struct {
 
 func (x *Outdated) Reset() {
 	*x = Outdated{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4760,7 @@ func (x *Outdated) String() string {
 func (*Outdated) ProtoMessage() {}
 
 func (x *Outdated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4773,7 @@ func (x *Outdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outdated.ProtoReflect.Descriptor instead.
 func (*Outdated) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Outdated) GetAgent() string {
@@ -4732,7 +4815,7 @@ type ChangeAgentRequest struct {
 
 func (x *ChangeAgentRequest) Reset() {
 	*x = ChangeAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4744,7 +4827,7 @@ func (x *ChangeAgentRequest) String() string {
 func (*ChangeAgentRequest) ProtoMessage() {}
 
 func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4757,7 +4840,7 @@ func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ChangeAgentRequest) GetAgent() *v18.Agent {
@@ -4780,7 +4863,7 @@ type ChangeAgentResponse struct {
 
 func (x *ChangeAgentResponse) Reset() {
 	*x = ChangeAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +4875,7 @@ func (x *ChangeAgentResponse) String() string {
 func (*ChangeAgentResponse) ProtoMessage() {}
 
 func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +4888,7 @@ func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ChangeAgentResponse) GetAgent() *v18.Agent {
@@ -4835,7 +4918,7 @@ type DeleteAgentRequest struct {
 
 func (x *DeleteAgentRequest) Reset() {
 	*x = DeleteAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +4930,7 @@ func (x *DeleteAgentRequest) String() string {
 func (*DeleteAgentRequest) ProtoMessage() {}
 
 func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +4943,7 @@ func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DeleteAgentRequest) GetName() string {
@@ -4886,7 +4969,7 @@ type DeleteAgentResponse struct {
 
 func (x *DeleteAgentResponse) Reset() {
 	*x = DeleteAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4898,7 +4981,7 @@ func (x *DeleteAgentResponse) String() string {
 func (*DeleteAgentResponse) ProtoMessage() {}
 
 func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4911,7 +4994,7 @@ func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
 }
 
 // ListApplicationsRequest asks for applications.
@@ -4925,7 +5008,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4937,7 +5020,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4950,7 +5033,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListApplicationsRequest) GetPage() *v11.Page {
@@ -4964,7 +5047,7 @@ func (x *ListApplicationsRequest) GetPage() *v11.Page {
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The applications, by name.
-	Applications []*v111.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	Applications []*v112.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// Rows that are larger than an answer may be.
@@ -4975,7 +5058,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4987,7 +5070,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5000,10 +5083,10 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
 }
 
-func (x *ListApplicationsResponse) GetApplications() []*v111.Application {
+func (x *ListApplicationsResponse) GetApplications() []*v112.Application {
 	if x != nil {
 		return x.Applications
 	}
@@ -5028,14 +5111,14 @@ func (x *ListApplicationsResponse) GetLeftOut() []*v11.LeftOut {
 type CreateApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationRequest) Reset() {
 	*x = CreateApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5047,7 +5130,7 @@ func (x *CreateApplicationRequest) String() string {
 func (*CreateApplicationRequest) ProtoMessage() {}
 
 func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5060,10 +5143,10 @@ func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
 }
 
-func (x *CreateApplicationRequest) GetApplication() *v111.Application {
+func (x *CreateApplicationRequest) GetApplication() *v112.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5074,14 +5157,14 @@ func (x *CreateApplicationRequest) GetApplication() *v111.Application {
 type CreateApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application   *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateApplicationResponse) Reset() {
 	*x = CreateApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5093,7 +5176,7 @@ func (x *CreateApplicationResponse) String() string {
 func (*CreateApplicationResponse) ProtoMessage() {}
 
 func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5106,10 +5189,10 @@ func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
 }
 
-func (x *CreateApplicationResponse) GetApplication() *v111.Application {
+func (x *CreateApplicationResponse) GetApplication() *v112.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5120,14 +5203,14 @@ func (x *CreateApplicationResponse) GetApplication() *v111.Application {
 type ChangeApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application; its times are ignored.
-	Application   *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application   *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeApplicationRequest) Reset() {
 	*x = ChangeApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5139,7 +5222,7 @@ func (x *ChangeApplicationRequest) String() string {
 func (*ChangeApplicationRequest) ProtoMessage() {}
 
 func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5152,10 +5235,10 @@ func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
 }
 
-func (x *ChangeApplicationRequest) GetApplication() *v111.Application {
+func (x *ChangeApplicationRequest) GetApplication() *v112.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5166,7 +5249,7 @@ func (x *ChangeApplicationRequest) GetApplication() *v111.Application {
 type ChangeApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The application.
-	Application *v111.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	Application *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
 	// The agents with instances whose metadata would be other ones if they were configured now, by name.
 	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5175,7 +5258,7 @@ type ChangeApplicationResponse struct {
 
 func (x *ChangeApplicationResponse) Reset() {
 	*x = ChangeApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5270,7 @@ func (x *ChangeApplicationResponse) String() string {
 func (*ChangeApplicationResponse) ProtoMessage() {}
 
 func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,10 +5283,10 @@ func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
 }
 
-func (x *ChangeApplicationResponse) GetApplication() *v111.Application {
+func (x *ChangeApplicationResponse) GetApplication() *v112.Application {
 	if x != nil {
 		return x.Application
 	}
@@ -5230,7 +5313,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5242,7 +5325,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5255,7 +5338,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DeleteApplicationRequest) GetName() string {
@@ -5281,7 +5364,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5293,7 +5376,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5306,7 +5389,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
 }
 
 // ListEnvironmentsRequest asks for environments.
@@ -5320,7 +5403,7 @@ type ListEnvironmentsRequest struct {
 
 func (x *ListEnvironmentsRequest) Reset() {
 	*x = ListEnvironmentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5332,7 +5415,7 @@ func (x *ListEnvironmentsRequest) String() string {
 func (*ListEnvironmentsRequest) ProtoMessage() {}
 
 func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5345,7 +5428,7 @@ func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
@@ -5359,7 +5442,7 @@ func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
 type ListEnvironmentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environments, by name.
-	Environments []*v110.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	Environments []*v111.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// Rows that are larger than an answer may be.
@@ -5370,7 +5453,7 @@ type ListEnvironmentsResponse struct {
 
 func (x *ListEnvironmentsResponse) Reset() {
 	*x = ListEnvironmentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5382,7 +5465,7 @@ func (x *ListEnvironmentsResponse) String() string {
 func (*ListEnvironmentsResponse) ProtoMessage() {}
 
 func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5395,10 +5478,10 @@ func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
 }
 
-func (x *ListEnvironmentsResponse) GetEnvironments() []*v110.Environment {
+func (x *ListEnvironmentsResponse) GetEnvironments() []*v111.Environment {
 	if x != nil {
 		return x.Environments
 	}
@@ -5423,14 +5506,14 @@ func (x *ListEnvironmentsResponse) GetLeftOut() []*v11.LeftOut {
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentRequest) Reset() {
 	*x = CreateEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5442,7 +5525,7 @@ func (x *CreateEnvironmentRequest) String() string {
 func (*CreateEnvironmentRequest) ProtoMessage() {}
 
 func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5455,10 +5538,10 @@ func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
 }
 
-func (x *CreateEnvironmentRequest) GetEnvironment() *v110.Environment {
+func (x *CreateEnvironmentRequest) GetEnvironment() *v111.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5469,14 +5552,14 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *v110.Environment {
 type CreateEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment   *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateEnvironmentResponse) Reset() {
 	*x = CreateEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5488,7 +5571,7 @@ func (x *CreateEnvironmentResponse) String() string {
 func (*CreateEnvironmentResponse) ProtoMessage() {}
 
 func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5501,10 +5584,10 @@ func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
 }
 
-func (x *CreateEnvironmentResponse) GetEnvironment() *v110.Environment {
+func (x *CreateEnvironmentResponse) GetEnvironment() *v111.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5515,14 +5598,14 @@ func (x *CreateEnvironmentResponse) GetEnvironment() *v110.Environment {
 type ChangeEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment; its times are ignored.
-	Environment   *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment   *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangeEnvironmentRequest) Reset() {
 	*x = ChangeEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5534,7 +5617,7 @@ func (x *ChangeEnvironmentRequest) String() string {
 func (*ChangeEnvironmentRequest) ProtoMessage() {}
 
 func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5547,10 +5630,10 @@ func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
 }
 
-func (x *ChangeEnvironmentRequest) GetEnvironment() *v110.Environment {
+func (x *ChangeEnvironmentRequest) GetEnvironment() *v111.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5561,7 +5644,7 @@ func (x *ChangeEnvironmentRequest) GetEnvironment() *v110.Environment {
 type ChangeEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.
-	Environment *v110.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	Environment *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// The agents with instances whose metadata would be other ones if they were configured now, by name.
 	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5570,7 +5653,7 @@ type ChangeEnvironmentResponse struct {
 
 func (x *ChangeEnvironmentResponse) Reset() {
 	*x = ChangeEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5582,7 +5665,7 @@ func (x *ChangeEnvironmentResponse) String() string {
 func (*ChangeEnvironmentResponse) ProtoMessage() {}
 
 func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5595,10 +5678,10 @@ func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
 }
 
-func (x *ChangeEnvironmentResponse) GetEnvironment() *v110.Environment {
+func (x *ChangeEnvironmentResponse) GetEnvironment() *v111.Environment {
 	if x != nil {
 		return x.Environment
 	}
@@ -5625,7 +5708,7 @@ type DeleteEnvironmentRequest struct {
 
 func (x *DeleteEnvironmentRequest) Reset() {
 	*x = DeleteEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5637,7 +5720,7 @@ func (x *DeleteEnvironmentRequest) String() string {
 func (*DeleteEnvironmentRequest) ProtoMessage() {}
 
 func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5650,7 +5733,7 @@ func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DeleteEnvironmentRequest) GetName() string {
@@ -5676,7 +5759,7 @@ type DeleteEnvironmentResponse struct {
 
 func (x *DeleteEnvironmentResponse) Reset() {
 	*x = DeleteEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5688,7 +5771,7 @@ func (x *DeleteEnvironmentResponse) String() string {
 func (*DeleteEnvironmentResponse) ProtoMessage() {}
 
 func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5701,7 +5784,7 @@ func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{84}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{85}
 }
 
 // GetIntentRequest names an intent.
@@ -5717,7 +5800,7 @@ type GetIntentRequest struct {
 
 func (x *GetIntentRequest) Reset() {
 	*x = GetIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5729,7 +5812,7 @@ func (x *GetIntentRequest) String() string {
 func (*GetIntentRequest) ProtoMessage() {}
 
 func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5742,7 +5825,7 @@ func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{85}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetIntentRequest) GetIntentId() string {
@@ -5770,7 +5853,7 @@ type GetIntentResponse struct {
 
 func (x *GetIntentResponse) Reset() {
 	*x = GetIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5782,7 +5865,7 @@ func (x *GetIntentResponse) String() string {
 func (*GetIntentResponse) ProtoMessage() {}
 
 func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5795,7 +5878,7 @@ func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{86}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetIntentResponse) GetIntent() *v12.Record {
@@ -5824,7 +5907,7 @@ type PlanIntentRequest struct {
 
 func (x *PlanIntentRequest) Reset() {
 	*x = PlanIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5836,7 +5919,7 @@ func (x *PlanIntentRequest) String() string {
 func (*PlanIntentRequest) ProtoMessage() {}
 
 func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5849,7 +5932,7 @@ func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentRequest.ProtoReflect.Descriptor instead.
 func (*PlanIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{87}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PlanIntentRequest) GetPage() *v11.Page {
@@ -5902,7 +5985,7 @@ type PlanIntentResponse struct {
 
 func (x *PlanIntentResponse) Reset() {
 	*x = PlanIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5914,7 +5997,7 @@ func (x *PlanIntentResponse) String() string {
 func (*PlanIntentResponse) ProtoMessage() {}
 
 func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5927,7 +6010,7 @@ func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentResponse.ProtoReflect.Descriptor instead.
 func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{88}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PlanIntentResponse) GetPlans() []*v12.Plan {
@@ -5970,7 +6053,7 @@ type ListIntentsRequest struct {
 
 func (x *ListIntentsRequest) Reset() {
 	*x = ListIntentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5982,7 +6065,7 @@ func (x *ListIntentsRequest) String() string {
 func (*ListIntentsRequest) ProtoMessage() {}
 
 func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5995,7 +6078,7 @@ func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsRequest.ProtoReflect.Descriptor instead.
 func (*ListIntentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{89}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListIntentsRequest) GetPage() *v11.Page {
@@ -6050,7 +6133,7 @@ type ListIntentsResponse struct {
 
 func (x *ListIntentsResponse) Reset() {
 	*x = ListIntentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6062,7 +6145,7 @@ func (x *ListIntentsResponse) String() string {
 func (*ListIntentsResponse) ProtoMessage() {}
 
 func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6075,7 +6158,7 @@ func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsResponse.ProtoReflect.Descriptor instead.
 func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{90}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListIntentsResponse) GetIntents() []*v12.Record {
@@ -6119,7 +6202,7 @@ type WithdrawIntentRequest struct {
 
 func (x *WithdrawIntentRequest) Reset() {
 	*x = WithdrawIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6131,7 +6214,7 @@ func (x *WithdrawIntentRequest) String() string {
 func (*WithdrawIntentRequest) ProtoMessage() {}
 
 func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6144,7 +6227,7 @@ func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{91}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *WithdrawIntentRequest) GetIntentId() string {
@@ -6172,7 +6255,7 @@ type WithdrawIntentResponse struct {
 
 func (x *WithdrawIntentResponse) Reset() {
 	*x = WithdrawIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6184,7 +6267,7 @@ func (x *WithdrawIntentResponse) String() string {
 func (*WithdrawIntentResponse) ProtoMessage() {}
 
 func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6197,7 +6280,7 @@ func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{92}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *WithdrawIntentResponse) GetIntent() *v12.Record {
@@ -6218,7 +6301,7 @@ type SealSecretsRequest struct {
 
 func (x *SealSecretsRequest) Reset() {
 	*x = SealSecretsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6230,7 +6313,7 @@ func (x *SealSecretsRequest) String() string {
 func (*SealSecretsRequest) ProtoMessage() {}
 
 func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6243,7 +6326,7 @@ func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealSecretsRequest.ProtoReflect.Descriptor instead.
 func (*SealSecretsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{93}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *SealSecretsRequest) GetValues() map[string]string {
@@ -6264,7 +6347,7 @@ type SealSecretsResponse struct {
 
 func (x *SealSecretsResponse) Reset() {
 	*x = SealSecretsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6276,7 +6359,7 @@ func (x *SealSecretsResponse) String() string {
 func (*SealSecretsResponse) ProtoMessage() {}
 
 func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6289,7 +6372,7 @@ func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealSecretsResponse.ProtoReflect.Descriptor instead.
 func (*SealSecretsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{94}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SealSecretsResponse) GetSealed() map[string]string {
@@ -6322,7 +6405,7 @@ type ReadFactsRequest struct {
 
 func (x *ReadFactsRequest) Reset() {
 	*x = ReadFactsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6417,7 @@ func (x *ReadFactsRequest) String() string {
 func (*ReadFactsRequest) ProtoMessage() {}
 
 func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6430,7 @@ func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFactsRequest.ProtoReflect.Descriptor instead.
 func (*ReadFactsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{95}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ReadFactsRequest) GetFrom() uint64 {
@@ -6414,7 +6497,7 @@ type ReadFactsResponse struct {
 
 func (x *ReadFactsResponse) Reset() {
 	*x = ReadFactsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6426,7 +6509,7 @@ func (x *ReadFactsResponse) String() string {
 func (*ReadFactsResponse) ProtoMessage() {}
 
 func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6439,7 +6522,7 @@ func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFactsResponse.ProtoReflect.Descriptor instead.
 func (*ReadFactsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{96}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ReadFactsResponse) GetFacts() []*StoredFact {
@@ -6487,7 +6570,7 @@ type StoredFact struct {
 
 func (x *StoredFact) Reset() {
 	*x = StoredFact{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6499,7 +6582,7 @@ func (x *StoredFact) String() string {
 func (*StoredFact) ProtoMessage() {}
 
 func (x *StoredFact) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6512,7 +6595,7 @@ func (x *StoredFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredFact.ProtoReflect.Descriptor instead.
 func (*StoredFact) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{97}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *StoredFact) GetSequence() uint64 {
@@ -6570,7 +6653,7 @@ type ReportExternalRequest struct {
 	// The agent, of kind external.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was found; at most 500. A name may occur once.
-	Found []*v112.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
+	Found []*v113.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	// Says that found is complete for a range of names: what is recorded in the range and not in found is gone. Unset
 	// means that nothing goes.
 	Complete      *Range `protobuf:"bytes,3,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -6580,7 +6663,7 @@ type ReportExternalRequest struct {
 
 func (x *ReportExternalRequest) Reset() {
 	*x = ReportExternalRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6592,7 +6675,7 @@ func (x *ReportExternalRequest) String() string {
 func (*ReportExternalRequest) ProtoMessage() {}
 
 func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6605,7 +6688,7 @@ func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExternalRequest.ProtoReflect.Descriptor instead.
 func (*ReportExternalRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{98}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ReportExternalRequest) GetAgent() string {
@@ -6615,7 +6698,7 @@ func (x *ReportExternalRequest) GetAgent() string {
 	return ""
 }
 
-func (x *ReportExternalRequest) GetFound() []*v112.Found {
+func (x *ReportExternalRequest) GetFound() []*v113.Found {
 	if x != nil {
 		return x.Found
 	}
@@ -6642,7 +6725,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6654,7 +6737,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6667,7 +6750,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{99}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Range) GetFrom() string {
@@ -6701,7 +6784,7 @@ type ReportExternalResponse struct {
 
 func (x *ReportExternalResponse) Reset() {
 	*x = ReportExternalResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6713,7 +6796,7 @@ func (x *ReportExternalResponse) String() string {
 func (*ReportExternalResponse) ProtoMessage() {}
 
 func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6726,7 +6809,7 @@ func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExternalResponse.ProtoReflect.Descriptor instead.
 func (*ReportExternalResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{100}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ReportExternalResponse) GetChanged() uint32 {
@@ -6770,7 +6853,7 @@ type LeftOutExternal struct {
 
 func (x *LeftOutExternal) Reset() {
 	*x = LeftOutExternal{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6782,7 +6865,7 @@ func (x *LeftOutExternal) String() string {
 func (*LeftOutExternal) ProtoMessage() {}
 
 func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6795,7 +6878,7 @@ func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOutExternal.ProtoReflect.Descriptor instead.
 func (*LeftOutExternal) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{101}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *LeftOutExternal) GetName() string {
@@ -6837,7 +6920,7 @@ type ListExternalsRequest struct {
 
 func (x *ListExternalsRequest) Reset() {
 	*x = ListExternalsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6849,7 +6932,7 @@ func (x *ListExternalsRequest) String() string {
 func (*ListExternalsRequest) ProtoMessage() {}
 
 func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6862,7 +6945,7 @@ func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExternalsRequest.ProtoReflect.Descriptor instead.
 func (*ListExternalsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{102}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListExternalsRequest) GetPage() *v11.Page {
@@ -6936,7 +7019,7 @@ type ListExternalsResponse struct {
 
 func (x *ListExternalsResponse) Reset() {
 	*x = ListExternalsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6948,7 +7031,7 @@ func (x *ListExternalsResponse) String() string {
 func (*ListExternalsResponse) ProtoMessage() {}
 
 func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6961,7 +7044,7 @@ func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExternalsResponse.ProtoReflect.Descriptor instead.
 func (*ListExternalsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{103}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListExternalsResponse) GetExternals() []*ExternalRow {
@@ -6989,7 +7072,7 @@ func (x *ListExternalsResponse) GetLeftOut() []*v11.LeftOut {
 type ExternalRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance.
-	External *v112.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
+	External *v113.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
 	// The server's name; empty when it is on none.
 	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	// True when no report listed it within the agent's report_within. A registry that started since waits for as long.
@@ -7002,7 +7085,7 @@ type ExternalRow struct {
 
 func (x *ExternalRow) Reset() {
 	*x = ExternalRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7014,7 +7097,7 @@ func (x *ExternalRow) String() string {
 func (*ExternalRow) ProtoMessage() {}
 
 func (x *ExternalRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7027,10 +7110,10 @@ func (x *ExternalRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalRow.ProtoReflect.Descriptor instead.
 func (*ExternalRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{105}
 }
 
-func (x *ExternalRow) GetExternal() *v112.External {
+func (x *ExternalRow) GetExternal() *v113.External {
 	if x != nil {
 		return x.External
 	}
@@ -7062,7 +7145,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -7116,9 +7199,14 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"*\n" +
 	"\x10GetServerRequest\x12\x16\n" +
-	"\x06server\x18\x01 \x01(\tR\x06server\"G\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\"}\n" +
 	"\x11GetServerResponse\x122\n" +
-	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\"\xb0\x03\n" +
+	"\x06server\x18\x01 \x01(\v2\x1a.garrison.server.v1.ServerR\x06server\x124\n" +
+	"\x06closed\x18\x02 \x01(\v2\x1c.garrison.registry.v1.ClosedR\x06closed\"y\n" +
+	"\x06Closed\x12 \n" +
+	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x125\n" +
+	"\bopens_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\"\xb0\x03\n" +
 	"\x13InviteServerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12M\n" +
@@ -7332,14 +7420,15 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
 	"CountGroup\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\x90\x02\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xc1\x02\n" +
 	"\vInstanceRow\x12:\n" +
 	"\binstance\x18\x01 \x01(\v2\x1e.garrison.instance.v1.InstanceR\binstance\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
 	"serverName\x128\n" +
 	"\bpresence\x18\x03 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12=\n" +
 	"\bexternal\x18d \x01(\v2!.garrison.registry.v1.ExternalRowR\bexternal\x12+\n" +
-	"\x04hold\x18\xaa\x01 \x01(\v2\x16.garrison.hold.v1.HoldR\x04hold\"\xae\x01\n" +
+	"\x04hold\x18\xaa\x01 \x01(\v2\x16.garrison.hold.v1.HoldR\x04hold\x12/\n" +
+	"\x05block\x18\xab\x01 \x01(\v2\x18.garrison.block.v1.BlockR\x05block\"\xae\x01\n" +
 	"\x15ListInstancesResponse\x12?\n" +
 	"\tinstances\x18\x01 \x03(\v2!.garrison.registry.v1.InstanceRowR\tinstances\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -7576,7 +7665,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\tREMEDY_UP\x10\x02\x12\x11\n" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
-	"\rREMEDY_PERSON\x10\x052\xd36\n" +
+	"\rREMEDY_PERSON\x10\x052\xe69\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7632,7 +7721,11 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\aSetHold\x12$.garrison.registry.v1.SetHoldRequest\x1a%.garrison.registry.v1.SetHoldResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
 	"\n" +
 	"UnsetHolds\x12'.garrison.registry.v1.UnsetHoldsRequest\x1a(.garrison.registry.v1.UnsetHoldsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
-	"\tListHolds\x12&.garrison.registry.v1.ListHoldsRequest\x1a'.garrison.registry.v1.ListHoldsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
+	"\tListHolds\x12&.garrison.registry.v1.ListHoldsRequest\x1a'.garrison.registry.v1.ListHoldsResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
+	"\tAddBlocks\x12&.garrison.registry.v1.AddBlocksRequest\x1a'.garrison.registry.v1.AddBlocksResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
+	"\vRemoveBlock\x12(.garrison.registry.v1.RemoveBlockRequest\x1a).garrison.registry.v1.RemoveBlockResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
+	"\n" +
+	"ListBlocks\x12'.garrison.registry.v1.ListBlocksRequest\x1a(.garrison.registry.v1.ListBlocksResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -7646,7 +7739,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x0eControlRollout\x12+.garrison.registry.v1.ControlRolloutRequest\x1a,.garrison.registry.v1.ControlRolloutResponse\"\x04\x88\xb5\x18\x02\x12n\n" +
 	"\rReplayRollout\x12*.garrison.registry.v1.ReplayRolloutRequest\x1a+.garrison.registry.v1.ReplayRolloutResponse\"\x04\x88\xb5\x18\x01\x12t\n" +
 	"\x0fForecastRollout\x12,.garrison.registry.v1.ForecastRolloutRequest\x1a-.garrison.registry.v1.ForecastRolloutResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
-	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
+	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12\\\n" +
+	"\aOpenLog\x12$.garrison.registry.v1.OpenLogRequest\x1a%.garrison.registry.v1.OpenLogResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tReadFacts\x12&.garrison.registry.v1.ReadFactsRequest\x1a'.garrison.registry.v1.ReadFactsResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
@@ -7662,7 +7756,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(LossChange)(0),                    // 0: garrison.registry.v1.LossChange
 	(CheckScope)(0),                    // 1: garrison.registry.v1.CheckScope
@@ -7676,479 +7770,500 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*PresenceHeld)(nil),               // 9: garrison.registry.v1.PresenceHeld
 	(*GetServerRequest)(nil),           // 10: garrison.registry.v1.GetServerRequest
 	(*GetServerResponse)(nil),          // 11: garrison.registry.v1.GetServerResponse
-	(*InviteServerRequest)(nil),        // 12: garrison.registry.v1.InviteServerRequest
-	(*InviteServerResponse)(nil),       // 13: garrison.registry.v1.InviteServerResponse
-	(*InviteServersRequest)(nil),       // 14: garrison.registry.v1.InviteServersRequest
-	(*InvitedServer)(nil),              // 15: garrison.registry.v1.InvitedServer
-	(*InviteServersResponse)(nil),      // 16: garrison.registry.v1.InviteServersResponse
-	(*CreateTokenRequest)(nil),         // 17: garrison.registry.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),        // 18: garrison.registry.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),          // 19: garrison.registry.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),         // 20: garrison.registry.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),         // 21: garrison.registry.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),        // 22: garrison.registry.v1.RevokeTokenResponse
-	(*ChangeServerRequest)(nil),        // 23: garrison.registry.v1.ChangeServerRequest
-	(*ChangeServerResponse)(nil),       // 24: garrison.registry.v1.ChangeServerResponse
-	(*ReplaceServerRequest)(nil),       // 25: garrison.registry.v1.ReplaceServerRequest
-	(*ReplaceServerResponse)(nil),      // 26: garrison.registry.v1.ReplaceServerResponse
-	(*ForgetServerRequest)(nil),        // 27: garrison.registry.v1.ForgetServerRequest
-	(*ForgetServerResponse)(nil),       // 28: garrison.registry.v1.ForgetServerResponse
-	(*QuarantineServerRequest)(nil),    // 29: garrison.registry.v1.QuarantineServerRequest
-	(*QuarantineServerResponse)(nil),   // 30: garrison.registry.v1.QuarantineServerResponse
-	(*ReleaseServerRequest)(nil),       // 31: garrison.registry.v1.ReleaseServerRequest
-	(*ReleaseServerResponse)(nil),      // 32: garrison.registry.v1.ReleaseServerResponse
-	(*RevokeServerRequest)(nil),        // 33: garrison.registry.v1.RevokeServerRequest
-	(*RevokeServerResponse)(nil),       // 34: garrison.registry.v1.RevokeServerResponse
-	(*RecordCleanUpRequest)(nil),       // 35: garrison.registry.v1.RecordCleanUpRequest
-	(*RecordCleanUpResponse)(nil),      // 36: garrison.registry.v1.RecordCleanUpResponse
-	(*ListUnknownServersRequest)(nil),  // 37: garrison.registry.v1.ListUnknownServersRequest
-	(*UnknownServer)(nil),              // 38: garrison.registry.v1.UnknownServer
-	(*ListUnknownServersResponse)(nil), // 39: garrison.registry.v1.ListUnknownServersResponse
-	(*ListCandidatesRequest)(nil),      // 40: garrison.registry.v1.ListCandidatesRequest
-	(*ListCandidatesResponse)(nil),     // 41: garrison.registry.v1.ListCandidatesResponse
-	(*AgentLoss)(nil),                  // 42: garrison.registry.v1.AgentLoss
-	(*ServerLoss)(nil),                 // 43: garrison.registry.v1.ServerLoss
-	(*GetRestoreStatusRequest)(nil),    // 44: garrison.registry.v1.GetRestoreStatusRequest
-	(*GetRestoreStatusResponse)(nil),   // 45: garrison.registry.v1.GetRestoreStatusResponse
-	(*AcceptedLoss)(nil),               // 46: garrison.registry.v1.AcceptedLoss
-	(*AcceptRestoreRequest)(nil),       // 47: garrison.registry.v1.AcceptRestoreRequest
-	(*AcceptRestoreResponse)(nil),      // 48: garrison.registry.v1.AcceptRestoreResponse
-	(*ListInstancesRequest)(nil),       // 49: garrison.registry.v1.ListInstancesRequest
-	(*CountServersRequest)(nil),        // 50: garrison.registry.v1.CountServersRequest
-	(*CountServersResponse)(nil),       // 51: garrison.registry.v1.CountServersResponse
-	(*CountInstancesRequest)(nil),      // 52: garrison.registry.v1.CountInstancesRequest
-	(*CountInstancesResponse)(nil),     // 53: garrison.registry.v1.CountInstancesResponse
-	(*Counts)(nil),                     // 54: garrison.registry.v1.Counts
-	(*CountGroup)(nil),                 // 55: garrison.registry.v1.CountGroup
-	(*InstanceRow)(nil),                // 56: garrison.registry.v1.InstanceRow
-	(*ListInstancesResponse)(nil),      // 57: garrison.registry.v1.ListInstancesResponse
-	(*CheckFleetRequest)(nil),          // 58: garrison.registry.v1.CheckFleetRequest
-	(*Difference)(nil),                 // 59: garrison.registry.v1.Difference
-	(*CauseCount)(nil),                 // 60: garrison.registry.v1.CauseCount
-	(*CheckFleetResponse)(nil),         // 61: garrison.registry.v1.CheckFleetResponse
-	(*EnvironmentDrift)(nil),           // 62: garrison.registry.v1.EnvironmentDrift
-	(*ListAgentsRequest)(nil),          // 63: garrison.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),         // 64: garrison.registry.v1.ListAgentsResponse
-	(*CreateAgentRequest)(nil),         // 65: garrison.registry.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),        // 66: garrison.registry.v1.CreateAgentResponse
-	(*Outdated)(nil),                   // 67: garrison.registry.v1.Outdated
-	(*ChangeAgentRequest)(nil),         // 68: garrison.registry.v1.ChangeAgentRequest
-	(*ChangeAgentResponse)(nil),        // 69: garrison.registry.v1.ChangeAgentResponse
-	(*DeleteAgentRequest)(nil),         // 70: garrison.registry.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),        // 71: garrison.registry.v1.DeleteAgentResponse
-	(*ListApplicationsRequest)(nil),    // 72: garrison.registry.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),   // 73: garrison.registry.v1.ListApplicationsResponse
-	(*CreateApplicationRequest)(nil),   // 74: garrison.registry.v1.CreateApplicationRequest
-	(*CreateApplicationResponse)(nil),  // 75: garrison.registry.v1.CreateApplicationResponse
-	(*ChangeApplicationRequest)(nil),   // 76: garrison.registry.v1.ChangeApplicationRequest
-	(*ChangeApplicationResponse)(nil),  // 77: garrison.registry.v1.ChangeApplicationResponse
-	(*DeleteApplicationRequest)(nil),   // 78: garrison.registry.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),  // 79: garrison.registry.v1.DeleteApplicationResponse
-	(*ListEnvironmentsRequest)(nil),    // 80: garrison.registry.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),   // 81: garrison.registry.v1.ListEnvironmentsResponse
-	(*CreateEnvironmentRequest)(nil),   // 82: garrison.registry.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil),  // 83: garrison.registry.v1.CreateEnvironmentResponse
-	(*ChangeEnvironmentRequest)(nil),   // 84: garrison.registry.v1.ChangeEnvironmentRequest
-	(*ChangeEnvironmentResponse)(nil),  // 85: garrison.registry.v1.ChangeEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),   // 86: garrison.registry.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil),  // 87: garrison.registry.v1.DeleteEnvironmentResponse
-	(*GetIntentRequest)(nil),           // 88: garrison.registry.v1.GetIntentRequest
-	(*GetIntentResponse)(nil),          // 89: garrison.registry.v1.GetIntentResponse
-	(*PlanIntentRequest)(nil),          // 90: garrison.registry.v1.PlanIntentRequest
-	(*PlanIntentResponse)(nil),         // 91: garrison.registry.v1.PlanIntentResponse
-	(*ListIntentsRequest)(nil),         // 92: garrison.registry.v1.ListIntentsRequest
-	(*ListIntentsResponse)(nil),        // 93: garrison.registry.v1.ListIntentsResponse
-	(*WithdrawIntentRequest)(nil),      // 94: garrison.registry.v1.WithdrawIntentRequest
-	(*WithdrawIntentResponse)(nil),     // 95: garrison.registry.v1.WithdrawIntentResponse
-	(*SealSecretsRequest)(nil),         // 96: garrison.registry.v1.SealSecretsRequest
-	(*SealSecretsResponse)(nil),        // 97: garrison.registry.v1.SealSecretsResponse
-	(*ReadFactsRequest)(nil),           // 98: garrison.registry.v1.ReadFactsRequest
-	(*ReadFactsResponse)(nil),          // 99: garrison.registry.v1.ReadFactsResponse
-	(*StoredFact)(nil),                 // 100: garrison.registry.v1.StoredFact
-	(*ReportExternalRequest)(nil),      // 101: garrison.registry.v1.ReportExternalRequest
-	(*Range)(nil),                      // 102: garrison.registry.v1.Range
-	(*ReportExternalResponse)(nil),     // 103: garrison.registry.v1.ReportExternalResponse
-	(*LeftOutExternal)(nil),            // 104: garrison.registry.v1.LeftOutExternal
-	(*ListExternalsRequest)(nil),       // 105: garrison.registry.v1.ListExternalsRequest
-	(*ListExternalsResponse)(nil),      // 106: garrison.registry.v1.ListExternalsResponse
-	(*ExternalRow)(nil),                // 107: garrison.registry.v1.ExternalRow
-	nil,                                // 108: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                                // 109: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                                // 110: garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	nil,                                // 111: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	nil,                                // 112: garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	nil,                                // 113: garrison.registry.v1.SealSecretsResponse.SealedEntry
-	nil,                                // 114: garrison.registry.v1.StoredFact.HeadersEntry
-	(*v1.Sysinfo)(nil),                 // 115: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                  // 116: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                   // 117: garrison.api.v1.Page
-	(v1.Life)(0),                       // 118: garrison.server.v1.Life
-	(v1.Presence)(0),                   // 119: garrison.server.v1.Presence
-	(*v12.Selector)(nil),               // 120: garrison.intent.v1.Selector
-	(v1.Standing)(0),                   // 121: garrison.server.v1.Standing
-	(v1.ExecutorState)(0),              // 122: garrison.server.v1.ExecutorState
-	(*durationpb.Duration)(nil),        // 123: google.protobuf.Duration
-	(*v1.Server)(nil),                  // 124: garrison.server.v1.Server
-	(*v11.LeftOut)(nil),                // 125: garrison.api.v1.LeftOut
-	(*timestamppb.Timestamp)(nil),      // 126: google.protobuf.Timestamp
-	(*v13.FieldOwner)(nil),             // 127: garrison.owner.v1.FieldOwner
-	(v14.NameFrom)(0),                  // 128: garrison.token.v1.NameFrom
-	(*v14.Token)(nil),                  // 129: garrison.token.v1.Token
-	(*v1.Duty)(nil),                    // 130: garrison.server.v1.Duty
-	(*v15.CleanUpOutcome)(nil),         // 131: garrison.report.v1.CleanUpOutcome
-	(*v1.Detection)(nil),               // 132: garrison.server.v1.Detection
-	(*v1.Candidate)(nil),               // 133: garrison.server.v1.Candidate
-	(*v16.Ref)(nil),                    // 134: garrison.image.v1.Ref
-	(*v1.DocumentPlace)(nil),           // 135: garrison.server.v1.DocumentPlace
-	(v17.State)(0),                     // 136: garrison.instance.v1.State
-	(v18.Kind)(0),                      // 137: garrison.agent.v1.Kind
-	(v17.Health)(0),                    // 138: garrison.instance.v1.Health
-	(*v17.Instance)(nil),               // 139: garrison.instance.v1.Instance
-	(*v19.Hold)(nil),                   // 140: garrison.hold.v1.Hold
-	(v110.DriftPolicy)(0),              // 141: garrison.environment.v1.DriftPolicy
-	(*v110.Brake)(nil),                 // 142: garrison.environment.v1.Brake
-	(*v18.Agent)(nil),                  // 143: garrison.agent.v1.Agent
-	(*v11.Refusal)(nil),                // 144: garrison.api.v1.Refusal
-	(*v111.Application)(nil),           // 145: garrison.application.v1.Application
-	(*v110.Environment)(nil),           // 146: garrison.environment.v1.Environment
-	(*v12.Record)(nil),                 // 147: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 148: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 149: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 150: garrison.intent.v1.Plan
-	(*v12.Target)(nil),                 // 151: garrison.intent.v1.Target
-	(v12.State)(0),                     // 152: garrison.intent.v1.State
-	(*anypb.Any)(nil),                  // 153: google.protobuf.Any
-	(*v112.Found)(nil),                 // 154: garrison.external.v1.Found
-	(*v112.External)(nil),              // 155: garrison.external.v1.External
-	(*ListLobbyRequest)(nil),           // 156: garrison.registry.v1.ListLobbyRequest
-	(*AcceptLobbyRequest)(nil),         // 157: garrison.registry.v1.AcceptLobbyRequest
-	(*RejectLobbyRequest)(nil),         // 158: garrison.registry.v1.RejectLobbyRequest
-	(*SetLabelRuleRequest)(nil),        // 159: garrison.registry.v1.SetLabelRuleRequest
-	(*UnsetLabelRuleRequest)(nil),      // 160: garrison.registry.v1.UnsetLabelRuleRequest
-	(*ListLabelRulesRequest)(nil),      // 161: garrison.registry.v1.ListLabelRulesRequest
-	(*PlanDefaultsRequest)(nil),        // 162: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 163: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 164: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 165: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 166: garrison.registry.v1.MoveServersRequest
-	(*SetHoldRequest)(nil),             // 167: garrison.registry.v1.SetHoldRequest
-	(*UnsetHoldsRequest)(nil),          // 168: garrison.registry.v1.UnsetHoldsRequest
-	(*ListHoldsRequest)(nil),           // 169: garrison.registry.v1.ListHoldsRequest
-	(*PlanRolloutRequest)(nil),         // 170: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 171: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 172: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 173: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 174: garrison.registry.v1.ControlRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 175: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 176: garrison.registry.v1.ForecastRolloutRequest
-	(*ListLobbyResponse)(nil),          // 177: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 178: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 179: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 180: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 181: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 182: garrison.registry.v1.ListLabelRulesResponse
-	(*PlanDefaultsResponse)(nil),       // 183: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 184: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 185: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 186: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 187: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 188: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 189: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 190: garrison.registry.v1.ListHoldsResponse
-	(*PlanRolloutResponse)(nil),        // 191: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 192: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 193: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 194: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 195: garrison.registry.v1.ControlRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 196: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 197: garrison.registry.v1.ForecastRolloutResponse
+	(*Closed)(nil),                     // 12: garrison.registry.v1.Closed
+	(*InviteServerRequest)(nil),        // 13: garrison.registry.v1.InviteServerRequest
+	(*InviteServerResponse)(nil),       // 14: garrison.registry.v1.InviteServerResponse
+	(*InviteServersRequest)(nil),       // 15: garrison.registry.v1.InviteServersRequest
+	(*InvitedServer)(nil),              // 16: garrison.registry.v1.InvitedServer
+	(*InviteServersResponse)(nil),      // 17: garrison.registry.v1.InviteServersResponse
+	(*CreateTokenRequest)(nil),         // 18: garrison.registry.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),        // 19: garrison.registry.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),          // 20: garrison.registry.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),         // 21: garrison.registry.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),         // 22: garrison.registry.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),        // 23: garrison.registry.v1.RevokeTokenResponse
+	(*ChangeServerRequest)(nil),        // 24: garrison.registry.v1.ChangeServerRequest
+	(*ChangeServerResponse)(nil),       // 25: garrison.registry.v1.ChangeServerResponse
+	(*ReplaceServerRequest)(nil),       // 26: garrison.registry.v1.ReplaceServerRequest
+	(*ReplaceServerResponse)(nil),      // 27: garrison.registry.v1.ReplaceServerResponse
+	(*ForgetServerRequest)(nil),        // 28: garrison.registry.v1.ForgetServerRequest
+	(*ForgetServerResponse)(nil),       // 29: garrison.registry.v1.ForgetServerResponse
+	(*QuarantineServerRequest)(nil),    // 30: garrison.registry.v1.QuarantineServerRequest
+	(*QuarantineServerResponse)(nil),   // 31: garrison.registry.v1.QuarantineServerResponse
+	(*ReleaseServerRequest)(nil),       // 32: garrison.registry.v1.ReleaseServerRequest
+	(*ReleaseServerResponse)(nil),      // 33: garrison.registry.v1.ReleaseServerResponse
+	(*RevokeServerRequest)(nil),        // 34: garrison.registry.v1.RevokeServerRequest
+	(*RevokeServerResponse)(nil),       // 35: garrison.registry.v1.RevokeServerResponse
+	(*RecordCleanUpRequest)(nil),       // 36: garrison.registry.v1.RecordCleanUpRequest
+	(*RecordCleanUpResponse)(nil),      // 37: garrison.registry.v1.RecordCleanUpResponse
+	(*ListUnknownServersRequest)(nil),  // 38: garrison.registry.v1.ListUnknownServersRequest
+	(*UnknownServer)(nil),              // 39: garrison.registry.v1.UnknownServer
+	(*ListUnknownServersResponse)(nil), // 40: garrison.registry.v1.ListUnknownServersResponse
+	(*ListCandidatesRequest)(nil),      // 41: garrison.registry.v1.ListCandidatesRequest
+	(*ListCandidatesResponse)(nil),     // 42: garrison.registry.v1.ListCandidatesResponse
+	(*AgentLoss)(nil),                  // 43: garrison.registry.v1.AgentLoss
+	(*ServerLoss)(nil),                 // 44: garrison.registry.v1.ServerLoss
+	(*GetRestoreStatusRequest)(nil),    // 45: garrison.registry.v1.GetRestoreStatusRequest
+	(*GetRestoreStatusResponse)(nil),   // 46: garrison.registry.v1.GetRestoreStatusResponse
+	(*AcceptedLoss)(nil),               // 47: garrison.registry.v1.AcceptedLoss
+	(*AcceptRestoreRequest)(nil),       // 48: garrison.registry.v1.AcceptRestoreRequest
+	(*AcceptRestoreResponse)(nil),      // 49: garrison.registry.v1.AcceptRestoreResponse
+	(*ListInstancesRequest)(nil),       // 50: garrison.registry.v1.ListInstancesRequest
+	(*CountServersRequest)(nil),        // 51: garrison.registry.v1.CountServersRequest
+	(*CountServersResponse)(nil),       // 52: garrison.registry.v1.CountServersResponse
+	(*CountInstancesRequest)(nil),      // 53: garrison.registry.v1.CountInstancesRequest
+	(*CountInstancesResponse)(nil),     // 54: garrison.registry.v1.CountInstancesResponse
+	(*Counts)(nil),                     // 55: garrison.registry.v1.Counts
+	(*CountGroup)(nil),                 // 56: garrison.registry.v1.CountGroup
+	(*InstanceRow)(nil),                // 57: garrison.registry.v1.InstanceRow
+	(*ListInstancesResponse)(nil),      // 58: garrison.registry.v1.ListInstancesResponse
+	(*CheckFleetRequest)(nil),          // 59: garrison.registry.v1.CheckFleetRequest
+	(*Difference)(nil),                 // 60: garrison.registry.v1.Difference
+	(*CauseCount)(nil),                 // 61: garrison.registry.v1.CauseCount
+	(*CheckFleetResponse)(nil),         // 62: garrison.registry.v1.CheckFleetResponse
+	(*EnvironmentDrift)(nil),           // 63: garrison.registry.v1.EnvironmentDrift
+	(*ListAgentsRequest)(nil),          // 64: garrison.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),         // 65: garrison.registry.v1.ListAgentsResponse
+	(*CreateAgentRequest)(nil),         // 66: garrison.registry.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),        // 67: garrison.registry.v1.CreateAgentResponse
+	(*Outdated)(nil),                   // 68: garrison.registry.v1.Outdated
+	(*ChangeAgentRequest)(nil),         // 69: garrison.registry.v1.ChangeAgentRequest
+	(*ChangeAgentResponse)(nil),        // 70: garrison.registry.v1.ChangeAgentResponse
+	(*DeleteAgentRequest)(nil),         // 71: garrison.registry.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),        // 72: garrison.registry.v1.DeleteAgentResponse
+	(*ListApplicationsRequest)(nil),    // 73: garrison.registry.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),   // 74: garrison.registry.v1.ListApplicationsResponse
+	(*CreateApplicationRequest)(nil),   // 75: garrison.registry.v1.CreateApplicationRequest
+	(*CreateApplicationResponse)(nil),  // 76: garrison.registry.v1.CreateApplicationResponse
+	(*ChangeApplicationRequest)(nil),   // 77: garrison.registry.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil),  // 78: garrison.registry.v1.ChangeApplicationResponse
+	(*DeleteApplicationRequest)(nil),   // 79: garrison.registry.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),  // 80: garrison.registry.v1.DeleteApplicationResponse
+	(*ListEnvironmentsRequest)(nil),    // 81: garrison.registry.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),   // 82: garrison.registry.v1.ListEnvironmentsResponse
+	(*CreateEnvironmentRequest)(nil),   // 83: garrison.registry.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil),  // 84: garrison.registry.v1.CreateEnvironmentResponse
+	(*ChangeEnvironmentRequest)(nil),   // 85: garrison.registry.v1.ChangeEnvironmentRequest
+	(*ChangeEnvironmentResponse)(nil),  // 86: garrison.registry.v1.ChangeEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),   // 87: garrison.registry.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil),  // 88: garrison.registry.v1.DeleteEnvironmentResponse
+	(*GetIntentRequest)(nil),           // 89: garrison.registry.v1.GetIntentRequest
+	(*GetIntentResponse)(nil),          // 90: garrison.registry.v1.GetIntentResponse
+	(*PlanIntentRequest)(nil),          // 91: garrison.registry.v1.PlanIntentRequest
+	(*PlanIntentResponse)(nil),         // 92: garrison.registry.v1.PlanIntentResponse
+	(*ListIntentsRequest)(nil),         // 93: garrison.registry.v1.ListIntentsRequest
+	(*ListIntentsResponse)(nil),        // 94: garrison.registry.v1.ListIntentsResponse
+	(*WithdrawIntentRequest)(nil),      // 95: garrison.registry.v1.WithdrawIntentRequest
+	(*WithdrawIntentResponse)(nil),     // 96: garrison.registry.v1.WithdrawIntentResponse
+	(*SealSecretsRequest)(nil),         // 97: garrison.registry.v1.SealSecretsRequest
+	(*SealSecretsResponse)(nil),        // 98: garrison.registry.v1.SealSecretsResponse
+	(*ReadFactsRequest)(nil),           // 99: garrison.registry.v1.ReadFactsRequest
+	(*ReadFactsResponse)(nil),          // 100: garrison.registry.v1.ReadFactsResponse
+	(*StoredFact)(nil),                 // 101: garrison.registry.v1.StoredFact
+	(*ReportExternalRequest)(nil),      // 102: garrison.registry.v1.ReportExternalRequest
+	(*Range)(nil),                      // 103: garrison.registry.v1.Range
+	(*ReportExternalResponse)(nil),     // 104: garrison.registry.v1.ReportExternalResponse
+	(*LeftOutExternal)(nil),            // 105: garrison.registry.v1.LeftOutExternal
+	(*ListExternalsRequest)(nil),       // 106: garrison.registry.v1.ListExternalsRequest
+	(*ListExternalsResponse)(nil),      // 107: garrison.registry.v1.ListExternalsResponse
+	(*ExternalRow)(nil),                // 108: garrison.registry.v1.ExternalRow
+	nil,                                // 109: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                                // 110: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                                // 111: garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	nil,                                // 112: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	nil,                                // 113: garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	nil,                                // 114: garrison.registry.v1.SealSecretsResponse.SealedEntry
+	nil,                                // 115: garrison.registry.v1.StoredFact.HeadersEntry
+	(*v1.Sysinfo)(nil),                 // 116: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                  // 117: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                   // 118: garrison.api.v1.Page
+	(v1.Life)(0),                       // 119: garrison.server.v1.Life
+	(v1.Presence)(0),                   // 120: garrison.server.v1.Presence
+	(*v12.Selector)(nil),               // 121: garrison.intent.v1.Selector
+	(v1.Standing)(0),                   // 122: garrison.server.v1.Standing
+	(v1.ExecutorState)(0),              // 123: garrison.server.v1.ExecutorState
+	(*durationpb.Duration)(nil),        // 124: google.protobuf.Duration
+	(*v1.Server)(nil),                  // 125: garrison.server.v1.Server
+	(*v11.LeftOut)(nil),                // 126: garrison.api.v1.LeftOut
+	(*timestamppb.Timestamp)(nil),      // 127: google.protobuf.Timestamp
+	(*v13.FieldOwner)(nil),             // 128: garrison.owner.v1.FieldOwner
+	(v14.NameFrom)(0),                  // 129: garrison.token.v1.NameFrom
+	(*v14.Token)(nil),                  // 130: garrison.token.v1.Token
+	(*v1.Duty)(nil),                    // 131: garrison.server.v1.Duty
+	(*v15.CleanUpOutcome)(nil),         // 132: garrison.report.v1.CleanUpOutcome
+	(*v1.Detection)(nil),               // 133: garrison.server.v1.Detection
+	(*v1.Candidate)(nil),               // 134: garrison.server.v1.Candidate
+	(*v16.Ref)(nil),                    // 135: garrison.image.v1.Ref
+	(*v1.DocumentPlace)(nil),           // 136: garrison.server.v1.DocumentPlace
+	(v17.State)(0),                     // 137: garrison.instance.v1.State
+	(v18.Kind)(0),                      // 138: garrison.agent.v1.Kind
+	(v17.Health)(0),                    // 139: garrison.instance.v1.Health
+	(*v17.Instance)(nil),               // 140: garrison.instance.v1.Instance
+	(*v19.Hold)(nil),                   // 141: garrison.hold.v1.Hold
+	(*v110.Block)(nil),                 // 142: garrison.block.v1.Block
+	(v111.DriftPolicy)(0),              // 143: garrison.environment.v1.DriftPolicy
+	(*v111.Brake)(nil),                 // 144: garrison.environment.v1.Brake
+	(*v18.Agent)(nil),                  // 145: garrison.agent.v1.Agent
+	(*v11.Refusal)(nil),                // 146: garrison.api.v1.Refusal
+	(*v112.Application)(nil),           // 147: garrison.application.v1.Application
+	(*v111.Environment)(nil),           // 148: garrison.environment.v1.Environment
+	(*v12.Record)(nil),                 // 149: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 150: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 151: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 152: garrison.intent.v1.Plan
+	(*v12.Target)(nil),                 // 153: garrison.intent.v1.Target
+	(v12.State)(0),                     // 154: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 155: google.protobuf.Any
+	(*v113.Found)(nil),                 // 156: garrison.external.v1.Found
+	(*v113.External)(nil),              // 157: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 158: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 159: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 160: garrison.registry.v1.RejectLobbyRequest
+	(*SetLabelRuleRequest)(nil),        // 161: garrison.registry.v1.SetLabelRuleRequest
+	(*UnsetLabelRuleRequest)(nil),      // 162: garrison.registry.v1.UnsetLabelRuleRequest
+	(*ListLabelRulesRequest)(nil),      // 163: garrison.registry.v1.ListLabelRulesRequest
+	(*PlanDefaultsRequest)(nil),        // 164: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 165: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 166: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 167: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 168: garrison.registry.v1.MoveServersRequest
+	(*SetHoldRequest)(nil),             // 169: garrison.registry.v1.SetHoldRequest
+	(*UnsetHoldsRequest)(nil),          // 170: garrison.registry.v1.UnsetHoldsRequest
+	(*ListHoldsRequest)(nil),           // 171: garrison.registry.v1.ListHoldsRequest
+	(*AddBlocksRequest)(nil),           // 172: garrison.registry.v1.AddBlocksRequest
+	(*RemoveBlockRequest)(nil),         // 173: garrison.registry.v1.RemoveBlockRequest
+	(*ListBlocksRequest)(nil),          // 174: garrison.registry.v1.ListBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 175: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 176: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 177: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 178: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 179: garrison.registry.v1.ControlRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 180: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 181: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 182: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 183: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 184: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 185: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 186: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 187: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 188: garrison.registry.v1.ListLabelRulesResponse
+	(*PlanDefaultsResponse)(nil),       // 189: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 190: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 191: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 192: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 193: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 194: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 195: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 196: garrison.registry.v1.ListHoldsResponse
+	(*AddBlocksResponse)(nil),          // 197: garrison.registry.v1.AddBlocksResponse
+	(*RemoveBlockResponse)(nil),        // 198: garrison.registry.v1.RemoveBlockResponse
+	(*ListBlocksResponse)(nil),         // 199: garrison.registry.v1.ListBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 200: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 201: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 202: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 203: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 204: garrison.registry.v1.ControlRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 205: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 206: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 207: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	115, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	116, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	117, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	108, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	118, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	119, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	120, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
-	121, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
-	122, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
-	123, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
-	124, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	116, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	117, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	118, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	109, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	119, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	120, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	121, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
+	122, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
+	123, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
+	124, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	125, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
 	9,   // 11: garrison.registry.v1.ListServersResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	125, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	126, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
-	126, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
-	124, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
-	109, // 16: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	116, // 17: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	123, // 18: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	127, // 19: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	126, // 20: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	12,  // 21: garrison.registry.v1.InviteServersRequest.servers:type_name -> garrison.registry.v1.InviteServerRequest
-	126, // 22: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
-	15,  // 23: garrison.registry.v1.InviteServersResponse.servers:type_name -> garrison.registry.v1.InvitedServer
-	123, // 24: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
-	110, // 25: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	116, // 26: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
-	128, // 27: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
-	129, // 28: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
-	117, // 29: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
-	129, // 30: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
-	125, // 31: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	129, // 32: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
-	111, // 33: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	127, // 34: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	124, // 35: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	123, // 36: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
-	124, // 37: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
-	126, // 38: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	130, // 39: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
-	124, // 40: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
-	124, // 41: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
-	124, // 42: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
-	131, // 43: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	124, // 44: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	126, // 45: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	126, // 46: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
-	38,  // 47: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	117, // 48: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
-	132, // 49: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
-	133, // 50: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
-	125, // 51: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	126, // 52: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
-	134, // 53: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	134, // 54: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
-	0,   // 55: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	126, // 56: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	124, // 57: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
-	42,  // 58: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	117, // 59: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	120, // 60: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
-	43,  // 61: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
-	38,  // 62: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	124, // 63: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	125, // 64: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	135, // 65: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
-	46,  // 66: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	124, // 67: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	117, // 68: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	136, // 69: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	120, // 70: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
-	137, // 71: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
-	138, // 72: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
-	123, // 73: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
-	7,   // 74: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
-	54,  // 75: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
-	49,  // 76: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
-	54,  // 77: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
-	55,  // 78: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
-	139, // 79: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	119, // 80: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	107, // 81: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
-	140, // 82: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
-	56,  // 83: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	125, // 84: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	117, // 85: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
-	120, // 86: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
-	1,   // 87: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
-	126, // 88: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
-	126, // 89: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
-	2,   // 90: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
-	134, // 91: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
-	126, // 92: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
-	60,  // 93: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
-	62,  // 94: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
-	9,   // 95: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	59,  // 96: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
-	141, // 97: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
-	142, // 98: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
-	117, // 99: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	143, // 100: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	125, // 101: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	143, // 102: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	143, // 103: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	144, // 104: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	143, // 105: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	143, // 106: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	67,  // 107: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	117, // 108: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	145, // 109: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	125, // 110: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	145, // 111: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	145, // 112: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	145, // 113: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	145, // 114: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	67,  // 115: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	117, // 116: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	146, // 117: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	125, // 118: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	146, // 119: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	146, // 120: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	146, // 121: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	146, // 122: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	67,  // 123: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	123, // 124: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	147, // 125: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	117, // 126: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	148, // 127: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	149, // 128: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	150, // 129: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	151, // 130: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	117, // 131: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	152, // 132: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	126, // 133: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	147, // 134: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	125, // 135: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	147, // 136: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	112, // 137: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	113, // 138: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
-	126, // 139: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
-	100, // 140: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
-	126, // 141: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
-	114, // 142: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
-	153, // 143: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
-	154, // 144: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
-	102, // 145: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
-	104, // 146: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
-	144, // 147: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
-	117, // 148: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
-	138, // 149: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
-	120, // 150: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
-	107, // 151: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
-	125, // 152: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	155, // 153: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
-	7,   // 154: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	10,  // 155: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	12,  // 156: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	14,  // 157: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
-	156, // 158: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
-	157, // 159: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
-	158, // 160: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	159, // 161: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
-	160, // 162: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
-	161, // 163: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
-	17,  // 164: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	19,  // 165: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	21,  // 166: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	23,  // 167: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	25,  // 168: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	27,  // 169: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	29,  // 170: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	31,  // 171: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	33,  // 172: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	50,  // 173: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	52,  // 174: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	35,  // 175: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	37,  // 176: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	40,  // 177: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	44,  // 178: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	47,  // 179: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	49,  // 180: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	58,  // 181: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	101, // 182: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	105, // 183: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	63,  // 184: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	65,  // 185: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	68,  // 186: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	70,  // 187: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	72,  // 188: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	74,  // 189: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	78,  // 190: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	76,  // 191: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	84,  // 192: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	80,  // 193: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	82,  // 194: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	86,  // 195: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	162, // 196: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	163, // 197: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	164, // 198: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	165, // 199: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	166, // 200: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	167, // 201: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
-	168, // 202: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
-	169, // 203: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
-	90,  // 204: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	88,  // 205: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	92,  // 206: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	94,  // 207: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	170, // 208: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	171, // 209: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	172, // 210: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	173, // 211: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	174, // 212: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	175, // 213: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	176, // 214: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	96,  // 215: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	98,  // 216: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 217: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 218: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	13,  // 219: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	16,  // 220: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	177, // 221: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	178, // 222: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	179, // 223: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	180, // 224: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	181, // 225: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	182, // 226: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	18,  // 227: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	20,  // 228: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	22,  // 229: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	24,  // 230: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	26,  // 231: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	28,  // 232: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	30,  // 233: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	32,  // 234: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	34,  // 235: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	51,  // 236: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	53,  // 237: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	36,  // 238: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	39,  // 239: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	41,  // 240: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	45,  // 241: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	48,  // 242: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	57,  // 243: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	61,  // 244: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	103, // 245: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	106, // 246: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	64,  // 247: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	66,  // 248: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	69,  // 249: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	71,  // 250: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	73,  // 251: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	75,  // 252: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	79,  // 253: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	77,  // 254: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	85,  // 255: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	81,  // 256: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	83,  // 257: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	87,  // 258: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	183, // 259: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	184, // 260: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	185, // 261: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	186, // 262: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	187, // 263: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	188, // 264: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	189, // 265: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	190, // 266: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	91,  // 267: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	89,  // 268: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	93,  // 269: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	95,  // 270: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	191, // 271: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	192, // 272: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	193, // 273: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	194, // 274: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	195, // 275: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	196, // 276: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	197, // 277: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	97,  // 278: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	99,  // 279: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	217, // [217:280] is the sub-list for method output_type
-	154, // [154:217] is the sub-list for method input_type
-	154, // [154:154] is the sub-list for extension type_name
-	154, // [154:154] is the sub-list for extension extendee
-	0,   // [0:154] is the sub-list for field type_name
+	126, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	127, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
+	127, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
+	125, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	12,  // 16: garrison.registry.v1.GetServerResponse.closed:type_name -> garrison.registry.v1.Closed
+	127, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
+	110, // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	117, // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	124, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	128, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	127, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	13,  // 23: garrison.registry.v1.InviteServersRequest.servers:type_name -> garrison.registry.v1.InviteServerRequest
+	127, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
+	16,  // 25: garrison.registry.v1.InviteServersResponse.servers:type_name -> garrison.registry.v1.InvitedServer
+	124, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	111, // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	117, // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
+	129, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
+	130, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
+	118, // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
+	130, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
+	126, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	130, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
+	112, // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	128, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	125, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	124, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
+	125, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
+	127, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	131, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
+	125, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
+	125, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
+	125, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
+	132, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	125, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	127, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	127, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	39,  // 49: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
+	118, // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
+	133, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
+	134, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
+	126, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	127, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
+	135, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	135, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	0,   // 57: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
+	127, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	125, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	43,  // 60: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
+	118, // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	121, // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	44,  // 63: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
+	39,  // 64: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
+	125, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	126, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	136, // 67: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	47,  // 68: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
+	125, // 69: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	118, // 70: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	137, // 71: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	121, // 72: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	138, // 73: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
+	139, // 74: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
+	124, // 75: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	7,   // 76: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
+	55,  // 77: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
+	50,  // 78: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
+	55,  // 79: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
+	56,  // 80: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
+	140, // 81: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	120, // 82: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	108, // 83: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
+	141, // 84: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
+	142, // 85: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
+	57,  // 86: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	126, // 87: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	118, // 88: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
+	121, // 89: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
+	1,   // 90: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
+	127, // 91: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
+	127, // 92: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
+	2,   // 93: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
+	135, // 94: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
+	127, // 95: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
+	61,  // 96: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
+	63,  // 97: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
+	9,   // 98: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
+	60,  // 99: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
+	143, // 100: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
+	144, // 101: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
+	118, // 102: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	145, // 103: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	126, // 104: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	145, // 105: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	145, // 106: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	146, // 107: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	145, // 108: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	145, // 109: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	68,  // 110: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	118, // 111: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	147, // 112: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	126, // 113: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	147, // 114: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	147, // 115: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	147, // 116: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	147, // 117: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	68,  // 118: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	118, // 119: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	148, // 120: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	126, // 121: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	148, // 122: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	148, // 123: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	148, // 124: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	148, // 125: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	68,  // 126: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	124, // 127: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	149, // 128: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	118, // 129: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	150, // 130: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	151, // 131: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	152, // 132: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	153, // 133: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	118, // 134: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	154, // 135: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	127, // 136: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	149, // 137: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	126, // 138: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	149, // 139: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	113, // 140: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	114, // 141: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	127, // 142: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	101, // 143: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
+	127, // 144: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	115, // 145: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	155, // 146: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	156, // 147: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	103, // 148: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
+	105, // 149: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
+	146, // 150: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	118, // 151: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
+	139, // 152: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
+	121, // 153: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
+	108, // 154: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
+	126, // 155: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	157, // 156: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 157: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 158: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	13,  // 159: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	15,  // 160: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	158, // 161: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	159, // 162: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	160, // 163: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	161, // 164: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
+	162, // 165: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
+	163, // 166: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
+	18,  // 167: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	20,  // 168: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	22,  // 169: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	24,  // 170: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	26,  // 171: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	28,  // 172: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	30,  // 173: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	32,  // 174: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	34,  // 175: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	51,  // 176: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	53,  // 177: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	36,  // 178: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 179: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 180: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 181: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	48,  // 182: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	50,  // 183: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	59,  // 184: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	102, // 185: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	106, // 186: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	64,  // 187: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	66,  // 188: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	69,  // 189: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	71,  // 190: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	73,  // 191: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	75,  // 192: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	79,  // 193: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	77,  // 194: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	85,  // 195: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	81,  // 196: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	83,  // 197: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	87,  // 198: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	164, // 199: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	165, // 200: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	166, // 201: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	167, // 202: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	168, // 203: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	169, // 204: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
+	170, // 205: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
+	171, // 206: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
+	172, // 207: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	173, // 208: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
+	174, // 209: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
+	91,  // 210: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	89,  // 211: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	93,  // 212: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	95,  // 213: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	175, // 214: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	176, // 215: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	177, // 216: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	178, // 217: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	179, // 218: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	180, // 219: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	181, // 220: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	97,  // 221: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	182, // 222: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	99,  // 223: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 224: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 225: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 226: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 227: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	183, // 228: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	184, // 229: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	185, // 230: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	186, // 231: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	187, // 232: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	188, // 233: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	19,  // 234: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 235: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 236: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 237: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 238: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 239: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 240: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 241: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 242: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	52,  // 243: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	54,  // 244: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	37,  // 245: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 246: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 247: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 248: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	49,  // 249: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	58,  // 250: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	62,  // 251: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	104, // 252: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	107, // 253: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	65,  // 254: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	67,  // 255: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	70,  // 256: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	72,  // 257: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	74,  // 258: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	76,  // 259: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	80,  // 260: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	78,  // 261: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	86,  // 262: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	82,  // 263: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	84,  // 264: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	88,  // 265: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	189, // 266: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	190, // 267: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	191, // 268: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	192, // 269: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	193, // 270: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	194, // 271: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	195, // 272: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	196, // 273: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	197, // 274: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	198, // 275: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
+	199, // 276: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
+	92,  // 277: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	90,  // 278: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	94,  // 279: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	96,  // 280: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	200, // 281: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	201, // 282: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	202, // 283: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	203, // 284: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	204, // 285: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	205, // 286: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	206, // 287: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	98,  // 288: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	207, // 289: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	100, // 290: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	224, // [224:291] is the sub-list for method output_type
+	157, // [157:224] is the sub-list for method input_type
+	157, // [157:157] is the sub-list for extension type_name
+	157, // [157:157] is the sub-list for extension extendee
+	0,   // [0:157] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -8157,18 +8272,20 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 		return
 	}
 	file_garrison_registry_v1_defaults_proto_init()
+	file_garrison_registry_v1_blocks_proto_init()
 	file_garrison_registry_v1_holds_proto_init()
 	file_garrison_registry_v1_labelrules_proto_init()
 	file_garrison_registry_v1_lobby_proto_init()
+	file_garrison_registry_v1_logs_proto_init()
 	file_garrison_registry_v1_rollouts_proto_init()
-	file_garrison_registry_v1_registry_service_proto_msgTypes[20].OneofWrappers = []any{}
+	file_garrison_registry_v1_registry_service_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   112,
+			NumMessages:   113,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

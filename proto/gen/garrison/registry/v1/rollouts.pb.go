@@ -101,7 +101,9 @@ type PlanRolloutRequest struct {
 	// With every_agent: without these agents.
 	Exclude []string `protobuf:"bytes,3,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	// Which part of the targets.
-	Page          *v11.Page `protobuf:"bytes,4,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v11.Page `protobuf:"bytes,4,opt,name=page,proto3" json:"page,omitempty"`
+	// True: also how long it would take.
+	Forecast      bool `protobuf:"varint,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,6 +166,13 @@ func (x *PlanRolloutRequest) GetPage() *v11.Page {
 	return nil
 }
 
+func (x *PlanRolloutRequest) GetForecast() bool {
+	if x != nil {
+		return x.Forecast
+	}
+	return false
+}
+
 // PlanRolloutResponse is what the rollout would do if it were accepted now.
 type PlanRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -179,12 +188,27 @@ type PlanRolloutResponse struct {
 	Strategy *v12.Strategy `protobuf:"bytes,5,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	// Why the rollout would be refused as a whole; unset when it would be accepted.
 	Refusal *v11.Refusal `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// The values of configurations that differ, by agent and name: the first 100 differences.
+	Values []*ValueChange `protobuf:"bytes,40,rep,name=values,proto3" json:"values,omitempty"`
+	// How many more differences there are.
+	MoreValues uint32 `protobuf:"varint,41,opt,name=more_values,json=moreValues,proto3" json:"more_values,omitempty"`
 	// Part of the targets, by wave and server; owed ones last.
 	Targets []*RolloutTarget `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
 	// The cursor of the next part; empty after the last.
 	NextCursor string `protobuf:"bytes,8,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// In one line: what the rollout brings.
-	Title         string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
+	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
+	// How many of its servers could not be changed now, because their environment is frozen or outside its windows.
+	Closed uint32 `protobuf:"varint,30,opt,name=closed,proto3" json:"closed,omitempty"`
+	// Why the first of them could not be changed.
+	ClosedBecause string `protobuf:"bytes,31,opt,name=closed_because,json=closedBecause,proto3" json:"closed_because,omitempty"`
+	// When the last of them may be changed; unset when one of them never may.
+	ClosedUntil *timestamppb.Timestamp `protobuf:"bytes,32,opt,name=closed_until,json=closedUntil,proto3" json:"closed_until,omitempty"`
+	// How many bytes of images the servers would fetch, at most: an image that a server kept from before is not fetched.
+	Bytes uint64 `protobuf:"varint,33,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// How long it would take and what it would do; unset when it was not asked for, could not be computed in time, or the
+	// rollout would be refused.
+	Forecast      *ForecastRolloutResponse `protobuf:"bytes,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,6 +285,20 @@ func (x *PlanRolloutResponse) GetRefusal() *v11.Refusal {
 	return nil
 }
 
+func (x *PlanRolloutResponse) GetValues() []*ValueChange {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *PlanRolloutResponse) GetMoreValues() uint32 {
+	if x != nil {
+		return x.MoreValues
+	}
+	return 0
+}
+
 func (x *PlanRolloutResponse) GetTargets() []*RolloutTarget {
 	if x != nil {
 		return x.Targets
@@ -282,6 +320,123 @@ func (x *PlanRolloutResponse) GetTitle() string {
 	return ""
 }
 
+func (x *PlanRolloutResponse) GetClosed() uint32 {
+	if x != nil {
+		return x.Closed
+	}
+	return 0
+}
+
+func (x *PlanRolloutResponse) GetClosedBecause() string {
+	if x != nil {
+		return x.ClosedBecause
+	}
+	return ""
+}
+
+func (x *PlanRolloutResponse) GetClosedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosedUntil
+	}
+	return nil
+}
+
+func (x *PlanRolloutResponse) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *PlanRolloutResponse) GetForecast() *ForecastRolloutResponse {
+	if x != nil {
+		return x.Forecast
+	}
+	return nil
+}
+
+// ValueChange is a value of an agent's configuration that a plan changes on servers that have the agent.
+type ValueChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The name of the value.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is, as people see it: a secret is named as one, with digits that change with it. Unset when it comes.
+	From *string `protobuf:"bytes,3,opt,name=from,proto3,oneof" json:"from,omitempty"`
+	// What it will be; unset when it goes.
+	To *string `protobuf:"bytes,4,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	// On how many servers.
+	Servers       uint32 `protobuf:"varint,5,opt,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValueChange) Reset() {
+	*x = ValueChange{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValueChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValueChange) ProtoMessage() {}
+
+func (x *ValueChange) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
+func (*ValueChange) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ValueChange) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ValueChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ValueChange) GetFrom() string {
+	if x != nil && x.From != nil {
+		return *x.From
+	}
+	return ""
+}
+
+func (x *ValueChange) GetTo() string {
+	if x != nil && x.To != nil {
+		return *x.To
+	}
+	return ""
+}
+
+func (x *ValueChange) GetServers() uint32 {
+	if x != nil {
+		return x.Servers
+	}
+	return 0
+}
+
 // RolloutTarget is one server of a rollout with its name.
 type RolloutTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -295,7 +450,7 @@ type RolloutTarget struct {
 
 func (x *RolloutTarget) Reset() {
 	*x = RolloutTarget{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +462,7 @@ func (x *RolloutTarget) String() string {
 func (*RolloutTarget) ProtoMessage() {}
 
 func (x *RolloutTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +475,7 @@ func (x *RolloutTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutTarget.ProtoReflect.Descriptor instead.
 func (*RolloutTarget) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{2}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RolloutTarget) GetTarget() *v12.Target {
@@ -341,14 +496,16 @@ func (x *RolloutTarget) GetServerName() string {
 type GetRolloutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, or a prefix of it that only one has.
-	RolloutId     string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	RolloutId string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// True: also how long it goes on. The registry computes that at most every 10 seconds.
+	Forecast      bool `protobuf:"varint,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRolloutRequest) Reset() {
 	*x = GetRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +517,7 @@ func (x *GetRolloutRequest) String() string {
 func (*GetRolloutRequest) ProtoMessage() {}
 
 func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +530,7 @@ func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
 func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{3}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetRolloutRequest) GetRolloutId() string {
@@ -381,6 +538,13 @@ func (x *GetRolloutRequest) GetRolloutId() string {
 		return x.RolloutId
 	}
 	return ""
+}
+
+func (x *GetRolloutRequest) GetForecast() bool {
+	if x != nil {
+		return x.Forecast
+	}
+	return false
 }
 
 // GetRolloutResponse is a rollout and how it goes.
@@ -395,14 +559,24 @@ type GetRolloutResponse struct {
 	// Why targets are broken, left out or owed, counted.
 	Reasons []*RolloutReason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// How many broken servers were not taken back to what they had yet.
-	Restoring     uint32 `protobuf:"varint,5,opt,name=restoring,proto3" json:"restoring,omitempty"`
+	Restoring uint32 `protobuf:"varint,5,opt,name=restoring,proto3" json:"restoring,omitempty"`
+	// How long it goes on from now, with every later wave approved at once and no halt: half of the runs of a forecast at
+	// most. Unset when it was not asked for, the rollout does not run, or no run succeeded.
+	Left_50 *durationpb.Duration `protobuf:"bytes,60,opt,name=left_50,json=left50,proto3" json:"left_50,omitempty"`
+	// Nine of ten of them at most.
+	Left_90 *durationpb.Duration `protobuf:"bytes,61,opt,name=left_90,json=left90,proto3" json:"left_90,omitempty"`
+	// Servers under way for longer than three times the median of a whole change, the longest first; at
+	// most 10.
+	Slow []*SlowServer `protobuf:"bytes,62,rep,name=slow,proto3" json:"slow,omitempty"`
+	// How many there are.
+	SlowCount     uint32 `protobuf:"varint,63,opt,name=slow_count,json=slowCount,proto3" json:"slow_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRolloutResponse) Reset() {
 	*x = GetRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +588,7 @@ func (x *GetRolloutResponse) String() string {
 func (*GetRolloutResponse) ProtoMessage() {}
 
 func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +601,7 @@ func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
 func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{4}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetRolloutResponse) GetRollout() *v12.Rollout {
@@ -465,6 +639,125 @@ func (x *GetRolloutResponse) GetRestoring() uint32 {
 	return 0
 }
 
+func (x *GetRolloutResponse) GetLeft_50() *durationpb.Duration {
+	if x != nil {
+		return x.Left_50
+	}
+	return nil
+}
+
+func (x *GetRolloutResponse) GetLeft_90() *durationpb.Duration {
+	if x != nil {
+		return x.Left_90
+	}
+	return nil
+}
+
+func (x *GetRolloutResponse) GetSlow() []*SlowServer {
+	if x != nil {
+		return x.Slow
+	}
+	return nil
+}
+
+func (x *GetRolloutResponse) GetSlowCount() uint32 {
+	if x != nil {
+		return x.SlowCount
+	}
+	return 0
+}
+
+// SlowServer is a server under way that takes long.
+type SlowServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Its name.
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// The agent whose change has not ended.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The step: queued, assigned, running, or observing once only a healthy agent is to be seen.
+	Step string `protobuf:"bytes,4,opt,name=step,proto3" json:"step,omitempty"`
+	// How long it has been under way.
+	Took *durationpb.Duration `protobuf:"bytes,5,opt,name=took,proto3" json:"took,omitempty"`
+	// The median time of a change, from the servers of this rollout and the tasks of the last week.
+	Median        *durationpb.Duration `protobuf:"bytes,6,opt,name=median,proto3" json:"median,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlowServer) Reset() {
+	*x = SlowServer{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlowServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlowServer) ProtoMessage() {}
+
+func (x *SlowServer) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlowServer.ProtoReflect.Descriptor instead.
+func (*SlowServer) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SlowServer) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *SlowServer) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *SlowServer) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *SlowServer) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *SlowServer) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+func (x *SlowServer) GetMedian() *durationpb.Duration {
+	if x != nil {
+		return x.Median
+	}
+	return nil
+}
+
 // RolloutReason counts the targets with one code.
 type RolloutReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -479,14 +772,16 @@ type RolloutReason struct {
 	// The message of the first of them.
 	First string `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
 	// The names of the first ten servers.
-	ServerNames   []string `protobuf:"bytes,6,rep,name=server_names,json=serverNames,proto3" json:"server_names,omitempty"`
+	ServerNames []string `protobuf:"bytes,6,rep,name=server_names,json=serverNames,proto3" json:"server_names,omitempty"`
+	// The step of the executor that failed; empty when none did.
+	Step          string `protobuf:"bytes,60,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RolloutReason) Reset() {
 	*x = RolloutReason{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +793,7 @@ func (x *RolloutReason) String() string {
 func (*RolloutReason) ProtoMessage() {}
 
 func (x *RolloutReason) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +806,7 @@ func (x *RolloutReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutReason.ProtoReflect.Descriptor instead.
 func (*RolloutReason) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{5}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RolloutReason) GetState() v12.TargetState {
@@ -556,6 +851,13 @@ func (x *RolloutReason) GetServerNames() []string {
 	return nil
 }
 
+func (x *RolloutReason) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
 // ListRolloutsRequest filters rollouts. All fields that are set must match.
 type ListRolloutsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -571,7 +873,7 @@ type ListRolloutsRequest struct {
 
 func (x *ListRolloutsRequest) Reset() {
 	*x = ListRolloutsRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +885,7 @@ func (x *ListRolloutsRequest) String() string {
 func (*ListRolloutsRequest) ProtoMessage() {}
 
 func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +898,7 @@ func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{6}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListRolloutsRequest) GetState() v12.State {
@@ -633,7 +935,7 @@ type ListRolloutsResponse struct {
 
 func (x *ListRolloutsResponse) Reset() {
 	*x = ListRolloutsResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +947,7 @@ func (x *ListRolloutsResponse) String() string {
 func (*ListRolloutsResponse) ProtoMessage() {}
 
 func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +960,7 @@ func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{7}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListRolloutsResponse) GetRollouts() []*v12.Rollout {
@@ -692,7 +994,7 @@ type ListRolloutTargetsRequest struct {
 
 func (x *ListRolloutTargetsRequest) Reset() {
 	*x = ListRolloutTargetsRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +1006,7 @@ func (x *ListRolloutTargetsRequest) String() string {
 func (*ListRolloutTargetsRequest) ProtoMessage() {}
 
 func (x *ListRolloutTargetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +1019,7 @@ func (x *ListRolloutTargetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutTargetsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutTargetsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{8}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListRolloutTargetsRequest) GetRolloutId() string {
@@ -761,7 +1063,7 @@ type ListRolloutTargetsResponse struct {
 
 func (x *ListRolloutTargetsResponse) Reset() {
 	*x = ListRolloutTargetsResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +1075,7 @@ func (x *ListRolloutTargetsResponse) String() string {
 func (*ListRolloutTargetsResponse) ProtoMessage() {}
 
 func (x *ListRolloutTargetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +1088,7 @@ func (x *ListRolloutTargetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutTargetsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutTargetsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{9}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRolloutTargetsResponse) GetTargets() []*RolloutTarget {
@@ -815,14 +1117,16 @@ type ControlRolloutRequest struct {
 	// With resume: stop again after this wave; 0 means no.
 	UntilWave uint32 `protobuf:"varint,4,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
 	// With approve: the wave; 0 means the next one.
-	Wave          uint32 `protobuf:"varint,5,opt,name=wave,proto3" json:"wave,omitempty"`
+	Wave uint32 `protobuf:"varint,5,opt,name=wave,proto3" json:"wave,omitempty"`
+	// With resume: from now on, change servers also while their environment is frozen or outside its windows.
+	Override      bool `protobuf:"varint,60,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ControlRolloutRequest) Reset() {
 	*x = ControlRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1138,7 @@ func (x *ControlRolloutRequest) String() string {
 func (*ControlRolloutRequest) ProtoMessage() {}
 
 func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1151,7 @@ func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ControlRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{10}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlRolloutRequest) GetRolloutId() string {
@@ -885,6 +1189,13 @@ func (x *ControlRolloutRequest) GetWave() uint32 {
 	return 0
 }
 
+func (x *ControlRolloutRequest) GetOverride() bool {
+	if x != nil {
+		return x.Override
+	}
+	return false
+}
+
 // ControlRolloutResponse is the rollout after it.
 type ControlRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -896,7 +1207,7 @@ type ControlRolloutResponse struct {
 
 func (x *ControlRolloutResponse) Reset() {
 	*x = ControlRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1219,7 @@ func (x *ControlRolloutResponse) String() string {
 func (*ControlRolloutResponse) ProtoMessage() {}
 
 func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1232,7 @@ func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ControlRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{11}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ControlRolloutResponse) GetRollout() *v12.Rollout {
@@ -942,7 +1253,7 @@ type ReplayRolloutRequest struct {
 
 func (x *ReplayRolloutRequest) Reset() {
 	*x = ReplayRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1265,7 @@ func (x *ReplayRolloutRequest) String() string {
 func (*ReplayRolloutRequest) ProtoMessage() {}
 
 func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1278,7 @@ func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReplayRolloutRequest) GetRolloutId() string {
@@ -994,7 +1305,7 @@ type ReplayRolloutResponse struct {
 
 func (x *ReplayRolloutResponse) Reset() {
 	*x = ReplayRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1317,7 @@ func (x *ReplayRolloutResponse) String() string {
 func (*ReplayRolloutResponse) ProtoMessage() {}
 
 func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1330,7 @@ func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReplayRolloutResponse) GetRolloutId() string {
@@ -1069,7 +1380,7 @@ type ReplayedDecision struct {
 
 func (x *ReplayedDecision) Reset() {
 	*x = ReplayedDecision{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1392,7 @@ func (x *ReplayedDecision) String() string {
 func (*ReplayedDecision) ProtoMessage() {}
 
 func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1405,7 @@ func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayedDecision.ProtoReflect.Descriptor instead.
 func (*ReplayedDecision) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReplayedDecision) GetSequence() uint64 {
@@ -1149,7 +1460,7 @@ type ForecastRolloutRequest struct {
 
 func (x *ForecastRolloutRequest) Reset() {
 	*x = ForecastRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1472,7 @@ func (x *ForecastRolloutRequest) String() string {
 func (*ForecastRolloutRequest) ProtoMessage() {}
 
 func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1485,7 @@ func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForecastRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ForecastRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ForecastRolloutRequest) GetIntent() *v1.Intent {
@@ -1244,7 +1555,7 @@ type ForecastRolloutResponse struct {
 
 func (x *ForecastRolloutResponse) Reset() {
 	*x = ForecastRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1567,7 @@ func (x *ForecastRolloutResponse) String() string {
 func (*ForecastRolloutResponse) ProtoMessage() {}
 
 func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1580,7 @@ func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForecastRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ForecastRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ForecastRolloutResponse) GetRuns() uint32 {
@@ -1381,44 +1692,77 @@ var File_garrison_registry_v1_rollouts_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/registry/v1/rollouts.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a!garrison/rollout/v1/rollout.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x01\n" +
+	"#garrison/registry/v1/rollouts.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a!garrison/rollout/v1/rollout.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x01\n" +
 	"\x12PlanRolloutRequest\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x1f\n" +
 	"\vevery_agent\x18\x02 \x01(\bR\n" +
 	"everyAgent\x12\x18\n" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12)\n" +
-	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x88\x03\n" +
+	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1a\n" +
+	"\bforecast\x18< \x01(\bR\bforecast\"\xc3\x05\n" +
 	"\x13PlanRolloutResponse\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12.\n" +
 	"\x05steps\x18\x02 \x03(\v2\x18.garrison.intent.v1.PlanR\x05steps\x12\x14\n" +
 	"\x05waves\x18\x03 \x03(\rR\x05waves\x12\x12\n" +
 	"\x04owed\x18\x04 \x01(\rR\x04owed\x129\n" +
 	"\bstrategy\x18\x05 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x122\n" +
-	"\arefusal\x18\x06 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x12=\n" +
+	"\arefusal\x18\x06 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x129\n" +
+	"\x06values\x18( \x03(\v2!.garrison.registry.v1.ValueChangeR\x06values\x12\x1f\n" +
+	"\vmore_values\x18) \x01(\rR\n" +
+	"moreValues\x12=\n" +
 	"\atargets\x18\a \x03(\v2#.garrison.registry.v1.RolloutTargetR\atargets\x12\x1f\n" +
 	"\vnext_cursor\x18\b \x01(\tR\n" +
 	"nextCursor\x12\x14\n" +
-	"\x05title\x18\t \x01(\tR\x05title\"e\n" +
+	"\x05title\x18\t \x01(\tR\x05title\x12\x16\n" +
+	"\x06closed\x18\x1e \x01(\rR\x06closed\x12%\n" +
+	"\x0eclosed_because\x18\x1f \x01(\tR\rclosedBecause\x12=\n" +
+	"\fclosed_until\x18  \x01(\v2\x1a.google.protobuf.TimestampR\vclosedUntil\x12\x14\n" +
+	"\x05bytes\x18! \x01(\x04R\x05bytes\x12I\n" +
+	"\bforecast\x18< \x01(\v2-.garrison.registry.v1.ForecastRolloutResponseR\bforecast\"\x8f\x01\n" +
+	"\vValueChange\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x17\n" +
+	"\x04from\x18\x03 \x01(\tH\x00R\x04from\x88\x01\x01\x12\x13\n" +
+	"\x02to\x18\x04 \x01(\tH\x01R\x02to\x88\x01\x01\x12\x18\n" +
+	"\aservers\x18\x05 \x01(\rR\aserversB\a\n" +
+	"\x05_fromB\x05\n" +
+	"\x03_to\"e\n" +
 	"\rRolloutTarget\x123\n" +
 	"\x06target\x18\x01 \x01(\v2\x1b.garrison.rollout.v1.TargetR\x06target\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName\"2\n" +
+	"serverName\"N\n" +
 	"\x11GetRolloutRequest\x12\x1d\n" +
 	"\n" +
-	"rollout_id\x18\x01 \x01(\tR\trolloutId\"\xfb\x01\n" +
+	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x1a\n" +
+	"\bforecast\x18< \x01(\bR\bforecast\"\xb8\x03\n" +
 	"\x12GetRolloutResponse\x126\n" +
 	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\x12\x1b\n" +
 	"\twaits_for\x18\x02 \x01(\tR\bwaitsFor\x123\n" +
 	"\anext_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12=\n" +
 	"\areasons\x18\x04 \x03(\v2#.garrison.registry.v1.RolloutReasonR\areasons\x12\x1c\n" +
-	"\trestoring\x18\x05 \x01(\rR\trestoring\"\xc8\x01\n" +
+	"\trestoring\x18\x05 \x01(\rR\trestoring\x122\n" +
+	"\aleft_50\x18< \x01(\v2\x19.google.protobuf.DurationR\x06left50\x122\n" +
+	"\aleft_90\x18= \x01(\v2\x19.google.protobuf.DurationR\x06left90\x124\n" +
+	"\x04slow\x18> \x03(\v2 .garrison.registry.v1.SlowServerR\x04slow\x12\x1d\n" +
+	"\n" +
+	"slow_count\x18? \x01(\rR\tslowCount\"\xd6\x01\n" +
+	"\n" +
+	"SlowServer\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
+	"\vserver_name\x18\x02 \x01(\tR\n" +
+	"serverName\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04step\x18\x04 \x01(\tR\x04step\x12-\n" +
+	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x121\n" +
+	"\x06median\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06median\"\xdc\x01\n" +
 	"\rRolloutReason\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .garrison.rollout.v1.TargetStateR\x05state\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1c\n" +
 	"\tcomponent\x18\x03 \x01(\tR\tcomponent\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
 	"\x05first\x18\x05 \x01(\tR\x05first\x12!\n" +
-	"\fserver_names\x18\x06 \x03(\tR\vserverNames\"\x88\x01\n" +
+	"\fserver_names\x18\x06 \x03(\tR\vserverNames\x12\x12\n" +
+	"\x04step\x18< \x01(\tR\x04step\"\x88\x01\n" +
 	"\x13ListRolloutsRequest\x120\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1a.garrison.rollout.v1.StateR\x05state\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12)\n" +
@@ -1437,7 +1781,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x1aListRolloutTargetsResponse\x12=\n" +
 	"\atargets\x18\x01 \x03(\v2#.garrison.registry.v1.RolloutTargetR\atargets\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xc1\x01\n" +
+	"nextCursor\"\xdd\x01\n" +
 	"\x15ControlRolloutRequest\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12>\n" +
@@ -1445,7 +1789,8 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"until_wave\x18\x04 \x01(\rR\tuntilWave\x12\x12\n" +
-	"\x04wave\x18\x05 \x01(\rR\x04wave\"P\n" +
+	"\x04wave\x18\x05 \x01(\rR\x04wave\x12\x1a\n" +
+	"\boverride\x18< \x01(\bR\boverride\"P\n" +
 	"\x16ControlRolloutResponse\x126\n" +
 	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\"5\n" +
 	"\x14ReplayRolloutRequest\x12\x1d\n" +
@@ -1514,76 +1859,86 @@ func file_garrison_registry_v1_rollouts_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_rollouts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_garrison_registry_v1_rollouts_proto_goTypes = []any{
 	(RolloutControl)(0),                // 0: garrison.registry.v1.RolloutControl
 	(*PlanRolloutRequest)(nil),         // 1: garrison.registry.v1.PlanRolloutRequest
 	(*PlanRolloutResponse)(nil),        // 2: garrison.registry.v1.PlanRolloutResponse
-	(*RolloutTarget)(nil),              // 3: garrison.registry.v1.RolloutTarget
-	(*GetRolloutRequest)(nil),          // 4: garrison.registry.v1.GetRolloutRequest
-	(*GetRolloutResponse)(nil),         // 5: garrison.registry.v1.GetRolloutResponse
-	(*RolloutReason)(nil),              // 6: garrison.registry.v1.RolloutReason
-	(*ListRolloutsRequest)(nil),        // 7: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutsResponse)(nil),       // 8: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsRequest)(nil),  // 9: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ListRolloutTargetsResponse)(nil), // 10: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutRequest)(nil),      // 11: garrison.registry.v1.ControlRolloutRequest
-	(*ControlRolloutResponse)(nil),     // 12: garrison.registry.v1.ControlRolloutResponse
-	(*ReplayRolloutRequest)(nil),       // 13: garrison.registry.v1.ReplayRolloutRequest
-	(*ReplayRolloutResponse)(nil),      // 14: garrison.registry.v1.ReplayRolloutResponse
-	(*ReplayedDecision)(nil),           // 15: garrison.registry.v1.ReplayedDecision
-	(*ForecastRolloutRequest)(nil),     // 16: garrison.registry.v1.ForecastRolloutRequest
-	(*ForecastRolloutResponse)(nil),    // 17: garrison.registry.v1.ForecastRolloutResponse
-	nil,                                // 18: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
-	nil,                                // 19: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
-	(*v1.Intent)(nil),                  // 20: garrison.intent.v1.Intent
-	(*v11.Page)(nil),                   // 21: garrison.api.v1.Page
-	(*v1.Plan)(nil),                    // 22: garrison.intent.v1.Plan
-	(*v12.Strategy)(nil),               // 23: garrison.rollout.v1.Strategy
-	(*v11.Refusal)(nil),                // 24: garrison.api.v1.Refusal
-	(*v12.Target)(nil),                 // 25: garrison.rollout.v1.Target
-	(*v12.Rollout)(nil),                // 26: garrison.rollout.v1.Rollout
+	(*ValueChange)(nil),                // 3: garrison.registry.v1.ValueChange
+	(*RolloutTarget)(nil),              // 4: garrison.registry.v1.RolloutTarget
+	(*GetRolloutRequest)(nil),          // 5: garrison.registry.v1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),         // 6: garrison.registry.v1.GetRolloutResponse
+	(*SlowServer)(nil),                 // 7: garrison.registry.v1.SlowServer
+	(*RolloutReason)(nil),              // 8: garrison.registry.v1.RolloutReason
+	(*ListRolloutsRequest)(nil),        // 9: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutsResponse)(nil),       // 10: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsRequest)(nil),  // 11: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ListRolloutTargetsResponse)(nil), // 12: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutRequest)(nil),      // 13: garrison.registry.v1.ControlRolloutRequest
+	(*ControlRolloutResponse)(nil),     // 14: garrison.registry.v1.ControlRolloutResponse
+	(*ReplayRolloutRequest)(nil),       // 15: garrison.registry.v1.ReplayRolloutRequest
+	(*ReplayRolloutResponse)(nil),      // 16: garrison.registry.v1.ReplayRolloutResponse
+	(*ReplayedDecision)(nil),           // 17: garrison.registry.v1.ReplayedDecision
+	(*ForecastRolloutRequest)(nil),     // 18: garrison.registry.v1.ForecastRolloutRequest
+	(*ForecastRolloutResponse)(nil),    // 19: garrison.registry.v1.ForecastRolloutResponse
+	nil,                                // 20: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	nil,                                // 21: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	(*v1.Intent)(nil),                  // 22: garrison.intent.v1.Intent
+	(*v11.Page)(nil),                   // 23: garrison.api.v1.Page
+	(*v1.Plan)(nil),                    // 24: garrison.intent.v1.Plan
+	(*v12.Strategy)(nil),               // 25: garrison.rollout.v1.Strategy
+	(*v11.Refusal)(nil),                // 26: garrison.api.v1.Refusal
 	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
-	(v12.TargetState)(0),               // 28: garrison.rollout.v1.TargetState
-	(v12.State)(0),                     // 29: garrison.rollout.v1.State
-	(*v12.Basis)(nil),                  // 30: garrison.rollout.v1.Basis
-	(*durationpb.Duration)(nil),        // 31: google.protobuf.Duration
+	(*v12.Target)(nil),                 // 28: garrison.rollout.v1.Target
+	(*v12.Rollout)(nil),                // 29: garrison.rollout.v1.Rollout
+	(*durationpb.Duration)(nil),        // 30: google.protobuf.Duration
+	(v12.TargetState)(0),               // 31: garrison.rollout.v1.TargetState
+	(v12.State)(0),                     // 32: garrison.rollout.v1.State
+	(*v12.Basis)(nil),                  // 33: garrison.rollout.v1.Basis
 }
 var file_garrison_registry_v1_rollouts_proto_depIdxs = []int32{
-	20, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	21, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
-	20, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
-	22, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
-	23, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
-	24, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
-	3,  // 6: garrison.registry.v1.PlanRolloutResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	25, // 7: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
-	26, // 8: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	27, // 9: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
-	6,  // 10: garrison.registry.v1.GetRolloutResponse.reasons:type_name -> garrison.registry.v1.RolloutReason
-	28, // 11: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
-	29, // 12: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
-	21, // 13: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
-	26, // 14: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
-	28, // 15: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
-	21, // 16: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
-	3,  // 17: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	0,  // 18: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
-	26, // 19: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	15, // 20: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
-	30, // 21: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
-	20, // 22: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	18, // 23: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
-	19, // 24: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
-	31, // 25: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
-	31, // 26: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
-	31, // 27: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
-	31, // 28: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	22, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	23, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
+	22, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
+	24, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
+	25, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
+	26, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
+	3,  // 6: garrison.registry.v1.PlanRolloutResponse.values:type_name -> garrison.registry.v1.ValueChange
+	4,  // 7: garrison.registry.v1.PlanRolloutResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
+	27, // 8: garrison.registry.v1.PlanRolloutResponse.closed_until:type_name -> google.protobuf.Timestamp
+	19, // 9: garrison.registry.v1.PlanRolloutResponse.forecast:type_name -> garrison.registry.v1.ForecastRolloutResponse
+	28, // 10: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
+	29, // 11: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	27, // 12: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
+	8,  // 13: garrison.registry.v1.GetRolloutResponse.reasons:type_name -> garrison.registry.v1.RolloutReason
+	30, // 14: garrison.registry.v1.GetRolloutResponse.left_50:type_name -> google.protobuf.Duration
+	30, // 15: garrison.registry.v1.GetRolloutResponse.left_90:type_name -> google.protobuf.Duration
+	7,  // 16: garrison.registry.v1.GetRolloutResponse.slow:type_name -> garrison.registry.v1.SlowServer
+	30, // 17: garrison.registry.v1.SlowServer.took:type_name -> google.protobuf.Duration
+	30, // 18: garrison.registry.v1.SlowServer.median:type_name -> google.protobuf.Duration
+	31, // 19: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
+	32, // 20: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
+	23, // 21: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
+	29, // 22: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
+	31, // 23: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
+	23, // 24: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
+	4,  // 25: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
+	0,  // 26: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
+	29, // 27: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	17, // 28: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
+	33, // 29: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
+	22, // 30: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	20, // 31: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	21, // 32: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	30, // 33: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
+	30, // 34: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
+	30, // 35: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
+	30, // 36: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_rollouts_proto_init() }
@@ -1591,14 +1946,15 @@ func file_garrison_registry_v1_rollouts_proto_init() {
 	if File_garrison_registry_v1_rollouts_proto != nil {
 		return
 	}
-	file_garrison_registry_v1_rollouts_proto_msgTypes[8].OneofWrappers = []any{}
+	file_garrison_registry_v1_rollouts_proto_msgTypes[2].OneofWrappers = []any{}
+	file_garrison_registry_v1_rollouts_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_rollouts_proto_rawDesc), len(file_garrison_registry_v1_rollouts_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -38,7 +38,9 @@ type TaskReport struct {
 	// running, succeeded, failed or undone; nothing else is believed.
 	State v1.State `protobuf:"varint,2,opt,name=state,proto3,enum=garrison.task.v1.State" json:"state,omitempty"`
 	// How it ended; unset while it runs.
-	Outcome       *v1.Outcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Outcome *v1.Outcome `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Of a task that runs: that its change waits, or goes on after it waited. The times in it are the server's.
+	Deferral      *v1.Deferral `protobuf:"bytes,20,opt,name=deferral,proto3" json:"deferral,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -94,6 +96,13 @@ func (x *TaskReport) GetOutcome() *v1.Outcome {
 	return nil
 }
 
+func (x *TaskReport) GetDeferral() *v1.Deferral {
+	if x != nil {
+		return x.Deferral
+	}
+	return nil
+}
+
 // Found is an agent that is on the server.
 type Found struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -128,7 +137,9 @@ type Found struct {
 	// The stable code of why it is not good; empty when it is, or where the executor does not say it.
 	Code string `protobuf:"bytes,50,opt,name=code,proto3" json:"code,omitempty"`
 	// When the executor next repairs it without a task; unset when it does not.
-	NextAt        *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// Of an instance: the versions that are kept for a way back, the newest first; eight at most.
+	Kept          []*v12.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,6 +282,13 @@ func (x *Found) GetCode() string {
 func (x *Found) GetNextAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.NextAt
+	}
+	return nil
+}
+
+func (x *Found) GetKept() []*v12.Kept {
+	if x != nil {
+		return x.Kept
 	}
 	return nil
 }
@@ -1078,12 +1096,13 @@ var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x01\n" +
+	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x01\n" +
 	"\n" +
 	"TaskReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
-	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"\xe9\x04\n" +
+	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\x126\n" +
+	"\bdeferral\x18\x14 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\"\x99\x05\n" +
 	"\x05Found\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -1106,7 +1125,8 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"generation\x128\n" +
 	"\badoption\x18\x14 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\x12\x12\n" +
 	"\x04code\x182 \x01(\tR\x04code\x123\n" +
-	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"\xc6\x01\n" +
+	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12.\n" +
+	"\x04kept\x18F \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\"\xc6\x01\n" +
 	"\fAgentsReport\x121\n" +
 	"\x06agents\x18\x01 \x03(\v2\x19.garrison.report.v1.FoundR\x06agents\x12/\n" +
 	"\x13document_generation\x18\x02 \x01(\x04R\x12documentGeneration\x12\x17\n" +
@@ -1203,46 +1223,50 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*Beat)(nil),                  // 9: garrison.report.v1.Beat
 	(v1.State)(0),                 // 10: garrison.task.v1.State
 	(*v1.Outcome)(nil),            // 11: garrison.task.v1.Outcome
-	(*v11.Ref)(nil),               // 12: garrison.image.v1.Ref
-	(v12.Health)(0),               // 13: garrison.instance.v1.Health
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(v13.Trace)(0),                // 15: garrison.server.v1.Trace
-	(*v13.Adoption)(nil),          // 16: garrison.server.v1.Adoption
-	(*v13.Sysinfo)(nil),           // 17: garrison.server.v1.Sysinfo
-	(*v13.Candidate)(nil),         // 18: garrison.server.v1.Candidate
-	(*v13.Detection)(nil),         // 19: garrison.server.v1.Detection
-	(*v14.Refusal)(nil),           // 20: garrison.api.v1.Refusal
-	(v13.ExecutorState)(0),        // 21: garrison.server.v1.ExecutorState
+	(*v1.Deferral)(nil),           // 12: garrison.task.v1.Deferral
+	(*v11.Ref)(nil),               // 13: garrison.image.v1.Ref
+	(v12.Health)(0),               // 14: garrison.instance.v1.Health
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(v13.Trace)(0),                // 16: garrison.server.v1.Trace
+	(*v13.Adoption)(nil),          // 17: garrison.server.v1.Adoption
+	(*v12.Kept)(nil),              // 18: garrison.instance.v1.Kept
+	(*v13.Sysinfo)(nil),           // 19: garrison.server.v1.Sysinfo
+	(*v13.Candidate)(nil),         // 20: garrison.server.v1.Candidate
+	(*v13.Detection)(nil),         // 21: garrison.server.v1.Detection
+	(*v14.Refusal)(nil),           // 22: garrison.api.v1.Refusal
+	(v13.ExecutorState)(0),        // 23: garrison.server.v1.ExecutorState
 }
 var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	10, // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
 	11, // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
-	12, // 2: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
-	13, // 3: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
-	14, // 4: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
-	15, // 5: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
-	16, // 6: garrison.report.v1.Found.adoption:type_name -> garrison.server.v1.Adoption
-	14, // 7: garrison.report.v1.Found.next_at:type_name -> google.protobuf.Timestamp
-	1,  // 8: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
-	17, // 9: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	18, // 10: garrison.report.v1.CandidatesReport.candidates:type_name -> garrison.server.v1.Candidate
-	19, // 11: garrison.report.v1.CandidatesReport.detections:type_name -> garrison.server.v1.Detection
-	5,  // 12: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
-	14, // 13: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
-	5,  // 14: garrison.report.v1.CleanUpOutcome.paths:type_name -> garrison.report.v1.Removed
-	20, // 15: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
-	14, // 16: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
-	0,  // 17: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
-	2,  // 18: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
-	3,  // 19: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
-	6,  // 20: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
-	4,  // 21: garrison.report.v1.Report.candidates:type_name -> garrison.report.v1.CandidatesReport
-	21, // 22: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	12, // 2: garrison.report.v1.TaskReport.deferral:type_name -> garrison.task.v1.Deferral
+	13, // 3: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
+	14, // 4: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
+	15, // 5: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
+	16, // 6: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
+	17, // 7: garrison.report.v1.Found.adoption:type_name -> garrison.server.v1.Adoption
+	15, // 8: garrison.report.v1.Found.next_at:type_name -> google.protobuf.Timestamp
+	18, // 9: garrison.report.v1.Found.kept:type_name -> garrison.instance.v1.Kept
+	1,  // 10: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
+	19, // 11: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	20, // 12: garrison.report.v1.CandidatesReport.candidates:type_name -> garrison.server.v1.Candidate
+	21, // 13: garrison.report.v1.CandidatesReport.detections:type_name -> garrison.server.v1.Detection
+	5,  // 14: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
+	15, // 15: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
+	5,  // 16: garrison.report.v1.CleanUpOutcome.paths:type_name -> garrison.report.v1.Removed
+	22, // 17: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
+	15, // 18: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
+	0,  // 19: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
+	2,  // 20: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
+	3,  // 21: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
+	6,  // 22: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
+	4,  // 23: garrison.report.v1.Report.candidates:type_name -> garrison.report.v1.CandidatesReport
+	23, // 24: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }

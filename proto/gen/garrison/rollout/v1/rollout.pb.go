@@ -187,8 +187,11 @@ type Change struct {
 	FromConfiguration string `protobuf:"bytes,4,opt,name=from_configuration,json=fromConfiguration,proto3" json:"from_configuration,omitempty"`
 	// The digest of the configuration after.
 	ToConfiguration string `protobuf:"bytes,5,opt,name=to_configuration,json=toConfiguration,proto3" json:"to_configuration,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its place among the changes of the server, from 1: each step begins after every change of the one before succeeded.
+	// Changes with the same number begin together. 0 counts as 1.
+	Step          uint32 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Change) Reset() {
@@ -256,6 +259,13 @@ func (x *Change) GetToConfiguration() string {
 	return ""
 }
 
+func (x *Change) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 // Target is one server of a rollout.
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -286,7 +296,22 @@ type Target struct {
 	// In a rollout that undoes another one: the intents that are undone, by position in changes.
 	UndoIntentIds []string `protobuf:"bytes,13,rep,name=undo_intent_ids,json=undoIntentIds,proto3" json:"undo_intent_ids,omitempty"`
 	// Its place in the plan, in whose order the servers of a wave are released.
-	Place         uint32 `protobuf:"varint,14,opt,name=place,proto3" json:"place,omitempty"`
+	Place uint32 `protobuf:"varint,14,opt,name=place,proto3" json:"place,omitempty"`
+	// The step of its changes that began last; 0 before the first one.
+	Step uint32 `protobuf:"varint,20,opt,name=step,proto3" json:"step,omitempty"`
+	// By position in changes: the generation of the instance that an observation must show before the change counts; 0
+	// when none is awaited.
+	Awaited []uint64 `protobuf:"varint,30,rep,packed,name=awaited,proto3" json:"awaited,omitempty"`
+	// Since when every change is done and only observations are awaited; unset otherwise.
+	UnseenSince *timestamppb.Timestamp `protobuf:"bytes,31,opt,name=unseen_since,json=unseenSince,proto3" json:"unseen_since,omitempty"`
+	// The intent that was last to take it back to what it had and left it out; empty without one. It is tried again.
+	NotRestoredBy string `protobuf:"bytes,32,opt,name=not_restored_by,json=notRestoredBy,proto3" json:"not_restored_by,omitempty"`
+	// When that was.
+	NotRestoredAt *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=not_restored_at,json=notRestoredAt,proto3" json:"not_restored_at,omitempty"`
+	// The step of the executor that failed, when a task of it did; empty otherwise.
+	FailedStep string `protobuf:"bytes,60,opt,name=failed_step,json=failedStep,proto3" json:"failed_step,omitempty"`
+	// When its turn came last; unset before.
+	TakenAt       *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=taken_at,json=takenAt,proto3" json:"taken_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +444,55 @@ func (x *Target) GetPlace() uint32 {
 	return 0
 }
 
+func (x *Target) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Target) GetAwaited() []uint64 {
+	if x != nil {
+		return x.Awaited
+	}
+	return nil
+}
+
+func (x *Target) GetUnseenSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnseenSince
+	}
+	return nil
+}
+
+func (x *Target) GetNotRestoredBy() string {
+	if x != nil {
+		return x.NotRestoredBy
+	}
+	return ""
+}
+
+func (x *Target) GetNotRestoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotRestoredAt
+	}
+	return nil
+}
+
+func (x *Target) GetFailedStep() string {
+	if x != nil {
+		return x.FailedStep
+	}
+	return ""
+}
+
+func (x *Target) GetTakenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TakenAt
+	}
+	return nil
+}
+
 // Planned: a part of the plan. The first part has everything but targets too.
 type Planned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -439,7 +513,9 @@ type Planned struct {
 	// The rollout that this one undoes; empty when it undoes none.
 	Undoes string `protobuf:"bytes,8,opt,name=undoes,proto3" json:"undoes,omitempty"`
 	// In one line: what the rollout brings.
-	Title         string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
+	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
+	// What is recorded once every wave passed.
+	Then          []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,10 +613,18 @@ func (x *Planned) GetTitle() string {
 	return ""
 }
 
-// Extended: servers that came since the plan was made joined the last wave.
+func (x *Planned) GetThen() []*Standing {
+	if x != nil {
+		return x.Then
+	}
+	return nil
+}
+
+// Extended: servers that came since the plan was made joined the last wave, or a new one behind it. A rollout that had
+// succeeded runs again.
 type Extended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// They.
+	// They; at most 500. Their wave is the last one, or the number behind it.
 	Targets       []*Target `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -648,7 +732,9 @@ type Released struct {
 	// They; at most 500.
 	ServerIds []string `protobuf:"bytes,2,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// What the decision rested on.
-	Basis         *Basis `protobuf:"bytes,3,opt,name=basis,proto3" json:"basis,omitempty"`
+	Basis *Basis `protobuf:"bytes,3,opt,name=basis,proto3" json:"basis,omitempty"`
+	// The step of their changes that begins; 0 for the first one. Servers of a later step are under way already.
+	Step          uint32 `protobuf:"varint,10,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -702,6 +788,13 @@ func (x *Released) GetBasis() *Basis {
 		return x.Basis
 	}
 	return nil
+}
+
+func (x *Released) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
 }
 
 // Passed: a wave showed what it must.
@@ -829,7 +922,10 @@ type Basis struct {
 	// The ledger position up to which facts were folded.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The time of the decision, by the clock of the bus.
-	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// Targets of which only observations are awaited are not silent before this time: what was reported while no registry
+	// ran may not be recorded yet. Unset when that time had passed.
+	UnseenUntil   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=unseen_until,json=unseenUntil,proto3" json:"unseen_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -874,6 +970,13 @@ func (x *Basis) GetSequence() uint64 {
 func (x *Basis) GetAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.At
+	}
+	return nil
+}
+
+func (x *Basis) GetUnseenUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnseenUntil
 	}
 	return nil
 }
@@ -1059,7 +1162,9 @@ type Resumed struct {
 	// Why.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Stop again after this wave; 0 means no.
-	UntilWave     uint32 `protobuf:"varint,2,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
+	UntilWave uint32 `protobuf:"varint,2,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
+	// From now on, servers are changed also while their environment is frozen or outside its windows.
+	Override      bool `protobuf:"varint,60,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1106,6 +1211,13 @@ func (x *Resumed) GetUntilWave() uint32 {
 		return x.UntilWave
 	}
 	return 0
+}
+
+func (x *Resumed) GetOverride() bool {
+	if x != nil {
+		return x.Override
+	}
+	return false
 }
 
 // Approved: a person or a program let a wave begin.
@@ -1169,7 +1281,9 @@ type Succeeded struct {
 	// How many servers are owed.
 	Owed uint32 `protobuf:"varint,1,opt,name=owed,proto3" json:"owed,omitempty"`
 	// What the decision rested on.
-	Basis         *Basis `protobuf:"bytes,2,opt,name=basis,proto3" json:"basis,omitempty"`
+	Basis *Basis `protobuf:"bytes,2,opt,name=basis,proto3" json:"basis,omitempty"`
+	// What is recorded in one step with it. The image-catalog records promotions after it.
+	Then          []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1214,6 +1328,13 @@ func (x *Succeeded) GetOwed() uint32 {
 func (x *Succeeded) GetBasis() *Basis {
 	if x != nil {
 		return x.Basis
+	}
+	return nil
+}
+
+func (x *Succeeded) GetThen() []*Standing {
+	if x != nil {
+		return x.Then
 	}
 	return nil
 }
@@ -1268,7 +1389,9 @@ func (x *Aborted) GetReason() string {
 type Undone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which.
-	ByRolloutId   string `protobuf:"bytes,1,opt,name=by_rollout_id,json=byRolloutId,proto3" json:"by_rollout_id,omitempty"`
+	ByRolloutId string `protobuf:"bytes,1,opt,name=by_rollout_id,json=byRolloutId,proto3" json:"by_rollout_id,omitempty"`
+	// What is taken back in one step with it. The image-catalog takes promotions back after it.
+	TakenBack     []*Standing `protobuf:"bytes,60,rep,name=taken_back,json=takenBack,proto3" json:"taken_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1308,6 +1431,13 @@ func (x *Undone) GetByRolloutId() string {
 		return x.ByRolloutId
 	}
 	return ""
+}
+
+func (x *Undone) GetTakenBack() []*Standing {
+	if x != nil {
+		return x.TakenBack
+	}
+	return nil
 }
 
 // Wave is a wave as the registry sees it.
@@ -1448,9 +1578,19 @@ type Rollout struct {
 	// Who paused, resumed or aborted it last.
 	SteeredBy string `protobuf:"bytes,17,opt,name=steered_by,json=steeredBy,proto3" json:"steered_by,omitempty"`
 	// What the wave that is open showed so far about changed and unchanged servers; unset until something broke.
-	Comparison    *Comparison `protobuf:"bytes,40,opt,name=comparison,proto3" json:"comparison,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Comparison *Comparison `protobuf:"bytes,40,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	// The ledger's sequence of the last part of its plan.
+	LastPartSequence uint64 `protobuf:"varint,41,opt,name=last_part_sequence,json=lastPartSequence,proto3" json:"last_part_sequence,omitempty"`
+	// What is recorded once every wave passed, or was recorded then.
+	Then []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	// The ledger's sequence of the first part of its plan.
+	PlannedSequence uint64 `protobuf:"varint,61,opt,name=planned_sequence,json=plannedSequence,proto3" json:"planned_sequence,omitempty"`
+	// True once that was recorded: a rollout that runs again for servers that came later records it once.
+	ThenRecorded bool `protobuf:"varint,62,opt,name=then_recorded,json=thenRecorded,proto3" json:"then_recorded,omitempty"`
+	// When it succeeded for the first time; unset until then. Servers may join for so long after it as the strategy says.
+	FirstSucceededAt *timestamppb.Timestamp `protobuf:"bytes,63,opt,name=first_succeeded_at,json=firstSucceededAt,proto3" json:"first_succeeded_at,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
@@ -1609,17 +1749,53 @@ func (x *Rollout) GetComparison() *Comparison {
 	return nil
 }
 
+func (x *Rollout) GetLastPartSequence() uint64 {
+	if x != nil {
+		return x.LastPartSequence
+	}
+	return 0
+}
+
+func (x *Rollout) GetThen() []*Standing {
+	if x != nil {
+		return x.Then
+	}
+	return nil
+}
+
+func (x *Rollout) GetPlannedSequence() uint64 {
+	if x != nil {
+		return x.PlannedSequence
+	}
+	return 0
+}
+
+func (x *Rollout) GetThenRecorded() bool {
+	if x != nil {
+		return x.ThenRecorded
+	}
+	return false
+}
+
+func (x *Rollout) GetFirstSucceededAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstSucceededAt
+	}
+	return nil
+}
+
 var File_garrison_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/rollout/v1/rollout.proto\x12\x13garrison.rollout.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x01\n" +
+	"!garrison/rollout/v1/rollout.proto\x12\x13garrison.rollout.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/standing.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x01\n" +
 	"\x06Change\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12*\n" +
 	"\x04from\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x02to\x12-\n" +
 	"\x12from_configuration\x18\x04 \x01(\tR\x11fromConfiguration\x12)\n" +
-	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\"\xa2\x04\n" +
+	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\x12\x12\n" +
+	"\x04step\x18\x06 \x01(\rR\x04step\"\xd3\x06\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04wave\x18\x02 \x01(\rR\x04wave\x125\n" +
@@ -1637,7 +1813,15 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\vrestored_by\x18\f \x01(\tR\n" +
 	"restoredBy\x12&\n" +
 	"\x0fundo_intent_ids\x18\r \x03(\tR\rundoIntentIds\x12\x14\n" +
-	"\x05place\x18\x0e \x01(\rR\x05place\"\x95\x02\n" +
+	"\x05place\x18\x0e \x01(\rR\x05place\x12\x12\n" +
+	"\x04step\x18\x14 \x01(\rR\x04step\x12\x18\n" +
+	"\aawaited\x18\x1e \x03(\x04R\aawaited\x12=\n" +
+	"\funseen_since\x18\x1f \x01(\v2\x1a.google.protobuf.TimestampR\vunseenSince\x12&\n" +
+	"\x0fnot_restored_by\x18  \x01(\tR\rnotRestoredBy\x12B\n" +
+	"\x0fnot_restored_at\x18! \x01(\v2\x1a.google.protobuf.TimestampR\rnotRestoredAt\x12\x1f\n" +
+	"\vfailed_step\x18< \x01(\tR\n" +
+	"failedStep\x125\n" +
+	"\btaken_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\atakenAt\"\xc8\x02\n" +
 	"\aPlanned\x129\n" +
 	"\bstrategy\x18\x01 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x14\n" +
 	"\x05waves\x18\x02 \x03(\rR\x05waves\x12\x12\n" +
@@ -1647,27 +1831,31 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x05parts\x18\x06 \x01(\rR\x05parts\x125\n" +
 	"\atargets\x18\a \x03(\v2\x1b.garrison.rollout.v1.TargetR\atargets\x12\x16\n" +
 	"\x06undoes\x18\b \x01(\tR\x06undoes\x12\x14\n" +
-	"\x05title\x18\t \x01(\tR\x05title\"A\n" +
+	"\x05title\x18\t \x01(\tR\x05title\x121\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\"A\n" +
 	"\bExtended\x125\n" +
 	"\atargets\x18\x01 \x03(\v2\x1b.garrison.rollout.v1.TargetR\atargets\"N\n" +
 	"\x06Opened\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
-	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"o\n" +
+	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"\x83\x01\n" +
 	"\bReleased\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x02 \x03(\tR\tserverIds\x120\n" +
-	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"N\n" +
+	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x12\x12\n" +
+	"\x04step\x18\n" +
+	" \x01(\rR\x04step\"N\n" +
 	"\x06Passed\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
 	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"\x80\x01\n" +
 	"\x06Halted\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
 	"\x06reason\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\x06reason\x120\n" +
-	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"O\n" +
+	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"\x8e\x01\n" +
 	"\x05Basis\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"[\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12=\n" +
+	"\funseen_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vunseenUntil\"[\n" +
 	"\bSilenced\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x01 \x03(\tR\tserverIds\x120\n" +
@@ -1679,21 +1867,25 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\tunchanged\x18\x03 \x01(\rR\tunchanged\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\x12R\bevidence\" \n" +
 	"\x06Paused\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"@\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\\\n" +
 	"\aResumed\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"until_wave\x18\x02 \x01(\rR\tuntilWave\"6\n" +
+	"until_wave\x18\x02 \x01(\rR\tuntilWave\x12\x1a\n" +
+	"\boverride\x18< \x01(\bR\boverride\"6\n" +
 	"\bApproved\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"Q\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x84\x01\n" +
 	"\tSucceeded\x12\x12\n" +
 	"\x04owed\x18\x01 \x01(\rR\x04owed\x120\n" +
-	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"!\n" +
+	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x121\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\"!\n" +
 	"\aAborted\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\",\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"j\n" +
 	"\x06Undone\x12\"\n" +
-	"\rby_rollout_id\x18\x01 \x01(\tR\vbyRolloutId\"\x84\x03\n" +
+	"\rby_rollout_id\x18\x01 \x01(\tR\vbyRolloutId\x12<\n" +
+	"\n" +
+	"taken_back\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\ttakenBack\"\x84\x03\n" +
 	"\x04Wave\x12\x18\n" +
 	"\aservers\x18\x01 \x01(\rR\aservers\x12=\n" +
 	"\x06counts\x18\x02 \x03(\v2%.garrison.rollout.v1.Wave.CountsEntryR\x06counts\x127\n" +
@@ -1706,7 +1898,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bforgiven\x18\a \x01(\rR\bforgiven\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xae\x05\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa9\a\n" +
 	"\aRollout\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x14\n" +
@@ -1731,7 +1923,12 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"steered_by\x18\x11 \x01(\tR\tsteeredBy\x12?\n" +
 	"\n" +
 	"comparison\x18( \x01(\v2\x1f.garrison.rollout.v1.ComparisonR\n" +
-	"comparison*\xa2\x01\n" +
+	"comparison\x12,\n" +
+	"\x12last_part_sequence\x18) \x01(\x04R\x10lastPartSequence\x121\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\x12)\n" +
+	"\x10planned_sequence\x18= \x01(\x04R\x0fplannedSequence\x12#\n" +
+	"\rthen_recorded\x18> \x01(\bR\fthenRecorded\x12H\n" +
+	"\x12first_succeeded_at\x18? \x01(\v2\x1a.google.protobuf.TimestampR\x10firstSucceededAt*\xa2\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PLANNED\x10\x01\x12\x11\n" +
@@ -1792,6 +1989,7 @@ var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 	(*v11.Refusal)(nil),           // 24: garrison.api.v1.Refusal
 	(*Strategy)(nil),              // 25: garrison.rollout.v1.Strategy
+	(*Standing)(nil),              // 26: garrison.rollout.v1.Standing
 }
 var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
 	22, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
@@ -1801,34 +1999,43 @@ var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
 	23, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
 	24, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
 	23, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
-	25, // 7: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
-	3,  // 8: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
-	3,  // 9: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
-	10, // 10: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
-	10, // 11: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
-	10, // 12: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
-	24, // 13: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
-	10, // 14: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
-	23, // 15: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
-	10, // 16: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
-	10, // 17: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
-	21, // 18: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
-	23, // 19: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
-	23, // 20: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
-	23, // 21: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
-	25, // 22: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	0,  // 23: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
-	23, // 24: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
-	23, // 25: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
-	24, // 26: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
-	19, // 27: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
-	19, // 28: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
-	12, // 29: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	23, // 7: garrison.rollout.v1.Target.unseen_since:type_name -> google.protobuf.Timestamp
+	23, // 8: garrison.rollout.v1.Target.not_restored_at:type_name -> google.protobuf.Timestamp
+	23, // 9: garrison.rollout.v1.Target.taken_at:type_name -> google.protobuf.Timestamp
+	25, // 10: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
+	3,  // 11: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
+	26, // 12: garrison.rollout.v1.Planned.then:type_name -> garrison.rollout.v1.Standing
+	3,  // 13: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
+	10, // 14: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
+	10, // 15: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
+	10, // 16: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
+	24, // 17: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
+	10, // 18: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
+	23, // 19: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
+	23, // 20: garrison.rollout.v1.Basis.unseen_until:type_name -> google.protobuf.Timestamp
+	10, // 21: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
+	10, // 22: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
+	26, // 23: garrison.rollout.v1.Succeeded.then:type_name -> garrison.rollout.v1.Standing
+	26, // 24: garrison.rollout.v1.Undone.taken_back:type_name -> garrison.rollout.v1.Standing
+	21, // 25: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
+	23, // 26: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
+	23, // 27: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
+	23, // 28: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
+	25, // 29: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	0,  // 30: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
+	23, // 31: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
+	23, // 32: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
+	24, // 33: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
+	19, // 34: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
+	19, // 35: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
+	12, // 36: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
+	26, // 37: garrison.rollout.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
+	23, // 38: garrison.rollout.v1.Rollout.first_succeeded_at:type_name -> google.protobuf.Timestamp
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_rollout_proto_init() }
@@ -1836,6 +2043,7 @@ func file_garrison_rollout_v1_rollout_proto_init() {
 	if File_garrison_rollout_v1_rollout_proto != nil {
 		return
 	}
+	file_garrison_rollout_v1_standing_proto_init()
 	file_garrison_rollout_v1_strategy_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

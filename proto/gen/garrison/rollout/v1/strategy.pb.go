@@ -57,8 +57,13 @@ type Strategy struct {
 	// How sure the comparison with servers that are not changed yet must be before it halts the rollout: the rate of
 	// false alarms per wave, in tenths of a percent. 0 turns the comparison off.
 	ComparePermille uint32 `protobuf:"varint,14,opt,name=compare_permille,json=comparePermille,proto3" json:"compare_permille,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Change servers also while their environment is frozen or outside its windows. The emergency lane does so too.
+	Override bool `protobuf:"varint,30,opt,name=override,proto3" json:"override,omitempty"`
+	// How long after its success servers still join it that come to its selector, such as by an enrolment, a move or a
+	// label. They join while it runs in any case, as a wave behind the last one. At most 30 days.
+	JoinFor       *durationpb.Duration `protobuf:"bytes,31,opt,name=join_for,json=joinFor,proto3" json:"join_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Strategy) Reset() {
@@ -187,6 +192,20 @@ func (x *Strategy) GetComparePermille() uint32 {
 		return x.ComparePermille
 	}
 	return 0
+}
+
+func (x *Strategy) GetOverride() bool {
+	if x != nil {
+		return x.Override
+	}
+	return false
+}
+
+func (x *Strategy) GetJoinFor() *durationpb.Duration {
+	if x != nil {
+		return x.JoinFor
+	}
+	return nil
 }
 
 // Stage is one wave.
@@ -457,7 +476,7 @@ var File_garrison_rollout_v1_strategy_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_strategy_proto_rawDesc = "" +
 	"\n" +
-	"\"garrison/rollout/v1/strategy.proto\x12\x13garrison.rollout.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc5\x04\n" +
+	"\"garrison/rollout/v1/strategy.proto\x12\x13garrison.rollout.v1\x1a\x1egoogle/protobuf/duration.proto\"\x97\x05\n" +
 	"\bStrategy\x122\n" +
 	"\x06stages\x18\x01 \x03(\v2\x1a.garrison.rollout.v1.StageR\x06stages\x12\x16\n" +
 	"\x06spread\x18\x02 \x01(\tR\x06spread\x12\x14\n" +
@@ -475,7 +494,9 @@ const file_garrison_rollout_v1_strategy_proto_rawDesc = "" +
 	"\n" +
 	"done_after\x18\f \x01(\v2\x19.google.protobuf.DurationR\tdoneAfter\x12\x1c\n" +
 	"\temergency\x18\r \x01(\bR\temergency\x12)\n" +
-	"\x10compare_permille\x18\x0e \x01(\rR\x0fcomparePermille\"\xae\x01\n" +
+	"\x10compare_permille\x18\x0e \x01(\rR\x0fcomparePermille\x12\x1a\n" +
+	"\boverride\x18\x1e \x01(\bR\boverride\x124\n" +
+	"\bjoin_for\x18\x1f \x01(\v2\x19.google.protobuf.DurationR\ajoinFor\"\xae\x01\n" +
 	"\x05Stage\x12\x1c\n" +
 	"\bcanaries\x18\x01 \x01(\rH\x00R\bcanaries\x12\x1a\n" +
 	"\aservers\x18\x02 \x01(\rH\x00R\aservers\x12\x1a\n" +
@@ -518,13 +539,14 @@ var file_garrison_rollout_v1_strategy_proto_depIdxs = []int32{
 	4, // 3: garrison.rollout.v1.Strategy.silence:type_name -> google.protobuf.Duration
 	3, // 4: garrison.rollout.v1.Strategy.keep:type_name -> garrison.rollout.v1.Keep
 	4, // 5: garrison.rollout.v1.Strategy.done_after:type_name -> google.protobuf.Duration
-	4, // 6: garrison.rollout.v1.Stage.soak:type_name -> google.protobuf.Duration
-	2, // 7: garrison.rollout.v1.Keep.working:type_name -> garrison.rollout.v1.Limit
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	4, // 6: garrison.rollout.v1.Strategy.join_for:type_name -> google.protobuf.Duration
+	4, // 7: garrison.rollout.v1.Stage.soak:type_name -> google.protobuf.Duration
+	2, // 8: garrison.rollout.v1.Keep.working:type_name -> garrison.rollout.v1.Limit
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_strategy_proto_init() }

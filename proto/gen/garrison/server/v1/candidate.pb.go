@@ -293,7 +293,9 @@ type Adoption struct {
 	// The sockets on which it listened.
 	Sockets []string `protobuf:"bytes,7,rep,name=sockets,proto3" json:"sockets,omitempty"`
 	// When it was taken over, by the server's clock.
-	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
+	// The systemd service whose main process it is; empty for another process.
+	Service       string `protobuf:"bytes,9,opt,name=service,proto3" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +384,13 @@ func (x *Adoption) GetAt() *timestamppb.Timestamp {
 		return x.At
 	}
 	return nil
+}
+
+func (x *Adoption) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
 }
 
 // Detection is how one detector ended.
@@ -546,7 +555,7 @@ const file_garrison_server_v1_candidate_proto_rawDesc = "" +
 	"\x05files\x18\x0f \x03(\tR\x05files\x12\x1d\n" +
 	"\n" +
 	"files_more\x18\x10 \x01(\rR\tfilesMore\x12\x14\n" +
-	"\x05state\x18\x11 \x01(\tR\x05state\"\x80\x02\n" +
+	"\x05state\x18\x11 \x01(\tR\x05state\"\x9a\x02\n" +
 	"\bAdoption\x12\x1c\n" +
 	"\tcandidate\x18\x01 \x01(\tR\tcandidate\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\rR\x03pid\x129\n" +
@@ -557,7 +566,8 @@ const file_garrison_server_v1_candidate_proto_rawDesc = "" +
 	"exe_sha256\x18\x05 \x01(\fR\texeSha256\x12\x12\n" +
 	"\x04same\x18\x06 \x01(\bR\x04same\x12\x18\n" +
 	"\asockets\x18\a \x03(\tR\asockets\x12*\n" +
-	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x84\x01\n" +
+	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\aservice\x18\t \x01(\tR\aservice\"\x84\x01\n" +
 	"\tDetection\x12\x1a\n" +
 	"\bdetector\x18\x01 \x01(\tR\bdetector\x12\x16\n" +
 	"\x06listed\x18\x02 \x01(\rR\x06listed\x12\x12\n" +

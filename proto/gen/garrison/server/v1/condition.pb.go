@@ -36,6 +36,8 @@ const (
 	ExecutorState_EXECUTOR_STATE_RESTING ExecutorState = 3
 	// Its server is dead, and it removes itself.
 	ExecutorState_EXECUTOR_STATE_UNINSTALLING ExecutorState = 4
+	// It does what its document says, except that changes wait: a program on the server is in a critical section.
+	ExecutorState_EXECUTOR_STATE_BUSY ExecutorState = 5
 )
 
 // Enum value maps for ExecutorState.
@@ -46,6 +48,7 @@ var (
 		2: "EXECUTOR_STATE_SUSPENDED",
 		3: "EXECUTOR_STATE_RESTING",
 		4: "EXECUTOR_STATE_UNINSTALLING",
+		5: "EXECUTOR_STATE_BUSY",
 	}
 	ExecutorState_value = map[string]int32{
 		"EXECUTOR_STATE_UNSPECIFIED":  0,
@@ -53,6 +56,7 @@ var (
 		"EXECUTOR_STATE_SUSPENDED":    2,
 		"EXECUTOR_STATE_RESTING":      3,
 		"EXECUTOR_STATE_UNINSTALLING": 4,
+		"EXECUTOR_STATE_BUSY":         5,
 	}
 )
 
@@ -468,13 +472,14 @@ const file_garrison_server_v1_condition_proto_rawDesc = "" +
 	"\x04left\x18\x01 \x01(\v2\x1c.garrison.server.v1.SightingR\x04left\"\x7f\n" +
 	"\x0fServerDuplicate\x12:\n" +
 	"\tsightings\x18\x01 \x03(\v2\x1c.garrison.server.v1.SightingR\tsightings\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since*\xa6\x01\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since*\xbf\x01\n" +
 	"\rExecutorState\x12\x1e\n" +
 	"\x1aEXECUTOR_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EXECUTOR_STATE_RUNNING\x10\x01\x12\x1c\n" +
 	"\x18EXECUTOR_STATE_SUSPENDED\x10\x02\x12\x1a\n" +
 	"\x16EXECUTOR_STATE_RESTING\x10\x03\x12\x1f\n" +
-	"\x1bEXECUTOR_STATE_UNINSTALLING\x10\x04BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
+	"\x1bEXECUTOR_STATE_UNINSTALLING\x10\x04\x12\x17\n" +
+	"\x13EXECUTOR_STATE_BUSY\x10\x05BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/server/v1;serverv1b\x06proto3"
 
 var (
 	file_garrison_server_v1_condition_proto_rawDescOnce sync.Once

@@ -541,6 +541,10 @@ type Sysinfo struct {
 	DisksMore uint32 `protobuf:"varint,12,opt,name=disks_more,json=disksMore,proto3" json:"disks_more,omitempty"`
 	// How many addresses there are beyond those that are listed.
 	AddressesMore uint32 `protobuf:"varint,13,opt,name=addresses_more,json=addressesMore,proto3" json:"addresses_more,omitempty"`
+	// What the file system of its agents has room for, with kept versions that give way: a power of two from 1 MiB
+	// to 64 GiB that changes only once the room is less than three quarters of it, or two and a half times as much. 0
+	// when it is not known.
+	RoomBytes     uint64 `protobuf:"varint,60,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,6 +666,13 @@ func (x *Sysinfo) GetDisksMore() uint32 {
 func (x *Sysinfo) GetAddressesMore() uint32 {
 	if x != nil {
 		return x.AddressesMore
+	}
+	return 0
+}
+
+func (x *Sysinfo) GetRoomBytes() uint64 {
+	if x != nil {
+		return x.RoomBytes
 	}
 	return 0
 }
@@ -1994,6 +2005,62 @@ func (x *Uninstalled) GetLeftOwn() uint32 {
 	return 0
 }
 
+// LogOpened: a person, who is the fact's actor, opened a session to read the output of an agent on the server. It is
+// recorded before the first byte is read; one reading may take several sessions.
+type LogOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The session.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogOpened) Reset() {
+	*x = LogOpened{}
+	mi := &file_garrison_server_v1_server_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogOpened) ProtoMessage() {}
+
+func (x *LogOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_server_v1_server_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogOpened.ProtoReflect.Descriptor instead.
+func (*LogOpened) Descriptor() ([]byte, []int) {
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *LogOpened) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *LogOpened) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
 // CleanUpFailed: an operator, who is the fact's actor, tried to have the machine of a dead server cleaned, and
 // something
 // of Garrison is still on it.
@@ -2015,7 +2082,7 @@ type CleanUpFailed struct {
 
 func (x *CleanUpFailed) Reset() {
 	*x = CleanUpFailed{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[23]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2094,7 @@ func (x *CleanUpFailed) String() string {
 func (*CleanUpFailed) ProtoMessage() {}
 
 func (x *CleanUpFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[23]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2107,7 @@ func (x *CleanUpFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CleanUpFailed.ProtoReflect.Descriptor instead.
 func (*CleanUpFailed) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{23}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CleanUpFailed) GetVia() string {
@@ -2097,7 +2164,7 @@ type CleanUp struct {
 
 func (x *CleanUp) Reset() {
 	*x = CleanUp{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[24]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2176,7 @@ func (x *CleanUp) String() string {
 func (*CleanUp) ProtoMessage() {}
 
 func (x *CleanUp) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[24]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2189,7 @@ func (x *CleanUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CleanUp.ProtoReflect.Descriptor instead.
 func (*CleanUp) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{24}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CleanUp) GetAt() *timestamppb.Timestamp {
@@ -2171,7 +2238,7 @@ type Forgotten struct {
 
 func (x *Forgotten) Reset() {
 	*x = Forgotten{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[25]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2250,7 @@ func (x *Forgotten) String() string {
 func (*Forgotten) ProtoMessage() {}
 
 func (x *Forgotten) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[25]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2263,7 @@ func (x *Forgotten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
 func (*Forgotten) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{25}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Forgotten) GetIntentId() string {
@@ -2317,7 +2384,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[26]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2396,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[26]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2409,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{26}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Server) GetId() string {
@@ -2702,7 +2769,7 @@ type Duty struct {
 
 func (x *Duty) Reset() {
 	*x = Duty{}
-	mi := &file_garrison_server_v1_server_proto_msgTypes[27]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2781,7 @@ func (x *Duty) String() string {
 func (*Duty) ProtoMessage() {}
 
 func (x *Duty) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_server_v1_server_proto_msgTypes[27]
+	mi := &file_garrison_server_v1_server_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2794,7 @@ func (x *Duty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Duty.ProtoReflect.Descriptor instead.
 func (*Duty) Descriptor() ([]byte, []int) {
-	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{27}
+	return file_garrison_server_v1_server_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Duty) GetKind() DutyKind {
@@ -2784,7 +2851,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x05mount\x18\x01 \x01(\tR\x05mount\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\xff\x03\n" +
+	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\x9e\x04\n" +
 	"\aSysinfo\x128\n" +
 	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -2802,7 +2869,9 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x10executor_version\x18\v \x01(\tR\x0fexecutorVersion\x12\x1d\n" +
 	"\n" +
 	"disks_more\x18\f \x01(\rR\tdisksMore\x12%\n" +
-	"\x0eaddresses_more\x18\r \x01(\rR\raddressesMore\"\x81\x04\n" +
+	"\x0eaddresses_more\x18\r \x01(\rR\raddressesMore\x12\x1d\n" +
+	"\n" +
+	"room_bytes\x18< \x01(\x04R\troomBytes\"\x81\x04\n" +
 	"\aInvited\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12?\n" +
@@ -2905,7 +2974,11 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x10\n" +
 	"\x03via\x18\x03 \x01(\tR\x03via\x125\n" +
 	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
-	"\bleft_own\x18\x05 \x01(\rR\aleftOwn\"\x9e\x01\n" +
+	"\bleft_own\x18\x05 \x01(\rR\aleftOwn\"@\n" +
+	"\tLogOpened\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"\x9e\x01\n" +
 	"\rCleanUpFailed\x12\x10\n" +
 	"\x03via\x18\x01 \x01(\tR\x03via\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x16\n" +
@@ -3042,7 +3115,7 @@ func file_garrison_server_v1_server_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_server_v1_server_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_garrison_server_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_garrison_server_v1_server_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_garrison_server_v1_server_proto_goTypes = []any{
 	(Life)(0),                     // 0: garrison.server.v1.Life
 	(Presence)(0),                 // 1: garrison.server.v1.Presence
@@ -3073,82 +3146,83 @@ var file_garrison_server_v1_server_proto_goTypes = []any{
 	(*Tombstone)(nil),             // 26: garrison.server.v1.Tombstone
 	(*Dead)(nil),                  // 27: garrison.server.v1.Dead
 	(*Uninstalled)(nil),           // 28: garrison.server.v1.Uninstalled
-	(*CleanUpFailed)(nil),         // 29: garrison.server.v1.CleanUpFailed
-	(*CleanUp)(nil),               // 30: garrison.server.v1.CleanUp
-	(*Forgotten)(nil),             // 31: garrison.server.v1.Forgotten
-	(*Server)(nil),                // 32: garrison.server.v1.Server
-	(*Duty)(nil),                  // 33: garrison.server.v1.Duty
-	nil,                           // 34: garrison.server.v1.Invited.LabelsEntry
-	nil,                           // 35: garrison.server.v1.Changed.LabelsEntry
-	nil,                           // 36: garrison.server.v1.Labelled.LabelsEntry
-	nil,                           // 37: garrison.server.v1.Server.LabelsEntry
-	nil,                           // 38: garrison.server.v1.Server.RuleLabelsEntry
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*v1.FieldOwner)(nil),         // 40: garrison.owner.v1.FieldOwner
-	(*ServerAhead)(nil),           // 41: garrison.server.v1.ServerAhead
-	(*ServerCondition)(nil),       // 42: garrison.server.v1.ServerCondition
-	(*ServerDuplicate)(nil),       // 43: garrison.server.v1.ServerDuplicate
-	(*DocumentPlace)(nil),         // 44: garrison.server.v1.DocumentPlace
-	(*Intake)(nil),                // 45: garrison.server.v1.Intake
-	(*Reinstall)(nil),             // 46: garrison.server.v1.Reinstall
+	(*LogOpened)(nil),             // 29: garrison.server.v1.LogOpened
+	(*CleanUpFailed)(nil),         // 30: garrison.server.v1.CleanUpFailed
+	(*CleanUp)(nil),               // 31: garrison.server.v1.CleanUp
+	(*Forgotten)(nil),             // 32: garrison.server.v1.Forgotten
+	(*Server)(nil),                // 33: garrison.server.v1.Server
+	(*Duty)(nil),                  // 34: garrison.server.v1.Duty
+	nil,                           // 35: garrison.server.v1.Invited.LabelsEntry
+	nil,                           // 36: garrison.server.v1.Changed.LabelsEntry
+	nil,                           // 37: garrison.server.v1.Labelled.LabelsEntry
+	nil,                           // 38: garrison.server.v1.Server.LabelsEntry
+	nil,                           // 39: garrison.server.v1.Server.RuleLabelsEntry
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*v1.FieldOwner)(nil),         // 41: garrison.owner.v1.FieldOwner
+	(*ServerAhead)(nil),           // 42: garrison.server.v1.ServerAhead
+	(*ServerCondition)(nil),       // 43: garrison.server.v1.ServerCondition
+	(*ServerDuplicate)(nil),       // 44: garrison.server.v1.ServerDuplicate
+	(*DocumentPlace)(nil),         // 45: garrison.server.v1.DocumentPlace
+	(*Intake)(nil),                // 46: garrison.server.v1.Intake
+	(*Reinstall)(nil),             // 47: garrison.server.v1.Reinstall
 }
 var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	6,  // 0: garrison.server.v1.Sysinfo.platform:type_name -> garrison.server.v1.Platform
 	7,  // 1: garrison.server.v1.Sysinfo.disks:type_name -> garrison.server.v1.Disk
-	39, // 2: garrison.server.v1.Sysinfo.booted_at:type_name -> google.protobuf.Timestamp
-	34, // 3: garrison.server.v1.Invited.labels:type_name -> garrison.server.v1.Invited.LabelsEntry
+	40, // 2: garrison.server.v1.Sysinfo.booted_at:type_name -> google.protobuf.Timestamp
+	35, // 3: garrison.server.v1.Invited.labels:type_name -> garrison.server.v1.Invited.LabelsEntry
 	3,  // 4: garrison.server.v1.Invited.ownership:type_name -> garrison.server.v1.Ownership
-	39, // 5: garrison.server.v1.Invited.expires_at:type_name -> google.protobuf.Timestamp
-	40, // 6: garrison.server.v1.Invited.owners:type_name -> garrison.owner.v1.FieldOwner
-	39, // 7: garrison.server.v1.Reinvited.expires_at:type_name -> google.protobuf.Timestamp
+	40, // 5: garrison.server.v1.Invited.expires_at:type_name -> google.protobuf.Timestamp
+	41, // 6: garrison.server.v1.Invited.owners:type_name -> garrison.owner.v1.FieldOwner
+	40, // 7: garrison.server.v1.Reinvited.expires_at:type_name -> google.protobuf.Timestamp
 	8,  // 8: garrison.server.v1.Enrolled.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	39, // 9: garrison.server.v1.Enrolled.expires_at:type_name -> google.protobuf.Timestamp
-	39, // 10: garrison.server.v1.CredentialsRenewed.expires_at:type_name -> google.protobuf.Timestamp
-	35, // 11: garrison.server.v1.Changed.labels:type_name -> garrison.server.v1.Changed.LabelsEntry
-	40, // 12: garrison.server.v1.Changed.owners:type_name -> garrison.owner.v1.FieldOwner
-	36, // 13: garrison.server.v1.Labelled.labels:type_name -> garrison.server.v1.Labelled.LabelsEntry
+	40, // 9: garrison.server.v1.Enrolled.expires_at:type_name -> google.protobuf.Timestamp
+	40, // 10: garrison.server.v1.CredentialsRenewed.expires_at:type_name -> google.protobuf.Timestamp
+	36, // 11: garrison.server.v1.Changed.labels:type_name -> garrison.server.v1.Changed.LabelsEntry
+	41, // 12: garrison.server.v1.Changed.owners:type_name -> garrison.owner.v1.FieldOwner
+	37, // 13: garrison.server.v1.Labelled.labels:type_name -> garrison.server.v1.Labelled.LabelsEntry
 	8,  // 14: garrison.server.v1.SysinfoSeen.sysinfo:type_name -> garrison.server.v1.Sysinfo
 	4,  // 15: garrison.server.v1.FoundAgent.trace:type_name -> garrison.server.v1.Trace
-	39, // 16: garrison.server.v1.FoundAgent.since:type_name -> google.protobuf.Timestamp
+	40, // 16: garrison.server.v1.FoundAgent.since:type_name -> google.protobuf.Timestamp
 	17, // 17: garrison.server.v1.AgentsFound.agents:type_name -> garrison.server.v1.FoundAgent
-	39, // 18: garrison.server.v1.Offline.last_beat_at:type_name -> google.protobuf.Timestamp
-	39, // 19: garrison.server.v1.Exclusion.since:type_name -> google.protobuf.Timestamp
-	39, // 20: garrison.server.v1.Tombstone.signed_at:type_name -> google.protobuf.Timestamp
+	40, // 18: garrison.server.v1.Offline.last_beat_at:type_name -> google.protobuf.Timestamp
+	40, // 19: garrison.server.v1.Exclusion.since:type_name -> google.protobuf.Timestamp
+	40, // 20: garrison.server.v1.Tombstone.signed_at:type_name -> google.protobuf.Timestamp
 	26, // 21: garrison.server.v1.Dead.tombstone:type_name -> garrison.server.v1.Tombstone
-	39, // 22: garrison.server.v1.Uninstalled.ended_at:type_name -> google.protobuf.Timestamp
-	39, // 23: garrison.server.v1.CleanUpFailed.ended_at:type_name -> google.protobuf.Timestamp
-	39, // 24: garrison.server.v1.CleanUp.at:type_name -> google.protobuf.Timestamp
-	37, // 25: garrison.server.v1.Server.labels:type_name -> garrison.server.v1.Server.LabelsEntry
+	40, // 22: garrison.server.v1.Uninstalled.ended_at:type_name -> google.protobuf.Timestamp
+	40, // 23: garrison.server.v1.CleanUpFailed.ended_at:type_name -> google.protobuf.Timestamp
+	40, // 24: garrison.server.v1.CleanUp.at:type_name -> google.protobuf.Timestamp
+	38, // 25: garrison.server.v1.Server.labels:type_name -> garrison.server.v1.Server.LabelsEntry
 	3,  // 26: garrison.server.v1.Server.ownership:type_name -> garrison.server.v1.Ownership
 	0,  // 27: garrison.server.v1.Server.life:type_name -> garrison.server.v1.Life
 	1,  // 28: garrison.server.v1.Server.presence:type_name -> garrison.server.v1.Presence
 	2,  // 29: garrison.server.v1.Server.standing:type_name -> garrison.server.v1.Standing
-	39, // 30: garrison.server.v1.Server.since:type_name -> google.protobuf.Timestamp
+	40, // 30: garrison.server.v1.Server.since:type_name -> google.protobuf.Timestamp
 	8,  // 31: garrison.server.v1.Server.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	39, // 32: garrison.server.v1.Server.token_expires_at:type_name -> google.protobuf.Timestamp
-	39, // 33: garrison.server.v1.Server.enrolled_at:type_name -> google.protobuf.Timestamp
-	39, // 34: garrison.server.v1.Server.uninstalled_at:type_name -> google.protobuf.Timestamp
+	40, // 32: garrison.server.v1.Server.token_expires_at:type_name -> google.protobuf.Timestamp
+	40, // 33: garrison.server.v1.Server.enrolled_at:type_name -> google.protobuf.Timestamp
+	40, // 34: garrison.server.v1.Server.uninstalled_at:type_name -> google.protobuf.Timestamp
 	17, // 35: garrison.server.v1.Server.found:type_name -> garrison.server.v1.FoundAgent
-	39, // 36: garrison.server.v1.Server.found_at:type_name -> google.protobuf.Timestamp
-	33, // 37: garrison.server.v1.Server.duties:type_name -> garrison.server.v1.Duty
+	40, // 36: garrison.server.v1.Server.found_at:type_name -> google.protobuf.Timestamp
+	34, // 37: garrison.server.v1.Server.duties:type_name -> garrison.server.v1.Duty
 	26, // 38: garrison.server.v1.Server.tombstone:type_name -> garrison.server.v1.Tombstone
-	30, // 39: garrison.server.v1.Server.clean_up:type_name -> garrison.server.v1.CleanUp
-	41, // 40: garrison.server.v1.Server.ahead:type_name -> garrison.server.v1.ServerAhead
-	42, // 41: garrison.server.v1.Server.condition:type_name -> garrison.server.v1.ServerCondition
-	43, // 42: garrison.server.v1.Server.duplicate:type_name -> garrison.server.v1.ServerDuplicate
-	44, // 43: garrison.server.v1.Server.confirmed:type_name -> garrison.server.v1.DocumentPlace
+	31, // 39: garrison.server.v1.Server.clean_up:type_name -> garrison.server.v1.CleanUp
+	42, // 40: garrison.server.v1.Server.ahead:type_name -> garrison.server.v1.ServerAhead
+	43, // 41: garrison.server.v1.Server.condition:type_name -> garrison.server.v1.ServerCondition
+	44, // 42: garrison.server.v1.Server.duplicate:type_name -> garrison.server.v1.ServerDuplicate
+	45, // 43: garrison.server.v1.Server.confirmed:type_name -> garrison.server.v1.DocumentPlace
 	17, // 44: garrison.server.v1.Server.found_at_death:type_name -> garrison.server.v1.FoundAgent
-	39, // 45: garrison.server.v1.Server.credentials_expire_at:type_name -> google.protobuf.Timestamp
+	40, // 45: garrison.server.v1.Server.credentials_expire_at:type_name -> google.protobuf.Timestamp
 	24, // 46: garrison.server.v1.Server.exclusion:type_name -> garrison.server.v1.Exclusion
-	39, // 47: garrison.server.v1.Server.inventory_confirmed_at:type_name -> google.protobuf.Timestamp
-	45, // 48: garrison.server.v1.Server.intake:type_name -> garrison.server.v1.Intake
-	40, // 49: garrison.server.v1.Server.owners:type_name -> garrison.owner.v1.FieldOwner
-	46, // 50: garrison.server.v1.Server.reinstall:type_name -> garrison.server.v1.Reinstall
-	39, // 51: garrison.server.v1.Server.reinstalled_at:type_name -> google.protobuf.Timestamp
-	38, // 52: garrison.server.v1.Server.rule_labels:type_name -> garrison.server.v1.Server.RuleLabelsEntry
-	39, // 53: garrison.server.v1.Server.credentials_since:type_name -> google.protobuf.Timestamp
+	40, // 47: garrison.server.v1.Server.inventory_confirmed_at:type_name -> google.protobuf.Timestamp
+	46, // 48: garrison.server.v1.Server.intake:type_name -> garrison.server.v1.Intake
+	41, // 49: garrison.server.v1.Server.owners:type_name -> garrison.owner.v1.FieldOwner
+	47, // 50: garrison.server.v1.Server.reinstall:type_name -> garrison.server.v1.Reinstall
+	40, // 51: garrison.server.v1.Server.reinstalled_at:type_name -> google.protobuf.Timestamp
+	39, // 52: garrison.server.v1.Server.rule_labels:type_name -> garrison.server.v1.Server.RuleLabelsEntry
+	40, // 53: garrison.server.v1.Server.credentials_since:type_name -> google.protobuf.Timestamp
 	5,  // 54: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
-	39, // 55: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
+	40, // 55: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
 	14, // 56: garrison.server.v1.Labelled.LabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
 	14, // 57: garrison.server.v1.Server.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
 	58, // [58:58] is the sub-list for method output_type
@@ -3173,7 +3247,7 @@ func file_garrison_server_v1_server_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_server_v1_server_proto_rawDesc), len(file_garrison_server_v1_server_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -182,8 +182,8 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{1}
 }
 
-// Step is one step of what the executor does. Their order is: check, reserve, fetch, verify, stage, rehearse, switch,
-// prove, commit or undo, sweep.
+// Step is one step of what the executor does. Their order is: check, reserve, fetch, verify, stage, defer, rehearse,
+// switch, prove, commit or undo, sweep.
 type Step int32
 
 const (
@@ -211,6 +211,8 @@ const (
 	Step_STEP_RESERVE Step = 10
 	// The configuration is rendered, and the new version checks itself, before the old one is touched.
 	Step_STEP_REHEARSE Step = 11
+	// It waits until no program on the server is in a critical section.
+	Step_STEP_DEFER Step = 12
 )
 
 // Enum value maps for Step.
@@ -228,6 +230,7 @@ var (
 		9:  "STEP_SWEEP",
 		10: "STEP_RESERVE",
 		11: "STEP_REHEARSE",
+		12: "STEP_DEFER",
 	}
 	Step_value = map[string]int32{
 		"STEP_UNSPECIFIED": 0,
@@ -242,6 +245,7 @@ var (
 		"STEP_SWEEP":       9,
 		"STEP_RESERVE":     10,
 		"STEP_REHEARSE":    11,
+		"STEP_DEFER":       12,
 	}
 )
 
@@ -507,7 +511,9 @@ type Queued struct {
 	// The task ends as expired if it is still queued then, by the clock of the bus.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Of a refresh: what it scans for; unset for sysinfo and agents.
-	Scan          *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	Scan *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	// Of a refresh: the versions that are kept for a way back are deleted first.
+	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,6 +625,13 @@ func (x *Queued) GetScan() *v1.Scan {
 	return nil
 }
 
+func (x *Queued) GetPurgeKept() bool {
+	if x != nil {
+		return x.PurgeKept
+	}
+	return false
+}
+
 // Assigned: the task was admitted and is in the server's document from now on.
 type Assigned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -712,6 +725,208 @@ func (x *Started) GetBootId() string {
 	return ""
 }
 
+// Deferral is a change that waits on its server before anything is touched, or that did.
+type Deferral struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stable code of why: CRITICAL_SECTION.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// Why, in one sentence.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When the change goes on at the latest, by the clock of the bus.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// When it went on; unset while it waits.
+	ResumedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=resumed_at,json=resumedAt,proto3" json:"resumed_at,omitempty"`
+	// True: it went on because the limit of its environment passed, and the critical section lasted.
+	Overrun bool `protobuf:"varint,5,opt,name=overrun,proto3" json:"overrun,omitempty"`
+	// Since when it waits, by the clock of the bus.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deferral) Reset() {
+	*x = Deferral{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deferral) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deferral) ProtoMessage() {}
+
+func (x *Deferral) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deferral.ProtoReflect.Descriptor instead.
+func (*Deferral) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Deferral) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Deferral) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Deferral) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Deferral) GetResumedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResumedAt
+	}
+	return nil
+}
+
+func (x *Deferral) GetOverrun() bool {
+	if x != nil {
+		return x.Overrun
+	}
+	return false
+}
+
+func (x *Deferral) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// Deferred: the change waits on its server, because a program there is in a critical section. Once for a task. Until it
+// goes on, it is no task under way for the limit on those.
+type Deferred struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, and until when at the latest.
+	Deferral *Deferral `protobuf:"bytes,1,opt,name=deferral,proto3" json:"deferral,omitempty"`
+	// The task's deadline from now on: as long after the latest end of the wait as a task may be under way.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deferred) Reset() {
+	*x = Deferred{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deferred) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deferred) ProtoMessage() {}
+
+func (x *Deferred) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deferred.ProtoReflect.Descriptor instead.
+func (*Deferred) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Deferred) GetDeferral() *Deferral {
+	if x != nil {
+		return x.Deferral
+	}
+	return nil
+}
+
+func (x *Deferred) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+// Resumed: a change that was deferred goes on.
+type Resumed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: the limit of its environment passed, and the critical section lasted.
+	Overrun bool `protobuf:"varint,1,opt,name=overrun,proto3" json:"overrun,omitempty"`
+	// The task's deadline from now on.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resumed) Reset() {
+	*x = Resumed{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resumed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resumed) ProtoMessage() {}
+
+func (x *Resumed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
+func (*Resumed) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Resumed) GetOverrun() bool {
+	if x != nil {
+		return x.Overrun
+	}
+	return false
+}
+
+func (x *Resumed) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 // Succeeded: the change is done and proven.
 type Succeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -723,7 +938,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +950,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +963,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Succeeded) GetOutcome() *Outcome {
@@ -769,7 +984,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +996,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +1009,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Failed) GetOutcome() *Outcome {
@@ -815,7 +1030,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1042,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1055,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Undone) GetOutcome() *Outcome {
@@ -865,7 +1080,7 @@ type Cancelled struct {
 
 func (x *Cancelled) Reset() {
 	*x = Cancelled{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1092,7 @@ func (x *Cancelled) String() string {
 func (*Cancelled) ProtoMessage() {}
 
 func (x *Cancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1105,7 @@ func (x *Cancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancelled.ProtoReflect.Descriptor instead.
 func (*Cancelled) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Cancelled) GetReason() string {
@@ -929,7 +1144,7 @@ type Expired struct {
 
 func (x *Expired) Reset() {
 	*x = Expired{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1156,7 @@ func (x *Expired) String() string {
 func (*Expired) ProtoMessage() {}
 
 func (x *Expired) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1169,7 @@ func (x *Expired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expired.ProtoReflect.Descriptor instead.
 func (*Expired) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Expired) GetState() State {
@@ -992,7 +1207,7 @@ type ReportedLate struct {
 
 func (x *ReportedLate) Reset() {
 	*x = ReportedLate{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1219,7 @@ func (x *ReportedLate) String() string {
 func (*ReportedLate) ProtoMessage() {}
 
 func (x *ReportedLate) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1232,7 @@ func (x *ReportedLate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportedLate.ProtoReflect.Descriptor instead.
 func (*ReportedLate) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReportedLate) GetState() State {
@@ -1045,7 +1260,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1272,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1285,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Superseded) GetByTaskId() string {
@@ -1094,7 +1309,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1321,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1334,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Claimed) GetProcessId() string {
@@ -1177,6 +1392,10 @@ type Task struct {
 	AssignedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=assigned_at,json=assignedAt,proto3" json:"assigned_at,omitempty"`
 	// Of a refresh: what it scans for; unset for sysinfo and agents.
 	Scan *v1.Scan `protobuf:"bytes,28,opt,name=scan,proto3" json:"scan,omitempty"`
+	// Of a refresh: the versions that are kept for a way back are deleted first.
+	PurgeKept bool `protobuf:"varint,29,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	// That its server deferred it; unset when it did not.
+	Deferral *Deferral `protobuf:"bytes,50,opt,name=deferral,proto3" json:"deferral,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
 	Live          *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1185,7 +1404,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1416,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1429,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Task) GetId() string {
@@ -1346,6 +1565,20 @@ func (x *Task) GetScan() *v1.Scan {
 	return nil
 }
 
+func (x *Task) GetPurgeKept() bool {
+	if x != nil {
+		return x.PurgeKept
+	}
+	return false
+}
+
+func (x *Task) GetDeferral() *Deferral {
+	if x != nil {
+		return x.Deferral
+	}
+	return nil
+}
+
 func (x *Task) GetLive() *Live {
 	if x != nil {
 		return x.Live
@@ -1375,7 +1608,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1620,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1633,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Live) GetStep() Step {
@@ -1462,7 +1695,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1707,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1720,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Progress) GetTaskId() string {
@@ -1539,7 +1772,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\blog_tail\x18\x04 \x01(\tR\alogTail\x120\n" +
 	"\x05steps\x18\x05 \x03(\v2\x1a.garrison.task.v1.StepTimeR\x05steps\x120\n" +
 	"\x06listed\x18\x14 \x01(\v2\x18.garrison.task.v1.ListedR\x06listed\x128\n" +
-	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"\x99\x03\n" +
+	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"\xb8\x03\n" +
 	"\x06Queued\x12*\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1555,11 +1788,27 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\tintent_id\x18\t \x01(\tR\bintentId\x126\n" +
 	"\bdeadline\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12,\n" +
-	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\"B\n" +
+	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
+	"\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"B\n" +
 	"\bAssigned\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\"\n" +
 	"\aStarted\x12\x17\n" +
-	"\aboot_id\x18\x01 \x01(\tR\x06bootId\"@\n" +
+	"\aboot_id\x18\x01 \x01(\tR\x06bootId\"\xef\x01\n" +
+	"\bDeferral\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x129\n" +
+	"\n" +
+	"resumed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tresumedAt\x12\x18\n" +
+	"\aoverrun\x18\x05 \x01(\bR\aoverrun\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"z\n" +
+	"\bDeferred\x126\n" +
+	"\bdeferral\x18\x01 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\x126\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"[\n" +
+	"\aResumed\x12\x18\n" +
+	"\aoverrun\x18\x01 \x01(\bR\aoverrun\x126\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"@\n" +
 	"\tSucceeded\x123\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\"=\n" +
 	"\x06Failed\x123\n" +
@@ -1585,7 +1834,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aClaimed\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
-	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xac\x06\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\x83\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1610,7 +1859,10 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\breported\x18( \x01(\x0e2\x17.garrison.task.v1.StateR\breported\x12;\n" +
 	"\vassigned_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"assignedAt\x12,\n" +
-	"\x04scan\x18\x1c \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12*\n" +
+	"\x04scan\x18\x1c \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
+	"\n" +
+	"purge_kept\x18\x1d \x01(\bR\tpurgeKept\x126\n" +
+	"\bdeferral\x182 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\x12*\n" +
 	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\"\xe9\x01\n" +
 	"\x04Live\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x120\n" +
@@ -1648,7 +1900,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\fSTATE_UNDONE\x10\x06\x12\x13\n" +
 	"\x0fSTATE_CANCELLED\x10\a\x12\x11\n" +
 	"\rSTATE_EXPIRED\x10\b\x12\x14\n" +
-	"\x10STATE_SUPERSEDED\x10\t*\xd3\x01\n" +
+	"\x10STATE_SUPERSEDED\x10\t*\xe3\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x10STEP_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1667,7 +1919,9 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"STEP_SWEEP\x10\t\x12\x10\n" +
 	"\fSTEP_RESERVE\x10\n" +
 	"\x12\x11\n" +
-	"\rSTEP_REHEARSE\x10\vBFZDgithub.com/garrison-fleet/garrison/proto/gen/garrison/task/v1;taskv1b\x06proto3"
+	"\rSTEP_REHEARSE\x10\v\x12\x0e\n" +
+	"\n" +
+	"STEP_DEFER\x10\fBFZDgithub.com/garrison-fleet/garrison/proto/gen/garrison/task/v1;taskv1b\x06proto3"
 
 var (
 	file_garrison_task_v1_task_proto_rawDescOnce sync.Once
@@ -1682,7 +1936,7 @@ func file_garrison_task_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_task_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_garrison_task_v1_task_proto_goTypes = []any{
 	(Verb)(0),                     // 0: garrison.task.v1.Verb
 	(State)(0),                    // 1: garrison.task.v1.State
@@ -1693,64 +1947,74 @@ var file_garrison_task_v1_task_proto_goTypes = []any{
 	(*Queued)(nil),                // 6: garrison.task.v1.Queued
 	(*Assigned)(nil),              // 7: garrison.task.v1.Assigned
 	(*Started)(nil),               // 8: garrison.task.v1.Started
-	(*Succeeded)(nil),             // 9: garrison.task.v1.Succeeded
-	(*Failed)(nil),                // 10: garrison.task.v1.Failed
-	(*Undone)(nil),                // 11: garrison.task.v1.Undone
-	(*Cancelled)(nil),             // 12: garrison.task.v1.Cancelled
-	(*Expired)(nil),               // 13: garrison.task.v1.Expired
-	(*ReportedLate)(nil),          // 14: garrison.task.v1.ReportedLate
-	(*Superseded)(nil),            // 15: garrison.task.v1.Superseded
-	(*Claimed)(nil),               // 16: garrison.task.v1.Claimed
-	(*Task)(nil),                  // 17: garrison.task.v1.Task
-	(*Live)(nil),                  // 18: garrison.task.v1.Live
-	(*Progress)(nil),              // 19: garrison.task.v1.Progress
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*v1.Adoption)(nil),           // 21: garrison.server.v1.Adoption
-	(*v11.Ref)(nil),               // 22: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*v1.Scan)(nil),               // 24: garrison.server.v1.Scan
+	(*Deferral)(nil),              // 9: garrison.task.v1.Deferral
+	(*Deferred)(nil),              // 10: garrison.task.v1.Deferred
+	(*Resumed)(nil),               // 11: garrison.task.v1.Resumed
+	(*Succeeded)(nil),             // 12: garrison.task.v1.Succeeded
+	(*Failed)(nil),                // 13: garrison.task.v1.Failed
+	(*Undone)(nil),                // 14: garrison.task.v1.Undone
+	(*Cancelled)(nil),             // 15: garrison.task.v1.Cancelled
+	(*Expired)(nil),               // 16: garrison.task.v1.Expired
+	(*ReportedLate)(nil),          // 17: garrison.task.v1.ReportedLate
+	(*Superseded)(nil),            // 18: garrison.task.v1.Superseded
+	(*Claimed)(nil),               // 19: garrison.task.v1.Claimed
+	(*Task)(nil),                  // 20: garrison.task.v1.Task
+	(*Live)(nil),                  // 21: garrison.task.v1.Live
+	(*Progress)(nil),              // 22: garrison.task.v1.Progress
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*v1.Adoption)(nil),           // 24: garrison.server.v1.Adoption
+	(*v11.Ref)(nil),               // 25: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*v1.Scan)(nil),               // 27: garrison.server.v1.Scan
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
-	20, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
+	23, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
 	2,  // 2: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
 	3,  // 3: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
 	4,  // 4: garrison.task.v1.Outcome.listed:type_name -> garrison.task.v1.Listed
-	21, // 5: garrison.task.v1.Outcome.adoption:type_name -> garrison.server.v1.Adoption
+	24, // 5: garrison.task.v1.Outcome.adoption:type_name -> garrison.server.v1.Adoption
 	0,  // 6: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
-	22, // 7: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
-	22, // 8: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
-	23, // 9: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
-	24, // 10: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
-	23, // 11: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 12: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
-	5,  // 13: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
-	5,  // 14: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 15: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	23, // 16: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 17: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
-	5,  // 18: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
-	0,  // 19: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	22, // 20: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	22, // 21: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
-	1,  // 22: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	23, // 23: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	23, // 24: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	23, // 25: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
-	5,  // 26: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 27: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
-	23, // 28: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
-	24, // 29: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
-	18, // 30: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	2,  // 31: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	23, // 32: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	20, // 33: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 34: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	25, // 7: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
+	25, // 8: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
+	26, // 9: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
+	27, // 10: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
+	26, // 11: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	26, // 12: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
+	26, // 13: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
+	26, // 14: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
+	9,  // 15: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
+	26, // 16: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
+	26, // 17: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 18: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
+	5,  // 19: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
+	5,  // 20: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 21: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
+	26, // 22: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 23: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
+	5,  // 24: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
+	0,  // 25: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
+	25, // 26: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	25, // 27: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	1,  // 28: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
+	26, // 29: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	26, // 30: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	26, // 31: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	5,  // 32: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 33: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
+	26, // 34: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	27, // 35: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
+	9,  // 36: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
+	21, // 37: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	2,  // 38: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	26, // 39: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	23, // 40: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 41: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }
@@ -1764,7 +2028,7 @@ func file_garrison_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_task_v1_task_proto_rawDesc), len(file_garrison_task_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
