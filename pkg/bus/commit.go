@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
@@ -20,6 +21,8 @@ const (
 	// believeFor is the age of a unit up to which a message that the stream does not find
 	// is believed to be missing. It is half the ledger's duplicate window.
 	believeFor = time.Minute
+	// firstTry is the wait after the first try whose outcome is open.
+	firstTry = 20 * time.Millisecond
 	// findsAtOnce bounds how many messages are looked for side by side.
 	findsAtOnce = 64
 )
@@ -43,13 +46,44 @@ func (w *Writer) commit(ctx context.Context, units []*unit) {
 	if len(units) == 0 {
 		return
 	}
+	var apart []*unit
 	if len(units) <= apartBelow && allSingle(units) {
-		w.commitApart(ctx, units)
-		return
+		apart, units = w.split(units)
 	}
-	once, cancel := context.WithTimeout(ctx, commitWithin)
-	defer cancel()
-	w.commitTogether(once, units)
+	var both errgroup.Group
+	if len(apart) > 0 {
+		both.Go(func() error { w.commitApart(ctx, apart); return nil })
+	}
+	if len(units) > 0 {
+		once, cancel := context.WithTimeout(ctx, commitWithin)
+		defer cancel()
+		w.commitTogether(once, units)
+	}
+	_ = both.Wait() // the units have the errors
+}
+
+// split returns the single facts that are recorded one by one, and those that are recorded together. A bus with several
+// servers refuses a message while another one under the same guard is on its way to the replicas. Facts under one guard
+// that are sent side by side there, such as admissions under a claim, would be stored one after the other, each after
+// the wait of a try that was refused. In one batch they go together.
+func (w *Writer) split(units []*unit) (apart, together []*unit) {
+	if w.several == nil || !w.several() {
+		return units, nil
+	}
+	under := map[string]int{}
+	for _, u := range units {
+		for _, g := range u.guards {
+			under[g]++
+		}
+	}
+	for _, u := range units {
+		if slices.ContainsFunc(u.guards, func(g string) bool { return under[g] > 1 }) {
+			together = append(together, u)
+		} else {
+			apart = append(apart, u)
+		}
+	}
+	return apart, together
 }
 
 // alive answers the units whose callers have gone.
@@ -155,12 +189,14 @@ func whole(sequences []uint64) bool {
 // reports whether an earlier try than the last may have stored them.
 func (w *Writer) insist(ctx context.Context, units []*unit) (last uint64, doubt bool, err error) {
 	msgs := messages(units)
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait := firstTry; ; wait = min(2*wait, time.Second) {
 		last, err = w.stream.record(ctx, msgs)
 		if !fault.Is(err, fault.Unavailable) {
 			return last, doubt, err
 		}
-		doubt = true
+		if doubt = true; isCode(err, codeWrongLastSequenceConstant) || isCode(err, codeDuplicateInProcess) {
+			wait = firstTry // what is in the way is stored within a moment
+		}
 		select {
 		case <-ctx.Done():
 			return 0, doubt, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type Options struct {
 	Name        string         // the user's name: prefix of its inbox, and the actor of its calls
 	API         string         // prefix of the JetStream API as this account sees it; empty means topology.CoreAPI
 	Log         zerolog.Logger // of connects and disconnects
+	Tail        *Tail          // the announcements of the ledger in this process; nil means a subscription of its own
 	// retry when the bus is unreachable at the start: for services and servers, not for people
 	Persist    bool
 	FirstWait  time.Duration // the longest wait before the first try to reconnect; 0 means 100 ms
@@ -192,17 +194,27 @@ func (c *Conn) waits(o Options) []nats.Option {
 	if o.Persist {
 		login = topology.LoginWithin
 	}
+	ping := topology.PingEvery
+	if o.InProcess == nil && strings.Contains(o.URL, ",") {
+		ping = topology.PingEveryOfSeveral
+	}
 	first, longest := cmp.Or(o.FirstWait, 100*time.Millisecond), cmp.Or(o.MaxBackoff, 10*time.Second)
 	return []nats.Option{
-		nats.PingInterval(topology.PingEvery),
+		nats.PingInterval(ping),
 		nats.MaxPingsOutstanding(topology.PingsMissed),
 		nats.SetCustomDialer(&net.Dialer{Timeout: topology.ReachWithin}),
 		nats.Timeout(login),
+		nats.SyncQueueLen(answersWaiting),
 		nats.CustomReconnectDelay(func(attempt int) time.Duration {
 			return c.nextTry(backoff(attempt, first, longest))
 		}),
 	}
 }
+
+// answersWaiting is how many answers to one request wait to be read. It is more than any request asks for, replayBatch
+// messages. The client makes room for them at each request, so that its default, 65,536, was most of what a service
+// that reads often allocated.
+const answersWaiting = 8192
 
 // sayAwayEvery is how often it is logged that the bus cannot be reached, while the reason is the same.
 const sayAwayEvery = time.Minute

@@ -13,13 +13,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// headerSequence is where a message that a stream republished, or that was read by direct get, stands in that stream.
-const headerSequence = "Nats-Sequence"
-
 // Announced returns the sequence of the stored message that a bell announces; 0 when it names none. It is what the
 // sender wrote, and proves nothing.
 func (m Message) Announced() uint64 {
-	sequence, err := strconv.ParseUint(m.Get(headerSequence), 10, 64)
+	sequence, err := strconv.ParseUint(ofBus(m.Header, headerSequence), 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -39,7 +36,12 @@ func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, 
 	return stored(m)
 }
 
-// DirectGetFrom reads up to n messages from a place in a stream on, in order. filter may hold wildcards.
+// Everything is the filter for every message of a stream. The bus compares it with no subject. It compares any other
+// filter with wildcards with each subject that the stream has, in each read: with millions of facts that takes seconds.
+const Everything = ">"
+
+// DirectGetFrom reads up to n messages from a place in a stream on, in order. filter may hold wildcards; see
+// Everything.
 // Fewer than n means that the replica that answered has no more now; one that lags behind may have fewer than the
 // leader.
 func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from uint64, n int) ([]Message, error) {
@@ -66,7 +68,7 @@ func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from ui
 		if err != nil {
 			return nil, fmt.Errorf("read %s from %d: %w", stream, from, requestError(explain(err)))
 		}
-		if status := m.Header.Get("Status"); status == "204" || status == "404" {
+		if status := statusOf(m.Header); status == "204" || status == "404" {
 			return out, nil // the end of the batch, or nothing there at all
 		}
 		s, err := stored(m)
@@ -79,7 +81,7 @@ func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from ui
 
 // stored reads a message that came by direct get.
 func stored(m *nats.Msg) (Message, error) {
-	switch status := m.Header.Get("Status"); status {
+	switch status := statusOf(m.Header); status {
 	case "":
 	case "404":
 		return Message{}, fault.New(fault.NotFound, "no message")
@@ -88,12 +90,14 @@ func stored(m *nats.Msg) (Message, error) {
 	default:
 		return Message{}, fault.New(fault.Internal, "direct get: %s %s", status, m.Header.Get("Description"))
 	}
-	seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+	seq, err := strconv.ParseUint(ofBus(m.Header, headerSequence), 10, 64)
 	if err != nil {
 		return Message{}, fault.New(fault.Internal, "direct get answered without a sequence: %w", err)
 	}
-	at, _ := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
-	return Message{Subject: m.Header.Get("Nats-Subject"), Header: m.Header, Data: m.Data, Sequence: seq, Time: at}, nil
+	at, _ := time.Parse(time.RFC3339Nano, ofBus(m.Header, headerTime))
+	return Message{
+		Subject: ofBus(m.Header, headerSubject), Header: m.Header, Data: m.Data, Sequence: seq, Time: at,
+	}, nil
 }
 
 // DirectGetLast reads the last message of a stream on the subjects that match filter. The
@@ -194,6 +198,14 @@ type streamInfo struct {
 		LastSequence uint64            `json:"last_seq"`
 		Subjects     map[string]uint64 `json:"subjects"`
 	} `json:"state"`
+	Cluster struct {
+		Leader   string `json:"leader"`
+		Replicas []struct {
+			Name    string        `json:"name"`
+			Offline bool          `json:"offline"`
+			Active  time.Duration `json:"active"` // since the leader heard it
+		} `json:"replicas"`
+	} `json:"cluster"`
 	Error *struct {
 		Code        int    `json:"code"`
 		Description string `json:"description"`

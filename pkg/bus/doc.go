@@ -54,6 +54,9 @@
 //     the owner of a duplicate is a direct get by sequence: without a message it is Unavailable, and tried again.
 //   - The registry's look for an intent takes what it finds, and calls an intent unknown after DirectGetFresh only.
 //   - The executor's reading of its document is compared with the sequence that the bell announced, and repeated.
+//   - Where a stream ends is asked of its leader, which may be new and behind what was read: StreamFrom asks again
+//     before a stream counts as shorter, and with it as replaced or as having lost facts. A replay goes on meanwhile,
+//     and ends once the stream is long enough: the fold then compares the last fact that it has read.
 //   - DirectGetFrom at one position, by a fold and by the registry's check of an epoch, is Unavailable when the
 //     message is not there, and tried again.
 //   - DirectGetPart, for people who read the ledger, ends early, without a gap. The reader continues at its place with
@@ -63,7 +66,8 @@
 //     costs a conflict and another try.
 //   - The image-catalog's look whether a document names an image keeps only what it found. An older document refuses a
 //     chunk, with the time after which the server may ask again; the next look reads the document anew.
-//   - Chunks never change: one that a replica lacks is asked for again.
+//   - Chunks never change: one that a replica lacks is asked for again, also where the image-catalog checks the content
+//     of an image, of which the leader listed every chunk.
 //   - The last list of candidates, for people, may be an older one. It decides nothing.
 //   - DirectGetLast, for a fold of a ledger with accepted gaps, may return an older end; the fold follows from there.
 package bus

@@ -128,6 +128,22 @@ func AnswerAnybody[Q, R proto.Message](
 	})
 }
 
+// AnswerOf is Answer on subjects of which one sender can use as many as it likes, where by reads the sender's name from
+// the subject: what it looks at of each name in a second is bounded, and the rest is dropped.
+func AnswerOf[Q, R proto.Message](
+	c *Conn, subject string, f func(context.Context, string, Q) (R, error), by func(subject string) string, aSecond int,
+) (stop func(), err error) {
+	turns, dropped := pace.New(aSecond, time.Second), logs.NewPacer()
+	return answerAdmitted(c, subject, "", f, func(m *nats.Msg) bool {
+		name := by(m.Subject)
+		_, ok := turns.Take(name)
+		if !ok {
+			dropped.Warn(c.log, name).Str(logs.Subject, m.Subject).Msg("too many requests of one sender, dropped")
+		}
+		return ok
+	})
+}
+
 // answerAdmitted subscribes to requests, and answers those that are admitted. Without a group, every replica does.
 func answerAdmitted[Q, R proto.Message](
 	c *Conn, subject, group string, f func(context.Context, string, Q) (R, error), admitted func(*nats.Msg) bool,

@@ -68,6 +68,9 @@ func keyOf(subject string) string { return subject[:strings.LastIndexByte(subjec
 // isWide reports whether a guard has wildcards that are not just a * at the end.
 func isWide(guard string) bool { return strings.ContainsAny(strings.TrimSuffix(guard, "*"), "*>") }
 
+// Matches reports whether a filter, which may hold wildcards, matches a subject.
+func Matches(filter, subject string) bool { return matches(filter, subject) }
+
 // matches reports whether a guard matches a subject. A * in the subject is matched by * and > only.
 func matches(guard, subject string) bool {
 	for {

@@ -53,7 +53,7 @@ func (c *Conn) lastOf(ctx context.Context, stream string, subjects []string) ([]
 	var found []Message
 	upTo := uint64(0)
 	err = c.directGetMany(ctx, stream, body, func(m *nats.Msg) (last bool, err error) {
-		if m.Header.Get("Status") == "204" {
+		if statusOf(m.Header) == "204" {
 			upTo, err = strconv.ParseUint(m.Header.Get("Nats-UpTo-Sequence"), 10, 64)
 			return true, err
 		}

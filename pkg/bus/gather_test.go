@@ -61,9 +61,11 @@ func appendAtOnce(t *testing.T, n int) (stored []int, took time.Duration) {
 	return stored, took
 }
 
-func TestAFactThatIsAloneIsNotKeptWaiting(t *testing.T) {
-	if stored, took := appendAtOnce(t, 1); len(stored) != 1 || took > 0 {
-		t.Errorf("requests of %v after %v, want one at once", stored, took)
+func TestFactsThatAreRecordedOneByOneAreNotKeptWaiting(t *testing.T) {
+	for _, n := range []int{1, 2, apartBelow} {
+		if stored, took := appendAtOnce(t, n); len(stored) != n || took > 0 {
+			t.Errorf("%d facts: requests of %v after %v, want %d at once", n, stored, took, n)
+		}
 	}
 }
 
@@ -71,5 +73,57 @@ func TestManyFactsAreGatheredIntoOneBatch(t *testing.T) {
 	const many = 2 * apartBelow
 	if stored, _ := appendAtOnce(t, many); len(stored) != 1 || stored[0] != many {
 		t.Errorf("%d facts: requests of %v, want one", many, stored)
+	}
+}
+
+// appendUnder appends facts that all wait when the writer begins, each under a guard of its own or, with shared, under
+// one that all have, and returns the requests that stored them.
+func appendUnder(t *testing.T, n int, shared bool, several func() bool) (stored []int) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sizes{}
+		w := newWriter(s)
+		w.several = several
+		var waiting sync.WaitGroup
+		for i := range n {
+			waiting.Go(func() {
+				f := ledger.Fact{
+					Noun: ledger.Task, Key: fmt.Sprint("t", i), Body: &taskv1.Queued{}, ID: fmt.Sprint(i),
+					At: time.Now(), Source: ledger.Dispatcher, Actor: "test",
+				}
+				d := ledger.OnKey(f, 0)
+				if shared {
+					d.Guard.Subject = ledger.FactSubject(ledger.Task, "claim", "claimed")
+				}
+				if _, err := w.Append(t.Context(), d); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = w.Run(ctx) }()
+		waiting.Wait()
+		stored = s.stored
+		stop()
+		<-ended
+	})
+	return stored
+}
+
+func TestFactsUnderOneGuardGoTogetherToABusWithSeveralServers(t *testing.T) {
+	one, several := func() bool { return false }, func() bool { return true }
+	for name, test := range map[string]struct {
+		shared   bool
+		several  func() bool
+		requests int
+	}{
+		"one guard, several servers": {true, several, 1},
+		"one guard, one server":      {true, one, 20},
+		"guards of their own":        {false, several, 20},
+	} {
+		if stored := appendUnder(t, 20, test.shared, test.several); len(stored) != test.requests {
+			t.Errorf("%s: requests with %v facts, want %d", name, stored, test.requests)
+		}
 	}
 }

@@ -51,9 +51,16 @@ const (
 
 // Run moves the streams. BLOBS comes first: it may be large, and while it moves nothing but the import of images waits.
 func (g Growth) Run(ctx context.Context) (done Grown, err error) {
-	have, err := g.check(ctx)
-	if err != nil || have == nil {
-		return Grown{Already: err == nil}, err
+	b, err := g.look(ctx)
+	if err != nil {
+		return done, err
+	}
+	if b.moved {
+		return Grown{Already: true}, g.leave(ctx)
+	}
+	have := b.have
+	if err := g.clear(ctx, b.leftovers); err != nil {
+		return done, err
 	}
 	defer func() {
 		if err != nil {
@@ -87,43 +94,6 @@ func split(all []jetstream.StreamConfig) (blobs jetstream.StreamConfig, rest []j
 	return blobs, rest
 }
 
-// check returns the streams of the old bus by name; nil when the move is complete. It refuses an old bus of another
-// topology, and a cluster that has streams of its own.
-func (g Growth) check(ctx context.Context) (map[string]*jetstream.StreamInfo, error) {
-	have := map[string]*jetstream.StreamInfo{}
-	fenced := false
-	for _, want := range topology.Streams(1) {
-		s, err := g.From.js.Stream(ctx, want.Name)
-		if err != nil {
-			return nil, fmt.Errorf("look at stream %s of the old bus: %w", want.Name, err)
-		}
-		have[want.Name] = s.CachedInfo()
-		fenced = fenced || topology.IsFenced(s.CachedInfo().Config)
-	}
-	if !fenced {
-		plan, err := g.From.Topology(ctx, topology.Bus{Replicas: 1, SyncsAlways: g.Want.SyncsAlways})
-		if err != nil {
-			return nil, err
-		}
-		if plan.From.Number != topology.Number {
-			return nil, fault.New(fault.Conflict, "the old bus has topology %d and this program %d: run both of one "+
-				"version, and grow then", plan.From.Number, topology.Number)
-		}
-	}
-	var moved bool
-	err := untilReady(ctx, func(ctx context.Context) (err error) { moved, err = g.hasMoved(ctx); return err })
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("look at the ledger of the cluster: %w", err)
-	case moved && fenced:
-		return nil, g.leave(ctx)
-	case topology.HasMovedAway(have[topology.Ledger].Config):
-		return nil, fault.New(fault.Conflict, "the old bus moved to another cluster before, which may have decided "+
-			"more: connect to that one")
-	}
-	return have, g.clear(ctx, have, fenced)
-}
-
 // hasMoved reports whether the cluster's ledger is complete, so that services may write there.
 func (g Growth) hasMoved(ctx context.Context) (bool, error) {
 	s, err := g.To.js.Stream(ctx, topology.Ledger)
@@ -131,26 +101,6 @@ func (g Growth) hasMoved(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	return err == nil && topology.HasMoved(s.CachedInfo().Config), err
-}
-
-// clear deletes what a move that did not end left in the cluster. It refuses any other stream there.
-func (g Growth) clear(ctx context.Context, have map[string]*jetstream.StreamInfo, fenced bool) error {
-	for name, old := range have {
-		s, err := g.To.js.Stream(ctx, name)
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			continue
-		case err != nil:
-			return fmt.Errorf("look at stream %s of the cluster: %w", name, err)
-		case !fenced, s.CachedInfo().State.LastSeq > old.State.LastSeq:
-			return fault.New(fault.Conflict, "the cluster has a stream %s already: grow into an empty cluster", name)
-		}
-		g.Say("stream %s is there from a move that did not end: it is copied again", name)
-		if err := g.To.js.DeleteStream(ctx, name); err != nil {
-			return fmt.Errorf("delete stream %s of the cluster: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // move fences streams of the old bus, all of them first, and copies them.

@@ -36,7 +36,7 @@ func (c *Conn) DirectGetPart(ctx context.Context, stream string, p Part) (part [
 		return nil, false, err
 	}
 	err = c.directGetMany(ctx, stream, body, func(m *nats.Msg) (end bool, err error) {
-		if m.Header.Get("Status") == "204" { // the end of the part
+		if statusOf(m.Header) == "204" { // the end of the part
 			pending, _ := strconv.ParseUint(m.Header.Get("Nats-Num-Pending"), 10, 64)
 			more = pending > 0
 			return true, nil

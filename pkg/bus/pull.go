@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 const (
@@ -18,11 +19,20 @@ const (
 	// bounds what is on its way: all consumers of a process together stay below what the bus holds
 	// for a client before it disconnects it.
 	pulls = 16
-	// pullFor is how long a request waits for a message at the bus.
-	pullFor = 20 * time.Second
-	// pullLate is how long after pullFor an unanswered request is repeated.
-	pullLate = 5 * time.Second
+	// pullLate is how long after its end an unanswered request is repeated, and how often that is looked for.
+	pullLate = 2 * time.Second
 )
+
+// ofSeveral reports whether the bus has several servers, or had when it was last connected.
+func (c *Conn) ofSeveral() bool { return c.nc.ConnectedClusterName() != "" }
+
+// pullFor returns how long a request waits for a message at the bus; see package topology.
+func (c *Conn) pullFor() time.Duration {
+	if c.ofSeveral() {
+		return topology.PullOfSeveral
+	}
+	return topology.PullAlone
+}
 
 // puller requests messages of a durable consumer, each with a request of its own. A service pulls through
 // an import of its account, and there the bus ends a request at the first message without data and headers:
@@ -31,6 +41,7 @@ type puller struct {
 	c       *Conn
 	subject string
 	body    []byte
+	expires time.Duration // how long a request waits for a message at the bus
 	answers chan *nats.Msg
 	open    map[*nats.Subscription]time.Time // one for each request, and when it was sent
 	checked time.Time                        // when unanswered requests were last repeated
@@ -40,12 +51,13 @@ type puller struct {
 func (c *Conn) pullEach(ctx context.Context, stream, durable string, take func(*delivery)) error {
 	once, done, explain := c.overLink(ctx)
 	defer done()
-	body, err := json.Marshal(map[string]any{"batch": 1, "expires": pullFor})
+	expires := c.pullFor()
+	body, err := json.Marshal(map[string]any{"batch": 1, "expires": expires})
 	if err != nil {
 		return err
 	}
 	p := &puller{
-		c: c, subject: c.api + ".CONSUMER.MSG.NEXT." + stream + "." + durable, body: body,
+		c: c, subject: c.api + ".CONSUMER.MSG.NEXT." + stream + "." + durable, body: body, expires: expires,
 		answers: make(chan *nats.Msg, 2*pulls), open: map[*nats.Subscription]time.Time{},
 	}
 	defer p.giveBack()
@@ -117,7 +129,7 @@ func (p *puller) next(ctx context.Context) (*delivery, error) {
 func (p *puller) repeatLate() error {
 	p.checked = time.Now()
 	for sub, sent := range p.open {
-		if time.Since(sent) < pullFor+pullLate {
+		if time.Since(sent) < p.expires+pullLate {
 			continue
 		}
 		delete(p.open, sub)

@@ -3,8 +3,8 @@ package bus
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,15 +19,18 @@ const (
 	replayBatch = 5000
 	// replayBytes bounds the messages of one request that are on their way.
 	replayBytes = 8 << 20
-	// replayChunk is how many messages are handed on at once while there are more.
+	// replayChunk is how many messages are handed on at once.
 	replayChunk = 512
-	// replayPoll is how often the end of a stream is read without a wake-up: announcements may be lost.
+	// replayPoll is how often the end of a stream is read by direct get: announcements may be lost.
 	replayPoll = time.Second
 	// replayLag is the first wait for a replica that does not have an announced message yet; it doubles, up to
 	// replayPoll.
 	replayLag = 2 * time.Millisecond
 	// replayCheck is how often an idle replay checks that the stream is still the one that it began with.
 	replayCheck = 10 * time.Second
+	// replayShorter is how many such checks in a row must find that the stream of a cluster is shorter than what was
+	// read: a new leader may be behind for a while, when its disk or its machine is busy.
+	replayShorter = 4
 )
 
 // Replay hands a stream's messages to f in chunks, in order, from a place on, and keeps
@@ -35,9 +38,9 @@ const (
 // first, is an error, and so is another stream in this one's place. To resume, call it
 // again with the sequence after the last message that f took. f owns the slice.
 //
-// It reads by direct gets and needs no consumer: a service that may create consumers may
-// deliver to any subject of the streams' account. In a cluster a lagging replica may answer;
-// then messages come later, never out of order.
+// It reads by direct gets, and at the end of the ledger from its announcements (tail.go). It needs no consumer: a
+// service that may create consumers may deliver to any subject of the streams' account. In a cluster a lagging replica
+// may answer; then messages come later, never out of order.
 func (c *Conn) Replay(ctx context.Context, stream string, from uint64, f func([]Message) error) error {
 	return c.replayFrom(ctx, replaying{stream: stream, from: from, take: f})
 }
@@ -55,10 +58,11 @@ type replaying struct {
 	take   func([]Message) error
 	gaps   bool // go on behind messages that are missing
 
-	next    uint64             // the next sequence to read
-	news    *nats.Subscription // announcements; nil for a stream that announces nothing
-	known   uint64             // the highest sequence that was announced
-	stopped func(error) error  // explains the end of the context
+	next    uint64            // the next sequence to read
+	news    *news             // announcements; nil before the end was reached, and of a stream that announces nothing
+	shorter int               // how many checks in a row found less than was read
+	known   uint64            // the highest sequence that was announced
+	stopped func(error) error // explains the end of the context
 }
 
 func (c *Conn) replayFrom(ctx context.Context, r replaying) error {
@@ -77,12 +81,7 @@ func (c *Conn) replay(ctx context.Context, r replaying) error {
 	if err != nil {
 		return err
 	}
-	if r.stream == topology.Ledger {
-		if r.news, err = c.nc.SubscribeSync(topology.TailSubject); err != nil {
-			return requestError(err)
-		}
-		defer func() { _ = r.news.Unsubscribe() }()
-	}
+	defer r.stopListening()
 	checked := time.Now()
 	for wait := replayLag; ; {
 		before := r.next
@@ -93,6 +92,12 @@ func (c *Conn) replay(ctx context.Context, r replaying) error {
 		if more {
 			wait = replayLag
 			continue
+		}
+		if r.news == nil && r.stream == topology.Ledger {
+			if err := c.listenToNews(&r); err != nil {
+				return r.stopped(err)
+			}
+			continue // what was stored before is not announced
 		}
 		if time.Since(checked) > replayCheck {
 			if err := c.sameStream(once, &r, begun); err != nil {
@@ -106,7 +111,7 @@ func (c *Conn) replay(ctx context.Context, r replaying) error {
 			continue
 		}
 		wait = replayLag
-		if err := r.awaitNews(once); err != nil {
+		if err := r.follow(once); err != nil {
 			return r.stopped(err)
 		}
 	}
@@ -141,7 +146,7 @@ func (c *Conn) readBatch(ctx context.Context, r *replaying) (more bool, err erro
 		if err != nil {
 			return false, fmt.Errorf("await messages from %d: %w", r.next, answerError(ctx, err))
 		}
-		if status := m.Header.Get("Status"); status == "204" || status == "404" {
+		if status := statusOf(m.Header); status == "204" || status == "404" {
 			more := status == "204" && m.Header.Get("Nats-Num-Pending") != "0"
 			return more, r.handOn(chunk)
 		}
@@ -177,7 +182,7 @@ func (r *replaying) read(m *nats.Msg) (Message, error) {
 		return s, fmt.Errorf("gap: want sequence %d, have %d", r.next, s.Sequence)
 	}
 	// Each message names the one before it in its batch, so that one lost on the way is noticed also among gaps.
-	last, err := strconv.ParseUint(m.Header.Get("Nats-Last-Sequence"), 10, 64)
+	last, err := strconv.ParseUint(ofBus(m.Header, headerLast), 10, 64)
 	if err != nil {
 		return s, fault.New(fault.Internal, "batch without Nats-Last-Sequence: %w", err)
 	}
@@ -188,43 +193,31 @@ func (r *replaying) read(m *nats.Msg) (Message, error) {
 	return s, nil
 }
 
-func (r *replaying) handOn(chunk []Message) error {
-	if len(chunk) == 0 {
-		return nil
-	}
-	return r.take(chunk)
-}
-
-// awaitNews waits for the announcement of a message that was not read yet, at most for replayPoll.
-func (r *replaying) awaitNews(ctx context.Context) error {
-	until, cancel := context.WithTimeout(ctx, replayPoll)
-	defer cancel()
-	if r.news == nil {
-		sleep(until, replayPoll/10)
-		return ctx.Err()
-	}
-	for r.known < r.next {
-		m, err := r.news.NextMsgWithContext(until)
-		if errors.Is(err, nats.ErrSlowConsumer) {
-			return nil // announcements were dropped: look
-		}
-		if err != nil {
-			return ctx.Err()
-		}
-		if seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err == nil {
-			r.known = max(r.known, seq)
+// handOn hands messages to the reader, at most replayChunk at once: it may keep several chunks at a time.
+func (r *replaying) handOn(messages []Message) error {
+	for chunk := range slices.Chunk(messages, replayChunk) {
+		if err := r.take(chunk); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// sameStream returns an error if the stream is not the one that the replay began with, or ends before it.
+// sameStream returns an error if the stream is not the one that the replay began with, or ends before it. One that was
+// shorter and no longer is may hold other messages at the places that were read: the caller compares them.
 func (c *Conn) sameStream(ctx context.Context, r *replaying, begun Stream) error {
 	now, err := c.Stream(ctx, r.stream)
 	if err != nil {
 		return err
 	}
-	if !now.Created.Equal(begun.Created) || now.LastSequence+1 < r.next {
+	if r.shorter++; now.LastSequence+1 >= r.next {
+		if r.shorter > 1 {
+			return fault.New(fault.Unavailable, "the stream was shorter than what was read for a while")
+		}
+		r.shorter = 0
+	}
+	isSettling := c.ofSeveral() && r.shorter < replayShorter
+	if !now.Created.Equal(begun.Created) || r.shorter > 0 && !isSettling {
 		return fault.New(fault.Conflict,
 			"the stream was replaced: it was created %v and ends at %d, want %v and at least %d",
 			now.Created, now.LastSequence, begun.Created, r.next-1)

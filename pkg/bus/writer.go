@@ -15,9 +15,9 @@ import (
 const (
 	// queuedUnits bounds how many appends wait; a further Append waits for a place.
 	queuedUnits = 8192
-	// gatherFor is how long facts are gathered once more than one append waits. An
-	// atomic batch on a single server costs 9 to 17 ms whatever its size, so waiting a
-	// little fills it; one append that is alone is never kept waiting.
+	// gatherFor is how long facts are gathered for an atomic batch. One on a single server
+	// costs 9 to 17 ms whatever its size, so waiting a little fills it. Facts that are
+	// recorded one by one are never kept waiting.
 	gatherFor = 3 * time.Millisecond
 	// appendWithin bounds one Append.
 	appendWithin = 30 * time.Second
@@ -30,6 +30,7 @@ type Writer struct {
 	admit   func(ledger.Noun) error // refuses facts about a noun; nil admits all
 	queue   chan *unit
 	stopped chan struct{} // closed when Run has returned
+	several func() bool   // whether the bus has several servers; nil means one
 	metrics *metrics.Set  // or nil
 }
 
@@ -48,7 +49,11 @@ type result struct {
 }
 
 // NewWriter makes a writer. Nothing is recorded until Run runs.
-func (c *Conn) NewWriter() *Writer { return newWriter(ledgerStream{c}) }
+func (c *Conn) NewWriter() *Writer {
+	w := newWriter(ledgerStream{c})
+	w.several = c.ofSeveral
+	return w
+}
 
 func newWriter(stream recorder) *Writer {
 	return &Writer{stream: stream, queue: make(chan *unit, queuedUnits), stopped: make(chan struct{})}
@@ -183,15 +188,19 @@ func (w *Writer) gather(ctx context.Context, waiting []*unit) (batch, held []*un
 	return g.batch, g.held
 }
 
-// fill takes units until the batch is full, gatherFor has passed, or ctx is done. It does not wait when the
-// batch is a single fact.
+// fill takes units until the batch is full, gatherFor has passed, or ctx is done. It does not wait when what it took is
+// recorded fact by fact: on one server of the bus, up to apartBelow single facts, and otherwise one.
 func (w *Writer) fill(ctx context.Context, g *gathering) {
 	var until <-chan time.Time
+	most := apartBelow
+	if w.several != nil && w.several() {
+		most = 1
+	}
 	for !g.full() {
 		if w.takeQueued(g) {
 			continue
 		}
-		if g.alone() {
+		if g.singles(most) {
 			return
 		}
 		if until == nil {
@@ -252,7 +261,7 @@ func (g *gathering) full() bool {
 	return g.facts >= topology.MaxBatch || len(g.held) >= topology.MaxBatch
 }
 
-// alone reports whether a single fact was taken, so that there is no reason to wait for more.
-func (g *gathering) alone() bool {
-	return len(g.batch) == 1 && len(g.batch[0].msgs) == 1 && len(g.held) == 0
+// singles reports whether only single facts were taken, at most that many, so that there is no reason to wait for more.
+func (g *gathering) singles(most int) bool {
+	return len(g.batch) <= most && g.facts == len(g.batch) && len(g.held) == 0
 }

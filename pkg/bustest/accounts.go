@@ -35,13 +35,13 @@ type Guarded struct {
 func StartGuarded(t testing.TB) *Guarded {
 	t.Helper()
 	a, options := authority(t)
-	options.ServerName, options.Host, options.Port = "guarded", "127.0.0.1", server.RANDOM_PORT
+	options.ServerName, options.Host, options.Port = "guarded", "127.0.0.1", freePort(t)
 	options.JetStream, options.StoreDir, options.SyncInterval = true, t.TempDir(), time.Minute
 	options.NoSigs, options.NoLog = true, true
 	g := &Guarded{Authority: a, Name: options.ServerName, options: options, t: t}
 	g.Start(t)
 	t.Cleanup(g.Stop)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := g.Service(t, topology.UserProvision).Provision(ctx, topology.Bus{Replicas: 1}); err != nil {
 		t.Fatalf("provision the bus: %v", err)

@@ -50,7 +50,7 @@ func StartDurable(t testing.TB) *Bus {
 
 func (b *Bus) provisioned(t testing.TB) *Bus {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := b.Dial(t, "provision").Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: b.durable}); err != nil {
 		t.Fatalf("provision the bus: %v", err)
@@ -82,8 +82,8 @@ func (b *Bus) start(t testing.TB) {
 		t.Fatalf("make a server: %v", err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
-		t.Fatal("the server is not ready after 20 s")
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server is not ready after a minute")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,12 +197,12 @@ func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Eventually looks until done says true, and fails the test after 20 s.
+// Eventually looks until done says true, and fails the test after two minutes, which a loaded machine may need.
 func Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package bustest
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -105,32 +105,33 @@ func startServers(t testing.TB, with func() server.Options) []*server.Server {
 	return startLagging(t, nil, with)
 }
 
+// freePort returns a port at which a server can listen, also after a restart.
+func freePort(t testing.TB) int {
+	t.Helper()
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
 // startLagging is startServers with connections between the servers that pass through l, unless it is nil.
 func startLagging(t testing.TB, l *lag, with func() server.Options) (servers []*server.Server) {
 	t.Helper()
 	var routes []*url.URL
 	var ports [3]int
 	var addresses [3]string
-	var listeners []net.Listener
 	for i := range ports {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports[i] = free.Addr().(*net.TCPAddr).Port
-		listeners = append(listeners, free)
-		addresses[i] = free.Addr().String()
+		ports[i] = freePort(t)
+		addresses[i] = freeport.Address(ports[i])
 		if l != nil {
 			addresses[i] = l.relay(t, serverName(i), addresses[i])
 		}
 		routes = append(routes, &url.URL{Scheme: "nats", Host: addresses[i]})
 	}
-	for _, free := range listeners { // together, so that no port comes twice
-		_ = free.Close()
-	}
 	for i, port := range ports {
 		o := with()
-		o.ServerName, o.Host, o.Port = serverName(i), "127.0.0.1", server.RANDOM_PORT
+		o.ServerName, o.Host, o.Port = serverName(i), "127.0.0.1", freePort(t)
 		o.JetStream, o.StoreDir, o.SyncInterval = true, t.TempDir(), time.Minute
 		o.Cluster = server.ClusterOpts{Name: "bustest", Host: "127.0.0.1", Port: port, Advertise: addresses[i]}
 		o.Routes, o.NoSigs, o.NoLog = routes, true, true

@@ -1,7 +1,6 @@
 package bustest
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,13 +23,10 @@ func (g *Guarded) Start(t testing.TB) {
 		t.Fatalf("make a server: %v", err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
-		t.Fatal("the server is not ready after 20 s")
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server is not ready after a minute")
 	}
 	g.server, g.URL = s, s.ClientURL()
-	if at, ok := s.Addr().(*net.TCPAddr); ok {
-		g.options.Port = at.Port
-	}
 }
 
 // Stop stops the bus.
