@@ -3,10 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -158,12 +158,11 @@ func TestWhatTheBusForbidsFailsAtOnceAndNothingElseDoes(t *testing.T) {
 }
 
 func TestConnectNamesABusThatIsUnreachableAndALoginThatIsRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
-	who := trust.Context{URL: "nats://" + l.Addr().String(), Actor: "ann"}
+	who := trust.Context{URL: "nats://" + freeport.Address(port), Actor: "ann"}
 	_, err = client.Connect(within(t), client.Options{Context: who})
 	if fault.RefusalOf(err).GetCode() != "BUS_AWAY" {
 		t.Errorf("%v, want BUS_AWAY", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -120,15 +121,20 @@ func noBus(who trust.Context, err error) error {
 	if fault.Is(err, fault.Denied) {
 		return fault.Refuse(fault.Denied, &apiv1.Refusal{
 			Code: code.LoginRefused, Component: "bus",
-			Message: fmt.Sprintf("the bus at %s refused the login of %s: %v", who.URL, who.Actor, err),
+			Message: fmt.Sprintf("the bus at %s refused the login of %s: %s", who.URL, who.Actor, cause(who, err)),
 			Try:     "garrison context list",
 		})
 	}
 	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{
 		Code: code.BusAway, Component: "bus",
-		Message: fmt.Sprintf("cannot connect to the bus at %s as %s: %v", who.URL, who.Actor, err),
+		Message: fmt.Sprintf("cannot connect to the bus at %s as %s: %s", who.URL, who.Actor, cause(who, err)),
 		Try:     "start garrisond or the bus, or select another context: garrison context list",
 	})
+}
+
+// cause returns the text of an error without the words around it that name the bus again.
+func cause(who trust.Context, err error) string {
+	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "connect to the bus at "+who.URL+": "), "nats: ")
 }
 
 // notAllowed explains that the bus forbids what was asked.

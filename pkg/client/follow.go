@@ -108,7 +108,11 @@ func (c *Client) LastEvents(ctx context.Context, n int, q Query, keep func(Event
 	first := max(1, q.From, q.After.Sequence+1)
 	var found [][]Event
 	have := 0
-	for part := uint64(max(factsAtOnce, n)); below > first && have < n; part *= 2 {
+	part := uint64(max(factsAtOnce, n))
+	if q.Noun == "" && q.Key == "" {
+		part = uint64(max(1, n)) // each fact may be one of them
+	}
+	for ; below > first && have < n; part *= 2 {
 		from := max(first, below-min(below, part))
 		var events []Event
 		for e, err := range c.Events(ctx, Query{Noun: q.Noun, Key: q.Key, Gaps: q.Gaps, From: from, Below: below}) {
@@ -172,6 +176,7 @@ func (r *reader) read(ctx context.Context, yield func(Event, error) bool) (more 
 		if next == 0 {
 			return true, nil
 		}
+		r.next = max(r.next, next) // a part in which nothing matches has no facts
 	}
 }
 
@@ -202,7 +207,12 @@ func (r *reader) part(ctx context.Context) (facts []*registryv1.StoredFact, next
 	if facts = part.GetFacts(); len(facts) == 0 || !isAt(facts[0], r.seen) {
 		return nil, 0, r.confirm(ctx)
 	}
-	return facts[1:], part.GetNext(), nil
+	if len(facts) > 1 || part.GetNext() == 0 {
+		return facts[1:], part.GetNext(), nil
+	}
+	q.From = r.next // the next fact does not fit into an answer with the last one
+	part, err = r.c.readFacts(ctx, q)
+	return part.GetFacts(), part.GetNext(), err
 }
 
 // isAt reports whether a fact is the one before a position.

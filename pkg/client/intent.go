@@ -117,6 +117,13 @@ func Refused(r *apiv1.Refusal) error {
 	return fault.Refuse(fault.Invalid, r)
 }
 
+// planChanged returns the error for a plan whose parts do not belong together.
+func planChanged() error {
+	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+		Code: code.Conflict, Message: "the fleet changed while the plan was listed", Try: "the same command again",
+	})
+}
+
 // Plan returns what an intent would do now, server by server, with at most limit targets; 0 means all. It writes
 // nothing. Publish the intent of a plan, which carries the plan's guard, to do exactly what was shown. A plan of an
 // intent that would be refused holds the refusal. An error has the code CONFLICT when the fleet changed between two
@@ -133,10 +140,7 @@ func (c *Client) Plan(
 			whole = part
 			continue
 		case !slices.EqualFunc(whole.GetPlans(), part.GetPlans(), samePlan):
-			return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-				Code: code.Conflict, Message: "the fleet changed while the plan was listed",
-				Try: "the same command again",
-			})
+			return nil, planChanged()
 		}
 		whole.Targets = append(whole.Targets, part.GetTargets()...)
 		whole.NextCursor = part.GetNextCursor()

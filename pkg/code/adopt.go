@@ -27,19 +27,20 @@ var adoptions = []Entry{
 	},
 	{
 		UnknownCandidate, by(cli),
-		"No process of the server's last scan has that id or name.",
-		"garrison server candidates SERVER --detector process",
+		"No process or service that runs has that id or name in the server's last scan.",
+		"garrison server candidates SERVER --listening",
 	},
 	{
 		AmbiguousCandidate, by(cli),
-		"Several processes of the server's last scan have that name. Use an id.",
-		"garrison server candidates SERVER --detector process",
+		"Several processes or services of the server's last scan have that name. Use an id.",
+		"garrison server candidates SERVER --listening",
 	},
 	{
 		NotAdoptable, by(registry, executor),
-		"Only a process that runs can be adopted, as an agent of the kind daemon whose image names no sockets: " +
-			"Garrison opens those itself, and a process that runs cannot take them. A process of a systemd service " +
-			"is not adopted, because systemd would start it again beside Garrison.",
+		"Only a process or a systemd service that runs can be adopted, as an agent of the kind daemon whose image " +
+			"names no sockets: Garrison opens those itself, and a process that runs cannot take them. A process of " +
+			"a service is adopted with its service, where the executor runs agents by systemd. A service that a " +
+			"socket, a timer or another unit triggers is not adopted: that would start it again.",
 		"garrison server candidates SERVER --listening; garrison install AGENT --on SERVER",
 	},
 	{
@@ -55,8 +56,8 @@ var adoptions = []Entry{
 	},
 	{
 		NotAdopted, by(registry, executor),
-		"Only an instance whose adopted process still runs can be released. After an upgrade, a configuration or a " +
-			"restart by Garrison the process is Garrison's own.",
+		"Only an instance whose adopted process still runs, or that is an adopted service, can be released. After an " +
+			"upgrade, a configuration or a restart from its image the process is Garrison's own.",
 		"garrison remove AGENT --on SERVER",
 	},
 	{

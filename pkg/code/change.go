@@ -43,6 +43,8 @@ const (
 	RehearsalFailed     = "REHEARSAL_FAILED"
 	Interrupted         = "INTERRUPTED"
 	ChangeOpen          = "CHANGE_OPEN"
+	CriticalSection     = "CRITICAL_SECTION"
+	TooManySections     = "TOO_MANY_SECTIONS"
 )
 
 var changes = []Entry{
@@ -258,8 +260,21 @@ var changes = []Entry{
 	},
 	{
 		ChangeOpen, by(executor),
-		"A change of an agent is not finished, and the executor must finish it before its memory is changed by hand. " +
-			"Nothing was changed.",
-		"start the executor, wait until executor status shows no step, and stop it; then repeat the command",
+		"A change of an agent is not finished, and the executor must finish it before its memory is changed by hand, " +
+			"or before a critical section begins. Nothing was changed.",
+		"start the executor, wait until executor status shows no step, and stop it; then repeat the command. Before " +
+			"a critical section, the executor need not be stopped",
+	},
+	{
+		CriticalSection, by(executor),
+		"A program on the server is in a critical section. Changes fetch and stage their image, and then wait for " +
+			"its end, at most for as long as the environment allows; after that they go on.",
+		"executor busy list on the server; executor busy end NAME ends a section; garrison env update ENVIRONMENT " +
+			"--busy-limit DURATION",
+	},
+	{
+		TooManySections, by(executor),
+		"The server has as many critical sections as it may have at once.",
+		"executor busy list; executor busy end NAME",
 	},
 }

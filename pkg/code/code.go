@@ -58,6 +58,7 @@ func Groups() []Group {
 		{"Formats and lost data", formats},
 		{"Intents and plans", intents},
 		{"Holds and notes", holds},
+		{"Blocks", blocks},
 		{"Records", records},
 		{"Identities and logins", identities},
 		{"Users", users},
@@ -65,6 +66,7 @@ func Groups() []Group {
 		{"Changes on a server", changes},
 		{"Scans and adoptions", adoptions},
 		{"Removals", removals},
+		{"Output of agents", logReadings},
 		{"Differences", differences},
 		{"Rollouts", rollouts}, {"Requests about rollouts", rolloutRequests},
 	}

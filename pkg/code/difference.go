@@ -37,15 +37,17 @@ const (
 	MoreFound            = "MORE_FOUND"
 	ProcessStopped       = "PROCESS_STOPPED"
 	DirectoryMissing     = "DIRECTORY_MISSING"
+	ServiceDisabled      = "SERVICE_DISABLED"
 )
 
 // notRetried are the causes that asking for the same again does not cure: a person must change something first.
 var notRetried = map[string]bool{
 	ExecutorTooOld: true, WrongPlatform: true, UnsupportedKind: true, NoSpace: true, Conflicts: true,
-	MissingDependency: true, UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
+	MissingDependency: true, RequirementUnmet: true,
+	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,
 	CannotConfine: true, BadSocket: true, ServerFull: true, RunsBeside: true, FilesStay: true, Mounted: true,
-	OtherSelf: true,
+	OtherSelf: true, ServiceDisabled: true,
 }
 
 // RetryHelps reports whether asking for the same again may cure a difference with this cause.
@@ -61,6 +63,9 @@ var healed = map[string]bool{
 
 // Healed reports whether a difference with this cause is drift, which executors heal.
 func Healed(code string) bool { return healed[code] }
+
+// Restarted reports whether what comes next, for a difference with this cause, is a start of the agent's process.
+func Restarted(code string) bool { return code == CrashLoop }
 
 const explainAgent = "garrison explain SERVER AGENT; garrison check --fix"
 
@@ -95,6 +100,13 @@ var differences = []Entry{
 		"The directory in which the agent keeps its state, or the one of its running process, is gone from the " +
 			"server's disk.",
 		explainAgent,
+	},
+	{
+		ServiceDisabled, by(executor),
+		"The agent is an adopted service, and it was disabled or masked on the server since. The executor neither " +
+			"enables it nor, once it was stopped, starts it: that was a decision of an operator of the server.",
+		"systemctl enable --now SERVICE on the server; garrison instance release SERVER AGENT lets the service go; " +
+			"garrison remove AGENT --on SERVER",
 	},
 	{
 		CrashLoop, by(executor),

@@ -24,6 +24,8 @@ const (
 	NothingLeft       = "NOTHING_LEFT"
 	LeftOut           = "LEFT_OUT"
 	PlanStale         = "PLAN_STALE"
+	NoUpgradePath     = "NO_UPGRADE_PATH"
+	RequirementUnmet  = "REQUIREMENT_UNMET"
 	NewerRuns         = "NEWER_RUNS"
 	FailedBefore      = "FAILED_BEFORE"
 	NotPlaced         = "NOT_PLACED"
@@ -144,6 +146,19 @@ var intents = []Entry{
 		LeftOut, by(registry),
 		"The intent is strict, and some servers would be left out. Nothing was changed.",
 		"the same without --strict, or with --not SERVER",
+	},
+	{
+		NoUpgradePath, by(registry),
+		"The image cannot replace the version that runs there at once: its upgrades_from does not name that version, " +
+			"or the floor of that version is higher. The message names the nearest way; a rollout goes it, step by " +
+			"step.",
+		"garrison rollout start AGENT@VERSION --on SELECTOR; garrison image show IMAGE",
+	},
+	{
+		RequirementUnmet, by(registry, executor),
+		"The image requires a version of another agent that the server does not have, or an agent that is there " +
+			"requires another version of this one. Nothing was changed.",
+		"garrison rollout start AGENT OTHER --on SELECTOR, which changes both in the right order",
 	},
 	{
 		PlanStale, by(registry),

@@ -31,12 +31,16 @@ const (
 	BadReach           = "BAD_REACH"
 	UnmanagedAgent     = "UNMANAGED_AGENT"
 	TooManyDefaults    = "TOO_MANY_DEFAULTS"
+	TooWide            = "TOO_WIDE"
 	BadOwner           = "BAD_OWNER"
 	BadDeclaration     = "BAD_DECLARATION"
 	FieldOwned         = "FIELD_OWNED"
 	FieldFixed         = "FIELD_FIXED"
 	BadDriftPolicy     = "BAD_DRIFT_POLICY"
 	DriftHeld          = "DRIFT_HELD"
+	BadWindow          = "BAD_WINDOW"
+	BadKeep            = "BAD_KEEP"
+	Frozen             = "FROZEN"
 )
 
 var records = []Entry{
@@ -44,6 +48,25 @@ var records = []Entry{
 		BadDriftPolicy, by(registry),
 		"The drift policy of the environment is unknown, or its brake is no percentage from 1 to 100.",
 		"garrison env update ENVIRONMENT --drift report|heal|hold --drift-brake PERCENT",
+	},
+	{
+		BadWindow, by(registry),
+		"The windows or freezes of an environment are not valid: days are 1 to 7, times have a time zone by its IANA " +
+			"name, and a freeze ends after it begins; or its limit for critical sections is not 1 s to 7 days.",
+		"garrison env window --help; garrison env freeze --help; " +
+			"garrison env update ENVIRONMENT --busy-limit DURATION",
+	},
+	{
+		BadKeep, by(registry),
+		"A keep budget of an environment is not valid: it counts by env or by label.NAME, once each, with a number " +
+			"of servers or a percentage from 0 to 100.",
+		"garrison env keep --help",
+	},
+	{
+		Frozen, by(registry),
+		"The environment of the server is frozen or outside its windows. Nothing was changed. A rollout waits until " +
+			"it opens.",
+		"garrison env show ENVIRONMENT; garrison rollout start AGENT --on SELECTOR; --override",
 	},
 	{
 		DriftHeld, by(registry),
@@ -65,6 +88,13 @@ var records = []Entry{
 		TooManyDefaults, by(registry),
 		"The environment has as many defaults as one environment may.",
 		"garrison env default unset ENVIRONMENT AGENT",
+	},
+	{
+		TooWide, by(registry),
+		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure or " +
+			"remove, a default of an environment, or a move of servers to an environment with defaults.",
+		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%, with --then-default ENVIRONMENT " +
+			"for a default; or the same command with --at-once",
 	},
 	{
 		UnmanagedAgent, by(registry),
@@ -104,7 +134,7 @@ var records = []Entry{
 		"garrison app list",
 	},
 	{
-		Exists, by(registry, catalog, access),
+		Exists, by(registry, catalog, access, cli),
 		"The name is taken by another record of the same noun.",
 		"another name, or the command update",
 	},
@@ -127,7 +157,7 @@ var records = []Entry{
 			"the change with its revision",
 	},
 	{
-		InUse, by(registry),
+		InUse, by(registry, cli),
 		"Other records still refer to this one. Change or remove those first.",
 		"garrison instance list; garrison agent list; garrison server list --env NAME",
 	},

@@ -131,7 +131,7 @@ var requests = []Entry{
 		"garrison events --noun NOUN --id ID",
 	},
 	{
-		Busy, anyService,
+		Busy, append(by(executor), anyService...),
 		"The caller has as many requests under way, or has read as much within the last seconds, as one caller may. " +
 			"The refusal names the time after which the same may be asked again; programs wait that long and retry.",
 		"the same command again, with fewer of them at a time",

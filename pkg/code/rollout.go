@@ -13,6 +13,10 @@ const (
 	UnhealthySinceReach = "UNHEALTHY_SINCE_REACHED"
 )
 
+// acceptDamage is what to do about a rollout that halted for what it broke.
+const acceptDamage = "garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or to accept the damage: " +
+	"garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT"
+
 var rollouts = []Entry{
 	{
 		BadStrategy, by(registry),
@@ -29,23 +33,23 @@ var rollouts = []Entry{
 		TooManyBroken, by(registry),
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that " +
 			"were broken when the rollout was resumed, do not count.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or rollout resume ROLLOUT to accept the damage",
+		acceptDamage,
 	},
 	{
 		TooFewSucceed, by(registry),
 		"The share of the wave's servers that must succeed can no longer be reached, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or rollout resume ROLLOUT to accept the damage",
+		acceptDamage,
 	},
 	{
 		WorseThanUnchanged, by(registry),
 		"Servers that were changed become unhealthy or silent more often than servers that are not changed yet, so " +
 			"the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or rollout resume ROLLOUT to accept the damage",
+		acceptDamage,
 	},
 	{
 		SilentSinceReached, by(registry),
-		"The server went offline after the rollout reached it and was away longer than the strategy allows, so it " +
-			"counts as broken.",
+		"The server went offline after the rollout reached it, or its reports did not show the agents after their " +
+			"changes, for longer than the strategy allows, so it counts as broken.",
 		"garrison server show SERVER",
 	},
 	{

@@ -2,23 +2,37 @@ package code
 
 // The codes of requests about rollouts.
 const (
-	UnknownRollout  = "UNKNOWN_ROLLOUT"
-	RolloutOverlaps = "ROLLOUT_OVERLAPS"
-	RolloutNotFit   = "ROLLOUT_NOT_FIT"
-	PlanInterrupted = "PLAN_INTERRUPTED"
+	UnknownRollout   = "UNKNOWN_ROLLOUT"
+	AmbiguousRollout = "AMBIGUOUS_ROLLOUT"
+	RolloutOverlaps  = "ROLLOUT_OVERLAPS"
+	RolloutNotFit    = "ROLLOUT_NOT_FIT"
+	PlanInterrupted  = "PLAN_INTERRUPTED"
+	ImpossibleSet    = "IMPOSSIBLE_SET"
 )
 
 var rolloutRequests = []Entry{
 	{
 		UnknownRollout, by(registry),
-		"No rollout has this id, or several ids start so. The registry keeps the last 200 rollouts that ended, and " +
+		"No rollout has this id. The registry keeps the last 200 rollouts that ended, and " +
 			"the servers of the last 20 of them; the ledger has all.",
+		"garrison rollout list",
+	},
+	{
+		AmbiguousRollout, by(registry),
+		"The prefix matches the ids of several rollouts, which the message names. Use a longer prefix: ids are in " +
+			"order of time, and those of one minute begin alike.",
 		"garrison rollout list",
 	},
 	{
 		RolloutOverlaps, by(registry),
 		"Another rollout that has not ended changes the same agent on one of the servers.",
 		"garrison rollout show ROLLOUT; wait for its end, abort it, or use --emergency",
+	},
+	{
+		ImpossibleSet, by(registry),
+		"The images of the rollout require versions of each other that do not fit, or no order of the changes keeps " +
+			"what they require. No server has changed.",
+		"garrison image show IMAGE; other versions, or versions in between",
 	},
 	{
 		RolloutNotFit, by(registry),

@@ -27,6 +27,16 @@ type checked[T any] struct {
 	parse func(string) (T, error)
 }
 
+// Words returns the words that the flag takes, or nothing when it takes others too.
+func (v *checked[T]) Words() []string {
+	_, err := v.parse("")
+	var of *wordsError
+	if errors.As(err, &of) {
+		return of.words
+	}
+	return nil
+}
+
 // Set implements flag.Value.
 func (v *checked[T]) Set(text string) error {
 	got, err := v.parse(text)
@@ -57,11 +67,17 @@ func Text(s string) (string, error) {
 func OneOf(words ...string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if !slices.Contains(words, s) {
-			return "", fmt.Errorf("want %s", orList(words))
+			return "", &wordsError{words}
 		}
 		return s, nil
 	}
 }
+
+// wordsError refuses a value that is not among some words.
+type wordsError struct{ words []string }
+
+// Error implements error.
+func (e *wordsError) Error() string { return "want " + orList(e.words) }
 
 // Level takes the levels of the log.
 var Level = OneOf("debug", "info", "warn", "error")

@@ -27,6 +27,9 @@ const (
 	defaultStop  = 10 * time.Second
 )
 
+// Busy is how long critical sections on a server defer a change at most, where its environment does not set a limit.
+const Busy = time.Hour
+
 // reportWithin is the time for a report of the end to arrive and to be recorded.
 const reportWithin = 15 * time.Second
 

@@ -23,6 +23,12 @@ const (
 	// MostBytes is the size with which an answer ends.
 	MostBytes = 512 << 10
 
+	// near is the longest range that is read whole and filtered here. For a filter with wildcards the bus counts at
+	// each request what matches on every subject of the ledger, which takes longer the more subjects there are.
+	near = 4 * MostFacts
+	// mostNear is how many bytes of it are read here before the bus filters the rest.
+	mostNear = 8 * MostBytes
+
 	usualFacts = 100
 	readWithin = 10 * time.Second
 	sincePause = 20 * time.Millisecond
@@ -59,25 +65,25 @@ func (r *reader) read(
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	answer, err := r.part(ctx, q, filter)
-	leave(proto.Size(answer))
+	answer, read, err := r.part(ctx, q, filter)
+	leave(max(proto.Size(answer), read))
 	return answer, err
 }
 
-// part reads one part of the ledger and where the ledger ends.
+// part reads one part of the ledger and where the ledger ends. It returns how many bytes it read, also with an error.
 func (r *reader) part(
 	ctx context.Context, q *registryv1.ReadFactsRequest, filter string,
-) (*registryv1.ReadFactsResponse, error) {
-	answer := &registryv1.ReadFactsResponse{}
+) (answer *registryv1.ReadFactsResponse, read int, err error) {
+	answer = &registryv1.ReadFactsResponse{}
 	from := q.GetFrom()
 	if q.GetSince() != nil {
 		first, found, err := r.since(ctx, q.GetSince().AsTime())
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if !found {
 			answer.End = first - 1
-			return answer, nil
+			return answer, 0, nil
 		}
 		from = max(from, first)
 	}
@@ -85,18 +91,89 @@ func (r *reader) part(
 	if limit == 0 {
 		limit = usualFacts
 	}
-	stored, more, err := r.conn.DirectGetPart(ctx, topology.Ledger,
-		bus.Part{Filter: filter, From: from, Count: limit, Bytes: MostBytes})
+	read, err = r.find(ctx, answer, bus.Part{Filter: filter, From: from, Count: limit}, q.GetBelow())
 	if err != nil {
-		return nil, err
+		return nil, read, err
 	}
-	fill(answer, stored, q.GetBelow(), more)
 	last, err := r.conn.DirectGetLast(ctx, topology.Ledger, everything)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
+		return nil, read, err
 	}
 	answer.End = last.Sequence
-	return answer, nil
+	return answer, read, nil
+}
+
+// find adds facts to an answer, and where the next part begins. It returns how many bytes it read.
+func (r *reader) find(
+	ctx context.Context, answer *registryv1.ReadFactsResponse, p bus.Part, below uint64,
+) (read int, err error) {
+	p.Bytes = MostBytes
+	if p.Filter != everything && below > p.From && below-p.From <= near {
+		return r.findNear(ctx, answer, p, below)
+	}
+	stored, more, err := r.conn.DirectGetPart(ctx, topology.Ledger, p)
+	if err != nil {
+		return 0, err
+	}
+	fill(answer, stored, below, more)
+	return sizeOf(stored), nil
+}
+
+// findNear is find in a short range: it reads all of it, a part at a time, and picks what the filter means, until the
+// answer is full or the range ends. Behind many bytes, where facts are large, the bus picks the rest. As from the bus,
+// an answer that names a next part is full: a client that asks for the last fact again, and one behind it, gets on.
+func (r *reader) findNear(
+	ctx context.Context, answer *registryv1.ReadFactsResponse, p bus.Part, below uint64,
+) (read int, err error) {
+	whole := p
+	whole.Filter, whole.Count = everything, MostFacts
+	var found []bus.Message
+	unread := true
+	for size := 0; unread && len(found) <= p.Count && (size <= MostBytes || len(found) < 2); {
+		if read > mostNear && len(found) < p.Count {
+			p.From, p.Count = whole.From, p.Count-len(found)
+			stored, more, err := r.conn.DirectGetPart(ctx, topology.Ledger, p)
+			fill(answer, append(found, stored...), below, more)
+			return read + sizeOf(stored), err
+		}
+		stored, pending, err := r.conn.DirectGetPart(ctx, topology.Ledger, whole)
+		if err != nil {
+			return read, err
+		}
+		read += sizeOf(stored)
+		if unread = pending && len(stored) > 0; unread {
+			whole.From = stored[len(stored)-1].Sequence + 1
+			unread = whole.From < below
+		}
+		for _, m := range stored {
+			if m.Sequence < below && bus.Matches(p.Filter, m.Subject) {
+				found, size = append(found, m), size+len(m.Data)
+			}
+		}
+	}
+	fill(answer, found[:min(len(found), p.Count)], below, false)
+	if answer.Next == 0 { // all of them fit
+		answer.Next = behind(found, p.Count, unread)
+	}
+	return read, nil
+}
+
+// behind returns where the part starts that follows so many of what was found; 0 at the end of the range.
+func behind(found []bus.Message, count int, unread bool) uint64 {
+	switch {
+	case len(found) > count:
+		return found[count].Sequence
+	case unread && len(found) > 0: // large ones, of which only the names are in the answer
+		return found[len(found)-1].Sequence + 1
+	}
+	return 0
+}
+
+func sizeOf(stored []bus.Message) (bytes int) {
+	for _, m := range stored {
+		bytes += len(m.Data)
+	}
+	return bytes
 }
 
 // since returns the sequence of the first fact that was stored at a time or later or, when none is found, that of the

@@ -94,6 +94,11 @@ func TestAReadAnswersWhatItsFilterMeans(t *testing.T) {
 		"a server with instances":  {&request{Key: web1}, []uint64{1, 2, 3, 5}, 0},
 		"a key of a noun":          {&request{Noun: "instance", Key: web1}, []uint64{2, 3}, 0},
 		"a kind":                   {&request{Noun: "instance", Kind: "gone"}, []uint64{3}, 0},
+		"a noun below":             {&request{Noun: "server", Below: 5}, []uint64{1}, 0},
+		"a noun far below":         {&request{Noun: "server", Below: 1 << 40}, []uint64{1, 5}, 0},
+		"one of a noun below":      {&request{Noun: "server", Below: 6, Limit: 1}, []uint64{1}, 5},
+		"no more of a noun below":  {&request{Noun: "server", From: 2, Below: 5}, nil, 0},
+		"a kind of a key below":    {&request{Noun: "instance", Kind: "gone", Key: web1, Below: 6}, []uint64{3}, 0},
 		"a kind of a key":          {&request{Noun: "server", Kind: "offline", Key: web1}, []uint64{5}, 0},
 		"a kind of a part of keys": {&request{Noun: "instance", Kind: "gone", Key: web1}, []uint64{3}, 0},
 	} {
@@ -101,6 +106,36 @@ func TestAReadAnswersWhatItsFilterMeans(t *testing.T) {
 		if err != nil || !slices.Equal(sequences(r), c.want) || r.GetNext() != c.next || r.GetEnd() != 5 {
 			t.Errorf("%s: %v, next %d, end %d (%v), want %v, %d, 5",
 				name, sequences(r), r.GetNext(), r.GetEnd(), err, c.want, c.next)
+		}
+	}
+}
+
+// A range that is read whole has more parts than what it means: none may be left out, and none comes twice.
+func TestAShortRangeIsReadToItsEnd(t *testing.T) {
+	b := bustest.Start(t)
+	var all []ledger.Fact
+	var want []uint64
+	for n := range facts.MostFacts + 20 {
+		f := ledger.Fact{Noun: ledger.Task, Key: ident.New(), Body: &taskv1.Started{}}
+		if n%(facts.MostFacts/2) == 3 || n > facts.MostFacts+10 {
+			f = ledger.Fact{Noun: ledger.Server, Key: web1, Body: &serverv1.Online{}}
+			want = append(want, uint64(n+1))
+		}
+		all = append(all, f)
+	}
+	record(t, b, all...)
+	read := ask(t, b)
+	for _, limit := range []uint32{1, 2, facts.MostFacts} {
+		var have []uint64
+		for from := uint64(1); from > 0; {
+			r, err := read(&request{Noun: "server", From: from, Below: uint64(len(all)) + 1, Limit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			have, from = append(have, sequences(r)...), r.GetNext()
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("in parts of %d: %v, want %v", limit, have, want)
 		}
 	}
 }
@@ -133,9 +168,18 @@ func TestAnAnswerHasABoundInBytesAndNamesWhatDoesNotFit(t *testing.T) {
 	}
 	record(t, b, large(200<<10), large(200<<10), large(200<<10), large(900<<10), large(1))
 	read := ask(t, b)
+	for _, q := range []*request{{}, {Noun: "server"}, {Noun: "server", Below: 6}} {
+		readsInParts(t, read, q)
+	}
+}
+
+// readsInParts reads five facts of which the fourth is too large for an answer.
+func readsInParts(t *testing.T, read func(*request) (*registryv1.ReadFactsResponse, error), q *request) {
+	t.Helper()
 	var have []uint64
 	for from := uint64(1); from > 0; {
-		r, err := read(&request{From: from})
+		q.From = from
+		r, err := read(q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +260,7 @@ func TestReadsBeyondTheLimitAreRefusedAndRetried(t *testing.T) {
 	if refused == 0 || refused == at {
 		t.Errorf("%d of %d reads at once were refused", refused, at)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := client.New(b.Dial(t, "cleo"), 10*time.Second)
 	ended := make(chan error, 8)

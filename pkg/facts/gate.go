@@ -45,7 +45,7 @@ type account struct {
 
 func newGate(now func() time.Time) *gate { return &gate{now: now, actors: map[string]*account{}} }
 
-// enter admits a read, or refuses it with BUSY. The caller calls leave with the size of the answer.
+// enter admits a read, or refuses it with BUSY. The caller calls leave with how many bytes it read.
 func (g *gate) enter(actor string) (leave func(size int), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

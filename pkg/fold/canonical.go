@@ -65,8 +65,8 @@ func loadTables(r protodelim.Reader, v View) error {
 	for _, t := range v.Tables() {
 		tables[t.Name()] = t
 	}
+	row := &viewv1.Row{}
 	for {
-		row := &viewv1.Row{}
 		err := protodelim.UnmarshalFrom(r, row)
 		if errors.Is(err, io.EOF) {
 			return nil

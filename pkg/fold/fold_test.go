@@ -100,15 +100,15 @@ func (h *harness) follow(view fold.View, o fold.Options) (*fold.Follower, func()
 	stop := bustest.Go(h.t, f.Run)
 	select {
 	case <-f.Ready():
-	case <-time.After(20 * time.Second):
-		h.t.Fatal("not ready after 20 s")
+	case <-time.After(time.Minute):
+		h.t.Fatal("not ready after a minute")
 	}
 	return f, stop
 }
 
 func (h *harness) wait(f *fold.Follower, sequence uint64) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
 	if err := f.Wait(ctx, sequence); err != nil {
 		h.t.Fatal(err)

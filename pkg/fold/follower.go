@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/heap"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -65,12 +66,13 @@ type Follower struct {
 	durable  bool      // whether the bus acknowledges only what is on its disk
 	keepOut  error     // why the existing snapshot may not be overwritten
 
-	back    chan struct{} // wakes when the bus is connected again
-	ready   chan struct{}
-	isReady bool   // only used by the folding goroutine
-	target  uint64 // the end of the ledger when the replay began
-	saved   uint64 // the position of the last snapshot
-	marked  mark   // the mark that is kept
+	back     chan struct{} // wakes when the bus is connected again
+	ready    chan struct{}
+	isReady  bool   // only used by the folding goroutine
+	replayed func() // ends the replay of package heap
+	target   uint64 // the end of the ledger when the replay began
+	saved    uint64 // the position of the last snapshot
+	marked   mark   // the mark that is kept
 }
 
 // New makes a follower of an empty view. Nothing happens until Run.
@@ -173,7 +175,11 @@ func ring(bell chan struct{}) {
 
 // begin finds the ledger and the end of what must be replayed before the view is ready.
 func (f *Follower) begin(ctx context.Context) error {
-	end, err := f.endOfLedger(ctx)
+	kept, err := f.readMark()
+	if err != nil {
+		return err
+	}
+	end, err := f.endOfLedger(ctx, kept.Sequence)
 	if err != nil {
 		return err
 	}
@@ -185,6 +191,7 @@ func (f *Follower) begin(ctx context.Context) error {
 		return err
 	}
 	f.saved = f.position
+	f.replayed = heap.Replay()
 	if f.target, err = f.lastThere(ctx, end); err != nil {
 		return err
 	}
@@ -192,9 +199,10 @@ func (f *Follower) begin(ctx context.Context) error {
 	return nil
 }
 
-func (f *Follower) endOfLedger(ctx context.Context) (end bus.Stream, err error) {
-	err = f.ask(ctx, func(ctx context.Context) (e error) {
-		end, e = f.conn.Stream(ctx, topology.Ledger)
+// endOfLedger returns where the ledger ends, of which this service has read up to a sequence.
+func (f *Follower) endOfLedger(ctx context.Context, read uint64) (end bus.Stream, err error) {
+	err = f.askWithin(ctx, bus.LeaderSettles+bus.DefaultTimeout, func(ctx context.Context) (e error) {
+		end, e = f.conn.StreamFrom(ctx, topology.Ledger, read)
 		return e
 	})
 	return end, err
@@ -202,8 +210,13 @@ func (f *Follower) endOfLedger(ctx context.Context) (end bus.Stream, err error) 
 
 // ask asks the bus until it answers.
 func (f *Follower) ask(ctx context.Context, question func(context.Context) error) error {
+	return f.askWithin(ctx, bus.DefaultTimeout, question)
+}
+
+// askWithin is ask with the time that one answer may take.
+func (f *Follower) askWithin(ctx context.Context, within time.Duration, question func(context.Context) error) error {
 	for {
-		once, cancel := context.WithTimeout(ctx, bus.DefaultTimeout)
+		once, cancel := context.WithTimeout(ctx, within)
 		err := question(once)
 		cancel()
 		if err == nil {
@@ -230,7 +243,7 @@ func (f *Follower) holds(
 		return position == 0, nil
 	}
 	err = f.ask(ctx, func(ctx context.Context) error {
-		msgs, err := f.conn.DirectGetFrom(ctx, topology.Ledger, ledger.AllSubjects, position, 1)
+		msgs, err := f.conn.DirectGetFrom(ctx, topology.Ledger, bus.Everything, position, 1)
 		if err != nil {
 			return err
 		}
@@ -250,7 +263,7 @@ func (f *Follower) follow(ctx context.Context) error {
 	case <-f.back: // drop an old wakeup: the requests below reach the present bus
 	default:
 	}
-	end, err := f.endOfLedger(ctx)
+	end, err := f.endOfLedger(ctx, f.position)
 	if err != nil {
 		return err
 	}
@@ -343,6 +356,7 @@ func (f *Follower) applyOne(fact ledger.Fact) bool {
 func (f *Follower) sayReady() {
 	if !f.isReady && f.position >= f.target {
 		f.isReady = true
+		f.replayed()
 		close(f.ready)
 		if f.position >= snapshotEvery {
 			go debug.FreeOSMemory() // a replay leaves as much garbage as there is in the view

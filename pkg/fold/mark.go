@@ -231,6 +231,7 @@ func (f *Follower) lastThere(ctx context.Context, end bus.Stream) (last uint64, 
 		return end.LastSequence, nil
 	}
 	err = f.ask(ctx, func(ctx context.Context) error {
+		// With bus.Everything the bus finds nothing when the last facts are missing.
 		m, err := f.conn.DirectGetLast(ctx, topology.Ledger, topology.LedgerSubjects)
 		if fault.Is(err, fault.NotFound) {
 			return nil

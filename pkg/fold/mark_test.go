@@ -30,7 +30,7 @@ func newDurable(t *testing.T) *restored {
 func (r *restored) ends(o fold.Options) (code, text string) {
 	r.t.Helper()
 	o.Service, o.Log = "test", zerolog.Nop()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	err := fold.New(r.conn, newCounting(), o).Run(ctx)
 	if err == nil {
@@ -115,7 +115,7 @@ func TestALedgerThatLostItsEndWhileItWasFollowedStopsTheServiceAndItsNextStart(t
 		if fault.RefusalOf(err).GetCode() != "LEDGER_SHORT" {
 			t.Errorf("ended with %v, want LEDGER_SHORT", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("still follows")
 	}
 	if code, _ := r.ends(fold.Options{Store: store}); code != "LEDGER_SHORT" {

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -101,7 +102,7 @@ func (p *pipeline) wait() error {
 // unreadable stands for a fact that this code does not know: it has no body.
 func unreadable(m *bus.Message) ledger.Fact {
 	noun, key, _ := ledger.KeyOf(m.Subject)
-	return ledger.Fact{Noun: noun, Key: key, Sequence: m.Sequence}
+	return ledger.Fact{Noun: noun, Key: strings.Clone(key), Sequence: m.Sequence}
 }
 
 // decode reads the facts of a chunk that the view folds. An unreadable message keeps its position: a fact of

@@ -93,7 +93,7 @@ func TestAFollowerEndsWhenTheLedgerWentBack(t *testing.T) {
 		if !fault.Is(err, fault.Conflict) {
 			t.Errorf("ended with %v, want a conflict", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		_, have, _ := f.Canonical()
 		t.Fatalf("still follows; its view is that of the ledger: %v", bytes.Equal(have, r.fresh()))
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 )
 
 // A snapshot file is a length-delimited viewv1.Header, the canonical encoding, and the
@@ -64,14 +65,14 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return strictdir.Sync(filepath.Dir(path))
 }
 
 func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(file, sum), 1<<20)
+	w := bufio.NewWriterSize(io.MultiWriter(file, sum), snapshotBuffer)
 	stamp := snapshotFormat.Stamp()
 	header := &viewv1.Header{
 		Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position,
@@ -93,28 +94,21 @@ func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
 	return f.position, err
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // load reads the snapshot into the view. It does not use a snapshot that is missing, damaged, of another
 // ledger, or folded differently. It also keeps the file of a newer program in place.
 func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if f.opts.Store == "" {
 		return nil
 	}
-	data, err := os.ReadFile(f.snapshotFile())
+	file, err := os.Open(f.snapshotFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	var h *viewv1.Header
-	var rows *bytes.Reader
+	var rows *bufio.Reader
 	if err == nil {
-		h, rows, err = f.checkSnapshot(ctx, end, data)
+		defer func() { _ = file.Close() }()
+		h, rows, err = f.checkSnapshot(ctx, end, file)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -148,20 +142,21 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	return nil
 }
 
-// checkSnapshot checks everything that can be checked before the first row reaches the view.
+// snapshotBuffer is how much of a snapshot is read or written at once.
+const snapshotBuffer = 1 << 20
+
+// checkSnapshot checks everything that can be checked before the first row reaches the view. It reads the whole file,
+// which may be larger than the view, and holds a buffer of it.
 func (f *Follower) checkSnapshot(
 	ctx context.Context,
 	end bus.Stream,
-	data []byte,
-) (*viewv1.Header, *bytes.Reader, error) {
-	if len(data) < sha256.Size {
-		return nil, nil, errors.New("snapshot is cut short")
+	file *os.File,
+) (*viewv1.Header, *bufio.Reader, error) {
+	size, err := checkSum(file)
+	if err != nil {
+		return nil, nil, err
 	}
-	body, want := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
-	if have := sha256.Sum256(body); !bytes.Equal(have[:], want) {
-		return nil, nil, errors.New("snapshot's checksum is wrong")
-	}
-	r := bytes.NewReader(body)
+	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, size), snapshotBuffer)
 	h := &viewv1.Header{}
 	if err := protodelim.UnmarshalFrom(r, h); err != nil {
 		return nil, nil, fmt.Errorf("read snapshot's header: %w", err)
@@ -174,4 +169,26 @@ func (f *Follower) checkSnapshot(
 		err = fmt.Errorf("the ledger has another fact %d than the snapshot, or none: it lost what it had", h.Position)
 	}
 	return h, r, err
+}
+
+// checkSum compares a snapshot with the checksum at its end, and returns the size of what is before it.
+func checkSum(file *os.File) (size int64, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if size = info.Size() - sha256.Size; size < 0 {
+		return 0, errors.New("snapshot is cut short")
+	}
+	sum, want := sha256.New(), make([]byte, sha256.Size)
+	if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, size), make([]byte, snapshotBuffer)); err != nil {
+		return 0, fmt.Errorf("read snapshot: %w", err)
+	}
+	if _, err := file.ReadAt(want, size); err != nil {
+		return 0, fmt.Errorf("read snapshot's checksum: %w", err)
+	}
+	if !bytes.Equal(sum.Sum(nil), want) {
+		return 0, errors.New("snapshot's checksum is wrong")
+	}
+	return size, nil
 }

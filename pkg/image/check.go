@@ -54,8 +54,8 @@ func ID(m *imagev1.Manifest) string {
 // sizes and counts, the command, and the id. It does not read the content.
 func Check(m *imagev1.Manifest) error {
 	for _, check := range []func(*imagev1.Manifest) error{
-		checkNames, checkBlob, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement,
-		checkTexts, seal.Check,
+		checkNames, checkBlob, checkKind, checkNeeds, checkPaths, checkRun, checkSockets, checkConfigs,
+		checkConfinement, checkTexts, seal.Check,
 	} {
 		if err := check(m); err != nil {
 			return err

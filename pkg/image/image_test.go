@@ -162,13 +162,16 @@ func TestARecipeSaysWhatItNeedsOfTheServerAndItsExecProbe(t *testing.T) {
 		"run":   {text: "x", mode: 0o100},
 		"check": {text: "x", mode: 0o100},
 		"garrison.yaml": {
-			text: "executor_version: 1.4.0\nconflicts: [b, c]\n" + daemon(
+			text: "executor_version: 1.4.0\nconflicts: [b, c]\nupgrades_from: ['>=0.5.0']\nskips: [0.6.0]\n" +
+				"floor: 0.5.0\nrequires: {e: '>=2.0.0', d: ''}\n" + daemon(
 				`ready: {exec: {command: check, args: ["--state", "${state}"]}, timeout: 5s}`),
 		},
 	})})
 	want := &imagev1.Manifest{
 		ExecutorVersion: "1.4.0",
 		Conflicts:       []string{"b", "c"},
+		UpgradesFrom:    []string{">=0.5.0"}, Skips: []string{"0.6.0"}, Floor: "0.5.0",
+		Requires: []*imagev1.Requirement{{Agent: "d"}, {Agent: "e", Versions: ">=2.0.0"}},
 		Run: &imagev1.Run{Command: "run", Ready: &imagev1.Ready{
 			TimeoutMs: 5000,
 			Probe: &imagev1.Ready_Exec{Exec: &imagev1.Exec{
@@ -176,7 +179,10 @@ func TestARecipeSaysWhatItNeedsOfTheServerAndItsExecProbe(t *testing.T) {
 			}},
 		}},
 	}
-	have := &imagev1.Manifest{ExecutorVersion: m.ExecutorVersion, Conflicts: m.Conflicts, Run: m.Run}
+	have := &imagev1.Manifest{
+		ExecutorVersion: m.ExecutorVersion, Conflicts: m.Conflicts, Run: m.Run,
+		UpgradesFrom: m.UpgradesFrom, Skips: m.Skips, Floor: m.Floor, Requires: m.Requires,
+	}
 	if d := cmp.Diff(want, have, protocmp.Transform()); d != "" {
 		t.Fatal(d)
 	}

@@ -21,6 +21,9 @@ func checkNeeds(m *imagev1.Manifest) error {
 	if len(m.Conflicts) > maxConflicts {
 		return refuse(code.BadManifest, "conflicts names %d agents, want at most %d", len(m.Conflicts), maxConflicts)
 	}
+	if err := checkRequires(m); err != nil {
+		return err
+	}
 	before := map[string]bool{}
 	for _, c := range m.Conflicts {
 		if err := ident.CheckName("conflicts", c); err != nil {

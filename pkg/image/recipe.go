@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"reflect"
 	"runtime"
@@ -44,6 +45,11 @@ type recipe struct {
 
 	ExecutorVersion string   `json:"executor_version"`
 	Conflicts       []string `json:"conflicts"`
+
+	UpgradesFrom []string          `json:"upgrades_from"`
+	Skips        []string          `json:"skips"`
+	Floor        string            `json:"floor"`
+	Requires     map[string]string `json:"requires"`
 }
 
 type runRecipe struct {
@@ -87,6 +93,10 @@ var keys = map[string][]string{
 		"tags",
 		"executor_version",
 		"conflicts",
+		"upgrades_from",
+		"skips",
+		"floor",
+		"requires",
 		"run",
 	},
 	"run.": {
@@ -252,6 +262,11 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 		Description: r.Description,
 
 		ExecutorVersion: r.ExecutorVersion, Conflicts: r.Conflicts,
+
+		UpgradesFrom: r.UpgradesFrom, Skips: r.Skips, Floor: r.Floor,
+	}
+	for _, agent := range slices.Sorted(maps.Keys(r.Requires)) {
+		m.Requires = append(m.Requires, &imagev1.Requirement{Agent: agent, Versions: r.Requires[agent]})
 	}
 	var ok bool
 	if m.Kind, ok = kinds[r.Kind]; !ok {
@@ -263,7 +278,8 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 		return nil, err
 	}
 	for _, check := range []func(*imagev1.Manifest) error{
-		checkNames, checkKind, checkNeeds, checkRun, checkSockets, checkConfigs, checkConfinement, checkTexts,
+		checkNames, checkKind, checkNeeds, checkPaths, checkRun, checkSockets, checkConfigs, checkConfinement,
+		checkTexts,
 	} {
 		if err := check(m); err != nil {
 			return nil, err

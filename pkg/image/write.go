@@ -18,6 +18,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
 )
 
 // The entries of an image file.
@@ -52,15 +53,7 @@ func Write(
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return fmt.Errorf("write image: %w", err)
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return strictdir.Sync(filepath.Dir(path))
 }
 
 func writeFile(

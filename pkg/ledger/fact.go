@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unique"
 
 	"google.golang.org/protobuf/proto"
 
@@ -147,7 +148,8 @@ func Encode(f Fact) (header map[string][]string, data []byte, err error) {
 	return header, data, nil
 }
 
-// Decode reads a fact from a message at a place in the ledger. An error is Invalid.
+// Decode reads a fact from a message at a place in the ledger. The fact shares no memory with the message. An error is
+// Invalid.
 func Decode(subject string, header map[string][]string, data []byte, sequence uint64) (Fact, error) {
 	noun, key, name, ok := split(subject)
 	if !ok {
@@ -165,13 +167,20 @@ func Decode(subject string, header map[string][]string, data []byte, sequence ui
 	if err != nil {
 		return Fact{}, fault.New(fault.Invalid, "time of fact at %d: %w", sequence, err)
 	}
-	return Fact{
-		Noun: k.Noun, Key: key, Body: body,
-		ID: first(header, headerID), At: at, Source: strings.TrimPrefix(first(header, headerSource), "garrison/"),
-		Actor: first(header, HeaderActor), Request: first(header, HeaderRequest),
-		Cause: first(header, HeaderCause), Trace: first(header, HeaderTrace),
-		Sequence: sequence,
-	}, nil
+	f := Fact{
+		Noun: k.Noun, Key: strings.Clone(key), Body: body, At: at, Sequence: sequence,
+		Source: unique.Make(strings.TrimPrefix(first(header, headerSource), "garrison/")).Value(),
+		Actor:  unique.Make(first(header, HeaderActor)).Value(), Trace: strings.Clone(first(header, HeaderTrace)),
+	}
+	f.ID, f.Request, f.Cause = own(first(header, headerID), first(header, HeaderRequest), first(header, HeaderCause))
+	return f, nil
+}
+
+// own returns copies of texts. A text of a header is a part of the whole header block, which a record that keeps the
+// text would keep with it: more than most records take themselves.
+func own(a, b, c string) (ownA, ownB, ownC string) {
+	all := a + b + c
+	return all[:len(a)], all[len(a) : len(a)+len(b)], all[len(a)+len(b):]
 }
 
 // KeyOf returns the noun and key of a ledger subject, whether or not its fact is known.

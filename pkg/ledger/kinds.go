@@ -5,6 +5,7 @@ import (
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
@@ -42,6 +43,7 @@ const (
 	Lobby       Noun = "lobby"
 	Rollout     Noun = "rollout"
 	Hold        Noun = "hold"
+	Block       Noun = "block"
 )
 
 // The writers.
@@ -112,6 +114,7 @@ var Kinds = []Kind{
 	{Server, "duplicate-ended", &serverv1.DuplicateEnded{}},
 	{Server, "reinstalling", &serverv1.Reinstalling{}},
 	{Server, "reinstalled", &serverv1.Reinstalled{}},
+	{Server, "log-opened", &serverv1.LogOpened{}},
 	{Server, "dying", &serverv1.Dying{}},
 	{Server, "dead", &serverv1.Dead{}},
 	{Server, "uninstalled", &serverv1.Uninstalled{}},
@@ -146,6 +149,8 @@ var Kinds = []Kind{
 	{Task, "queued", &taskv1.Queued{}},
 	{Task, "assigned", &taskv1.Assigned{}},
 	{Task, "started", &taskv1.Started{}},
+	{Task, "deferred", &taskv1.Deferred{}},
+	{Task, "resumed", &taskv1.Resumed{}},
 	{Task, "succeeded", &taskv1.Succeeded{}},
 	{Task, "failed", &taskv1.Failed{}},
 	{Task, "undone", &taskv1.Undone{}},
@@ -184,6 +189,9 @@ var Kinds = []Kind{
 
 	{Hold, "set", &holdv1.Set{}},
 	{Hold, "unset", &holdv1.Unset{}},
+
+	{Block, "set", &blockv1.Set{}},
+	{Block, "lifted", &blockv1.Lifted{}},
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -38,6 +39,35 @@ func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
 		if diff := cmp.Diff(want, have, protocmp.Transform()); diff != "" {
 			t.Errorf("%s.%s (-want +have):\n%s", k.Noun, k.Name, diff)
 		}
+	}
+}
+
+// The client cuts all headers of a message out of one text, and a record that keeps a part of it keeps all of it.
+func TestADecodedFactKeepsNoPartOfItsMessage(t *testing.T) {
+	block := "garrison.ledger.task.t1.queued 2026-01-01T00:00:00Z id garrison/task-dispatcher alice request cause trace"
+	parts := strings.Fields(block)
+	header := map[string][]string{}
+	for n, name := range []string{
+		"ce-time", "ce-id", "ce-source", "Garrison-Actor", "Garrison-Request", "Garrison-Cause", "traceparent",
+	} {
+		header[name] = parts[n+1 : n+2]
+	}
+	f, err := ledger.Decode(parts[0], header, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := uintptr(unsafe.Pointer(unsafe.StringData(block)))
+	for name, text := range map[string]string{
+		"key": f.Key, "id": f.ID, "source": f.Source, "actor": f.Actor, "request": f.Request, "cause": f.Cause,
+		"trace": f.Trace,
+	} {
+		at := uintptr(unsafe.Pointer(unsafe.StringData(text)))
+		if text == "" || at >= begin && at < begin+uintptr(len(block)) {
+			t.Errorf("the %s, %q, is a part of the message", name, text)
+		}
+	}
+	if f.Key != "t1" || f.ID != "id" || f.Request != "request" || f.Cause != "cause" || f.Source != ledger.Dispatcher {
+		t.Errorf("decoded %+v", f)
 	}
 }
 

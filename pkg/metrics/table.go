@@ -71,7 +71,7 @@ var All = []Metric{
 	{AppendSeconds, Histogram, []string{"service"}, "How long recording a decision took, in seconds."},
 	{QueueDepth, Gauge, []string{"service", "queue"}, "How much waits in a queue of the service."},
 	{TasksOpen, Gauge, []string{"service", "state"},
-		"Tasks that are queued, and those that are under way on a server (under-way)."},
+		"Tasks that are queued, those under way on a server (under-way), and those that it deferred (deferred)."},
 	{TasksEnded, Counter, []string{"service", "outcome", "code"},
 		"Tasks that ended while this process ran, by outcome and by the code of a failure."},
 	{TaskSeconds, Histogram, []string{"service", "step"}, "How long a step of a task took on its server, in seconds."},

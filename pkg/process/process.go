@@ -18,7 +18,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	rtdebug "runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +28,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/heap"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
@@ -77,10 +77,6 @@ const AcceptLedgerUsage = "start once with a ledger that lost facts (LEDGER_SHOR
 const AllowPlainUsage = "connect to a bus on another host without TLS: anybody on the way can read and change " +
 	"everything"
 
-// gcPercent is how much a service's heap may grow between two collections when GOGC does not say it. The heap is the
-// view, which is large and changes slowly: little garbage is worth the memory that the usual 100 would double.
-const gcPercent = 40
-
 // Main runs a service's main and ends the process.
 func Main(s Spec) {
 	ctx, cancel := rungroup.Signals()
@@ -127,7 +123,7 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 		return 0
 	}
 	if getenv("GOGC") == "" {
-		rtdebug.SetGCPercent(gcPercent)
+		go heap.Keep(ctx)
 	}
 	if err := dispatch(ctx, s, command, f, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)

@@ -67,18 +67,31 @@ func ReadFile(path string) ([]byte, error) {
 
 // ReadSecret reads a file that no other user could have changed or read.
 func ReadSecret(path string) ([]byte, error) {
-	at, err := file(path)
+	at, err := secret(path)
 	if err != nil {
 		return nil, err
+	}
+	return os.ReadFile(at)
+}
+
+// Secret refuses a file that another user could change or read. The error is fs.ErrNotExist without a file.
+func Secret(path string) error {
+	_, err := secret(path)
+	return err
+}
+
+func secret(path string) (at string, err error) {
+	if at, err = file(path); err != nil {
+		return "", err
 	}
 	info, err := os.Lstat(at)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if info.Mode()&othersRead != 0 {
-		return nil, refuseReadable(at, info)
+		return "", refuseReadable(at, info)
 	}
-	return os.ReadFile(at)
+	return at, nil
 }
 
 func file(path string) (at string, err error) {

@@ -117,6 +117,8 @@ var Exports = slices.Concat(
 		{From: AccountCore, To: AccountOps, Subject: TailSubject, Stream: true},
 		{From: AccountNodes, To: AccountOps, Subject: LiveSubjects, Stream: true},
 		{From: AccountNodes, To: AccountDispatcher, Subject: LiveSubjects, Stream: true},
+		{From: AccountNodes, To: AccountRegistry, Subject: LogOpenSubjects},
+		{From: AccountNodes, To: AccountOps, Subject: LogReadSubjects},
 	},
 	exportsOf(UserRegistry), exportsOf(UserCatalog), exportsOf(UserDispatcher), exportsOf(UserAccess),
 )
@@ -202,6 +204,7 @@ func streamsOf(user string) []string {
 type Permissions struct {
 	Publish, Subscribe []string
 	Payload            int64 // bytes
+	Answers            bool  // it may answer each request that it receives, once, within AnswerWithin
 }
 
 // The largest messages, headers included.
@@ -240,8 +243,11 @@ var NodePermissions = Permissions{
 		Inbox(ownName) + ".>",
 		BellSubject(itself),
 		chunkAnswersTo(itself),
+		LogOpenSubject(itself),
+		LogReadsOf(itself),
 	},
 	Payload: NodePayload,
+	Answers: true,
 }
 
 // GuestPermissions is the template for a server that was invited and has no credentials yet.
@@ -269,7 +275,10 @@ func RolePermissions(r Role) Permissions {
 		return reporter
 	}
 	p := Permissions{
-		Publish:   []string{APISubject(anyToken, "read", anyToken, ownName)},
+		Publish: []string{
+			APISubject(anyToken, "read", anyToken, ownName),
+			LogReadSubject(ServerAddress{anyToken, anyToken}, LogReader{ownName, anyToken}),
+		},
 		Subscribe: []string{Inbox(ownName) + ".>", TailSubject, LiveSubjects},
 		Payload:   DefaultPayload,
 	}

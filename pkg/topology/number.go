@@ -17,7 +17,7 @@ import (
 // Number is the number of the topology that this package describes: streams, consumers,
 // exports and permissions. It is raised with each change of them, and Steps names the
 // change. A bus from before there were numbers has number 0.
-const Number = 7
+const Number = 9
 
 // Floor is the oldest number whose programs may use a bus of this topology. It is raised
 // when an older program would lose or misread something.
@@ -43,6 +43,9 @@ var Steps = []Step{
 	{6, "stage-rollouts", "the registry writes the noun rollout; people publish intents with the verb rollout"},
 	{7, "hold-agents", "the registry writes the noun hold"},
 	{7, "grow-a-bus", "the user that provisions the bus may copy streams to another one, and fence them"},
+	{8, "block-builds", "the registry writes the noun block"},
+	{8, "read-logs", "servers answer requests for the output of agents: the registry opens, people read"},
+	{9, "announce-bodies", "the ledger announces facts with their bodies, so that services need not read each one"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has

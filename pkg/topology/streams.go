@@ -78,8 +78,8 @@ func decisions() []jetstream.StreamConfig {
 			AllowAtomicPublish: true,
 			MaxMsgSize:         mib,
 			Duplicates:         2 * time.Minute,
-			// Watchers are woken by the announcement and read the fact itself.
-			RePublish: &jetstream.RePublish{Source: LedgerSubjects, Destination: TailSubject, HeadersOnly: true},
+			// Followers take each fact from its announcement, with its body, and read where one is missing.
+			RePublish: &jetstream.RePublish{Source: LedgerSubjects, Destination: TailSubject},
 		},
 		{
 			Name:        DeadLetter,

@@ -25,6 +25,8 @@ const (
 	blob       = "garrison.blob."
 	chunk      = "garrison.chunk."
 	content    = "garrison.content."
+	logOpen    = "garrison.logopen."
+	logRead    = "garrison.logread."
 	rollCall   = "garrison.rollcall."
 	api        = "garrison.api."
 	deadLetter = "garrison.deadletter."
@@ -69,7 +71,7 @@ func ParseIntentSubject(subject string) (IntentAddress, error) {
 // LedgerSubjects matches every fact. Package ledger builds and reads their subjects.
 const LedgerSubjects = ledger.AllSubjects
 
-// TailSubject is where the ledger's new facts are announced, without their data.
+// TailSubject is where the ledger's new facts are announced, with their bodies.
 const TailSubject = "garrison.tail.>"
 
 // ServerAddress is the cell and the id of a server, as its subjects hold them.

@@ -230,7 +230,11 @@ func (a *Authority) addScope(c *jwt.AccountClaims, of topology.Scope) error {
 }
 
 func permissions(p topology.Permissions) jwt.Permissions {
-	return jwt.Permissions{Pub: jwt.Permission{Allow: p.Publish}, Sub: jwt.Permission{Allow: p.Subscribe}}
+	out := jwt.Permissions{Pub: jwt.Permission{Allow: p.Publish}, Sub: jwt.Permission{Allow: p.Subscribe}}
+	if p.Answers {
+		out.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: topology.AnswerWithin}
+	}
+	return out
 }
 
 // ServiceCredentials returns the file with a service's credentials.

@@ -20,7 +20,7 @@ func TestAccountsReachEachOtherAcrossACluster(t *testing.T) {
 	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
 	registry, dispatcher := nodes[0].Service(t, topology.UserRegistry), nodes[1].Service(t, topology.UserDispatcher)
 	person, server := nodes[2].Person(t, "alice", topology.Operator), nodes[2].Server(t, me.Server, me.Cell)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
 	intents, facts, rung := make(chan bus.Message, 1), make(chan bus.Message, 1), make(chan bus.Message, 1)

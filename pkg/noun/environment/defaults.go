@@ -11,18 +11,28 @@ import (
 
 // WithDefault returns the default that a fact with a sequence makes of the one before, which may be nil. What was in
 // reach stays in reach, so that a default that is set again, for new servers, still serves those that wait for it. A
-// reach that is kept is not asked for again: what was removed since stays removed.
+// reach that is kept is not asked for again: what was removed since stays removed. One that a rollout brought counts
+// from the rollout's plan on, so that a server from which the rollout took the agent again stays without it. What the
+// undo of a rollout sets again has the reach that it had.
 func WithDefault(have *environmentv1.Default, b *environmentv1.DefaultSet, sequence uint64) *environmentv1.Default {
 	next := &environmentv1.Default{
 		Image: b.Image, Metadata: b.Metadata, Reach: b.Reach, Revision: sequence, Owners: b.Owners,
-		Since: have.GetSince(), AllSince: have.GetAllSince(),
+		Since: have.GetSince(), AllSince: have.GetAllSince(), RolloutId: b.RolloutId,
+	}
+	from := sequence
+	if b.Since > 0 {
+		from = min(from, b.Since)
 	}
 	if have == nil {
-		next.Since = sequence
+		next.Since = from
+	}
+	if b.AllSince != nil {
+		next.AllSince = b.GetAllSince()
+		return next
 	}
 	kept := b.KeepReach && have.GetReach() == environmentv1.Reach_REACH_ALL
 	if b.Reach == environmentv1.Reach_REACH_ALL && !kept {
-		next.AllSince = sequence
+		next.AllSince = max(from, next.AllSince)
 	}
 	return next
 }

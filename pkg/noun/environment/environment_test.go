@@ -41,6 +41,11 @@ func set(reach environmentv1.Reach) proto.Message {
 	return &environmentv1.DefaultSet{Agent: "web", Reach: reach}
 }
 
+// again is what the undo of a rollout sets again.
+func again(reach environmentv1.Reach, allSince uint64) proto.Message {
+	return &environmentv1.DefaultSet{Agent: "web", Reach: reach, KeepReach: true, AllSince: &allSince}
+}
+
 func TestOnlyItsOwnFactsChangeADefault(t *testing.T) {
 	changed := &environmentv1.Changed{Environment: &environmentv1.Environment{Channel: "dev"}}
 	e, _ := apply(created(), set(onNew), changed)
@@ -75,6 +80,8 @@ func TestADefaultAppliesToServersInItsReach(t *testing.T) {
 		"set for all, then for new":         {1, []proto.Message{set(onAll), set(onNew)}, 2, true},
 		"set for all, and kept":             {1, []proto.Message{set(onAll), kept}, 2, true},
 		"set for new, and kept for all":     {1, []proto.Message{set(onNew), kept}, 3, true},
+		"set again as it was, for new":      {1, []proto.Message{set(onNew), set(onAll), again(onNew, 0)}, 0, false},
+		"set again as it was, for all":      {1, []proto.Message{set(onAll), set(onAll), again(onAll, 2)}, 2, true},
 		"unset, then set for new":           {3, []proto.Message{set(onAll), unset, set(onNew)}, 0, false},
 	} {
 		e, _ := apply(append([]proto.Message{created()}, c.facts...)...)

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instance
 	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
 	recordOwn(i, f, b.Configuration)
 	i.Configuration, i.AdoptCandidate = b.Configuration, b.AdoptCandidate
+	i.Origin = cmp.Or(b.Origin, i.Origin)
 	awaitTask(i, b.WithdrawnIntentId)
 	settle(i, f.At, reason)
 	return i
@@ -83,6 +85,7 @@ func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	}
 	switch t.State {
 	case taskv1.State_STATE_SUCCEEDED:
+		i.ChangedAt = timestamppb.New(at)
 		if SameImage(i.Failed, t.To) {
 			i.Failed = nil
 		}
@@ -156,7 +159,7 @@ func before(i *instancev1.Instance, next *instancev1.Configuration) *instancev1.
 func recordObserved(i *instancev1.Instance, at time.Time, b *instancev1.Observed) {
 	i.Observed, i.Health, i.ObservedAt = b.Image, b.Health, timestamppb.New(at)
 	i.ObservedConfigurationDigest, i.ObservedReason, i.ObservedCode = b.ConfigurationDigest, b.Reason, b.Code
-	i.ObservedNextAt = b.NextAt
+	i.ObservedNextAt, i.Kept = b.NextAt, b.Kept
 	shown := b.Generation
 	if shown == 0 && b.Image != nil && i.TaskState == taskv1.State_STATE_SUCCEEDED {
 		shown = i.Generation

@@ -35,11 +35,11 @@ func Derive(i *instancev1.Instance) instancev1.State {
 		return instancev1.State_STATE_FAILED
 	case i.Wanted == nil:
 		return instancev1.State_STATE_REMOVING
-	case good && (shown(i) || bad || i.TaskState == taskv1.State_STATE_SUCCEEDED):
+	case good && (Shown(i) || bad || i.TaskState == taskv1.State_STATE_SUCCEEDED):
 		return instancev1.State_STATE_CONVERGED
 	case bad:
 		return instancev1.State_STATE_FAILED
-	case open(i.TaskState) || !shown(i):
+	case open(i.TaskState) || !Shown(i):
 		return instancev1.State_STATE_PENDING
 	case found:
 		return instancev1.State_STATE_FAILED
@@ -47,8 +47,8 @@ func Derive(i *instancev1.Instance) instancev1.State {
 	return instancev1.State_STATE_DRIFTED
 }
 
-// shown reports whether a list contained the generation that is wanted.
-func shown(i *instancev1.Instance) bool {
+// Shown reports whether a list contained the generation that is wanted.
+func Shown(i *instancev1.Instance) bool {
 	return i.GetObservedGeneration() >= cmp.Or(i.GetTaskGeneration(), i.GetGeneration())
 }
 
@@ -84,7 +84,7 @@ func SameImage(a, b *imagev1.Ref) bool {
 // on its way.
 func Placed(i *instancev1.Instance) *imagev1.Ref {
 	switch {
-	case !badEnd(i.GetTaskState()) && (i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !shown(i)):
+	case !badEnd(i.GetTaskState()) && (i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !Shown(i)):
 		return i.GetWanted()
 	case i.GetObserved() != nil:
 		return i.Observed

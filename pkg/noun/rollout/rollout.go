@@ -41,6 +41,7 @@ var Life = fsm.Table[rolloutv1.State, string]{
 	rolloutv1.State_STATE_HALTED: stopped(rolloutv1.State_STATE_HALTED),
 	rolloutv1.State_STATE_SUCCEEDED: {
 		"released": rolloutv1.State_STATE_SUCCEEDED, // of servers that are owed
+		"extended": rolloutv1.State_STATE_RUNNING,   // by a wave of servers that came later
 		"undone":   rolloutv1.State_STATE_UNDONE,
 	},
 	rolloutv1.State_STATE_ABORTED: {"undone": rolloutv1.State_STATE_UNDONE},
@@ -82,7 +83,7 @@ func fits(r *rolloutv1.Rollout, body proto.Message) bool {
 	case *rolloutv1.Planned:
 		return b.Part == r.GetParts()+1 && b.Part <= max(b.Parts, 1) && (r == nil || b.Parts == r.OfParts)
 	case *rolloutv1.Extended:
-		return len(r.Waves) > 0
+		return extends(r, b)
 	case *rolloutv1.Opened:
 		return closed(r, b.Wave) && (b.Wave == 1 || Wave(r, b.Wave-1).PassedAt != nil)
 	case *rolloutv1.Passed:
@@ -93,6 +94,18 @@ func fits(r *rolloutv1.Rollout, body proto.Message) bool {
 		return closed(r, b.Wave) && Wave(r, b.Wave).ApprovedBy == ""
 	}
 	return true
+}
+
+// extends reports whether the servers of an extension are in one wave: the last one, or the next one behind it.
+func extends(r *rolloutv1.Rollout, b *rolloutv1.Extended) bool {
+	last := uint32(len(r.Waves))
+	for _, t := range b.Targets {
+		if t.Wave != b.Targets[0].Wave || t.Wave == 0 || t.Wave != last && t.Wave != last+1 {
+			return false
+		}
+	}
+	behind := len(b.Targets) > 0 && b.Targets[0].Wave > last
+	return len(b.Targets) > 0 && (behind || r.State == rolloutv1.State_STATE_RUNNING)
 }
 
 // opened reports whether there is such a wave and it began.
@@ -128,12 +141,13 @@ func planned(r *rolloutv1.Rollout, f ledger.Fact, b *rolloutv1.Planned) *rollout
 		r = &rolloutv1.Rollout{
 			Id: f.Key, Actor: f.Actor, Title: b.Title, Agents: b.Agents, Strategy: b.Strategy, Undoes: b.Undoes,
 			State: rolloutv1.State_STATE_PLANNED, PlannedAt: at, Since: at, OfParts: b.Parts,
-			Owed: &rolloutv1.Wave{Servers: b.Owed},
+			Owed: &rolloutv1.Wave{Servers: b.Owed}, Then: b.Then, PlannedSequence: f.Sequence,
 		}
 		for _, n := range b.Waves {
 			r.Waves = append(r.Waves, &rolloutv1.Wave{Servers: n})
 		}
 	}
+	r.LastPartSequence = f.Sequence
 	if r.Parts = b.Part; r.Parts >= r.OfParts {
 		r.State, r.Since = rolloutv1.State_STATE_RUNNING, at
 	}
@@ -144,6 +158,9 @@ func apply(r *rolloutv1.Rollout, f ledger.Fact) {
 	at := timestamppb.New(f.At)
 	switch b := f.Body.(type) {
 	case *rolloutv1.Extended:
+		if int(b.Targets[0].Wave) > len(r.Waves) {
+			r.Waves = append(r.Waves, &rolloutv1.Wave{})
+		}
 		r.Waves[len(r.Waves)-1].Servers += uint32(len(b.Targets))
 	case *rolloutv1.Opened:
 		Wave(r, b.Wave).OpenedAt = at
@@ -153,6 +170,13 @@ func apply(r *rolloutv1.Rollout, f ledger.Fact) {
 		Wave(r, b.Wave).ApprovedBy = f.Actor
 	case *rolloutv1.Halted:
 		r.Reason = b.Reason
+	case *rolloutv1.Succeeded:
+		if r.FirstSucceededAt == nil {
+			r.FirstSucceededAt = at
+		}
+		if len(b.Then) > 0 {
+			r.Then, r.ThenRecorded = b.Then, true // with what it replaced
+		}
 	case *rolloutv1.Paused:
 		r.Reason, r.SteeredBy = said(b.Reason), f.Actor
 	case *rolloutv1.Aborted:
@@ -167,6 +191,13 @@ func apply(r *rolloutv1.Rollout, f ledger.Fact) {
 // resume lets a rollout go on.
 func resume(r *rolloutv1.Rollout, b *rolloutv1.Resumed, by string) {
 	r.Reason, r.SteeredBy, r.UntilWave = nil, by, b.UntilWave
+	if b.Override {
+		r.Strategy = proto.CloneOf(r.Strategy) // the fact of the plan keeps its own
+		if r.Strategy == nil {
+			r.Strategy = &rolloutv1.Strategy{}
+		}
+		r.Strategy.Override = true
+	}
 }
 
 // forgive counts anew: what is broken when a rollout that stopped is resumed was seen by who resumed it.

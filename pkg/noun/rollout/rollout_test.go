@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -89,6 +90,24 @@ func TestAStepForgivesNothing(t *testing.T) {
 	r.Waves[0].Counts = map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN): 2}
 	if r = apply(t, r, &rolloutv1.Resumed{UntilWave: 1}); r.Waves[0].Forgiven != 0 || r.UntilWave != 1 {
 		t.Errorf("it is %v", r)
+	}
+}
+
+func TestItRemembersWhenItSucceededFirst(t *testing.T) {
+	at := func(second int64, r *rolloutv1.Rollout, body proto.Message) *rolloutv1.Rollout {
+		f := ledger.Fact{Noun: ledger.Rollout, Key: "r", Body: body, At: time.Unix(second, 0)}
+		r, fit := rollout.Apply(r, f)
+		if !fit {
+			t.Fatalf("%T does not fit", body)
+		}
+		return r
+	}
+	r := at(1, nil, &rolloutv1.Planned{Waves: []uint32{1}, Part: 1, Parts: 1})
+	r = at(2, r, &rolloutv1.Succeeded{})
+	r = at(3, r, &rolloutv1.Extended{Targets: []*rolloutv1.Target{{ServerId: "s", Wave: 2}}})
+	r = at(4, r, &rolloutv1.Succeeded{})
+	if first, last := r.FirstSucceededAt.AsTime().Unix(), r.Since.AsTime().Unix(); first != 2 || last != 4 {
+		t.Errorf("it succeeded first at %d and last at %d; want 2 and 4", first, last)
 	}
 }
 

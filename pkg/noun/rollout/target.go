@@ -42,12 +42,12 @@ func Named(i *intentv1.Intent) []string {
 
 // ChangeOf returns which change of a target an intent makes; -1 for none of them.
 func ChangeOf(t *rolloutv1.Target, i *intentv1.Intent) int {
-	agent := ""
+	agent, image := "", ""
 	switch ask := i.GetAsk().(type) {
 	case *intentv1.Intent_Install:
-		agent = ask.Install.GetAgent()
+		agent, image = ask.Install.GetAgent(), ask.Install.GetImage().GetImageId()
 	case *intentv1.Intent_Upgrade:
-		agent = ask.Upgrade.GetAgent()
+		agent, image = ask.Upgrade.GetAgent(), ask.Upgrade.GetImage().GetImageId()
 	case *intentv1.Intent_Configure:
 		agent = ask.Configure.GetAgent()
 	case *intentv1.Intent_Remove:
@@ -55,5 +55,23 @@ func ChangeOf(t *rolloutv1.Target, i *intentv1.Intent) int {
 	case *intentv1.Intent_Undo:
 		return slices.Index(t.UndoIntentIds, ask.Undo.GetIntentId())
 	}
+	// An agent that goes by way of other versions has several changes.
+	if n := slices.IndexFunc(t.Changes, func(c *rolloutv1.Change) bool {
+		return c.Agent == agent && c.To.GetId() == image
+	}); n >= 0 {
+		return n
+	}
 	return slices.IndexFunc(t.Changes, func(c *rolloutv1.Change) bool { return c.Agent == agent })
+}
+
+// Common returns an agent that both targets change, or "".
+func Common(a, b *rolloutv1.Target) string {
+	for _, x := range a.GetChanges() {
+		for _, y := range b.GetChanges() {
+			if x.Agent == y.Agent {
+				return x.Agent
+			}
+		}
+	}
+	return ""
 }

@@ -29,6 +29,7 @@ var Life = fsm.Table[State, string]{
 		"credentials-renewed": Alive, "dying": Dying, "dead": Dead,
 		"ahead": Alive, "epoch-raised": Alive, "place-confirmed": Alive, "condition-changed": Alive,
 		"duplicated": Alive, "duplicate-ended": Alive, "reinstalling": Alive, "reinstalled": Alive,
+		"log-opened": Alive,
 	},
 	Dying: {
 		"changed": Dying, "labelled": Dying, "sysinfo-seen": Dying, "agents-found": Dying,
@@ -36,7 +37,7 @@ var Life = fsm.Table[State, string]{
 		"quarantined": Dying, "released": Dying, "revoked": Dying, "reinvited": Dying, "enrolled": Dying,
 		"credentials-renewed": Dying, "dead": Dead,
 		"ahead": Dying, "epoch-raised": Dying, "place-confirmed": Dying, "condition-changed": Dying,
-		"duplicated": Dying, "duplicate-ended": Dying,
+		"duplicated": Dying, "duplicate-ended": Dying, "log-opened": Dying,
 	},
 	Dead:      {"revoked": Dead, "uninstalled": Dead, "clean-up-failed": Dead, "forgotten": Forgotten},
 	Forgotten: {},

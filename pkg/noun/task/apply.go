@@ -2,7 +2,9 @@ package task
 
 import (
 	"fmt"
+	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -37,8 +39,11 @@ func Apply(t *taskv1.Task, f ledger.Fact) (*taskv1.Task, bool) {
 		t = &taskv1.Task{
 			Id: f.Key, Verb: q.Verb, ServerId: q.ServerId, Agent: q.Agent, InstanceId: q.InstanceId,
 			Generation: q.Generation, Attempt: q.Attempt, From: q.From, To: q.To, IntentId: q.IntentId,
-			QueuedAt: at, Deadline: q.Deadline, Scan: q.Scan,
+			QueuedAt: at, Deadline: q.Deadline, Scan: q.Scan, PurgeKept: q.PurgeKept,
 		}
+	}
+	if moveDeferral(t, f.Body, at) {
+		return t, true
 	}
 	before := StateOf(t.State)
 	next, _ := Life.Next(before, f.Name())
@@ -51,6 +56,32 @@ func Apply(t *taskv1.Task, f ledger.Fact) (*taskv1.Task, bool) {
 		t.Deadline = nil
 	}
 	return t, true
+}
+
+// moveDeferral applies a fact about the wait of a task that runs. It reports whether the fact is one.
+func moveDeferral(t *taskv1.Task, body proto.Message, at *timestamppb.Timestamp) bool {
+	switch b := body.(type) {
+	case *taskv1.Deferred:
+		t.Deferral = proto.CloneOf(b.GetDeferral())
+		if t.Deferral == nil {
+			t.Deferral = &taskv1.Deferral{}
+		}
+		t.Deferral.Since, t.Deferral.ResumedAt, t.Deferral.Overrun = at, nil, false
+		t.Deadline = b.Deadline
+		t.Reason = fmt.Sprintf("%s: %s; it goes on by %s at the latest", t.Deferral.Code, t.Deferral.Reason,
+			t.Deferral.GetUntil().AsTime().UTC().Format(time.RFC3339))
+		return true
+	case *taskv1.Resumed:
+		t.Deadline, t.Reason = b.Deadline, ""
+		if d := t.Deferral; d != nil {
+			d.ResumedAt, d.Overrun = at, b.Overrun
+			if d.Overrun {
+				t.Reason = "it went on at its limit, during " + d.Reason
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // Removes reports whether a task ends its instance.

@@ -32,7 +32,10 @@ var Life = fsm.Table[State, string]{
 	Assigned: {
 		"started": Running, "succeeded": Succeeded, "failed": Failed, "undone": Undone, "expired": Expired,
 	},
-	Running:   {"succeeded": Succeeded, "failed": Failed, "undone": Undone, "expired": Expired},
+	Running: {
+		"deferred": Running, "resumed": Running,
+		"succeeded": Succeeded, "failed": Failed, "undone": Undone, "expired": Expired,
+	},
 	Expired:   {"reported-late": Expired},
 	Succeeded: {}, Failed: {}, Undone: {}, Cancelled: {}, Superseded: {},
 }
@@ -82,6 +85,11 @@ func Ended(s taskv1.State) bool {
 // UnderWay reports whether a task in s is assigned or running, and therefore in its server's document.
 func UnderWay(s taskv1.State) bool {
 	return s == taskv1.State_STATE_ASSIGNED || s == taskv1.State_STATE_RUNNING
+}
+
+// Waits reports whether a task is under way and its server deferred it: it touches nothing until it goes on.
+func Waits(t *taskv1.Task) bool {
+	return UnderWay(t.GetState()) && t.GetDeferral() != nil && t.GetDeferral().ResumedAt == nil
 }
 
 // AwaitsReport reports whether a task expired and its server has not reported its end since.

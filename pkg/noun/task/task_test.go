@@ -34,8 +34,9 @@ func TestEveryReachableStateHasARow(t *testing.T) {
 func TestLifeHasExactlyTheseTransitions(t *testing.T) {
 	want := map[task.State]string{
 		task.Unknown: "queued", task.Queued: "assigned cancelled expired superseded",
-		task.Assigned: "expired failed started succeeded undone", task.Running: "expired failed succeeded undone",
-		task.Expired: "reported-late", task.Succeeded: "", task.Failed: "", task.Undone: "", task.Cancelled: "",
+		task.Assigned: "expired failed started succeeded undone",
+		task.Running:  "deferred expired failed resumed succeeded undone",
+		task.Expired:  "reported-late", task.Succeeded: "", task.Failed: "", task.Undone: "", task.Cancelled: "",
 		task.Superseded: "",
 	}
 	for _, s := range task.Life.States() {
@@ -46,7 +47,10 @@ func TestLifeHasExactlyTheseTransitions(t *testing.T) {
 				continue
 			}
 			can = append(can, f)
-			if state := map[string]task.State{"started": task.Running, "reported-late": task.Expired}[f]; state != "" {
+			if state := map[string]task.State{
+				"started": task.Running, "reported-late": task.Expired,
+				"deferred": task.Running, "resumed": task.Running,
+			}[f]; state != "" {
 				f = string(state)
 			}
 			if string(next) != f {
@@ -118,5 +122,27 @@ func TestATaskHasADeadlineUntilItEnds(t *testing.T) {
 	}
 	if r, _ = task.Apply(r, fact(&taskv1.Succeeded{})); r.Deadline != nil {
 		t.Errorf("deadline %v at the end, want none", r.Deadline)
+	}
+}
+
+func TestADeferredTaskWaitsUntilItGoesOnAndKeepsWhyItWaited(t *testing.T) {
+	until, deadline := timestamppb.New(time.Unix(100, 0)), timestamppb.New(time.Unix(200, 0))
+	r, fit := task.Apply(record(taskv1.State_STATE_RUNNING), fact(&taskv1.Deferred{
+		Deferral: &taskv1.Deferral{Code: "CRITICAL_SECTION", Reason: "backup", Until: until}, Deadline: deadline,
+	}))
+	want := "CRITICAL_SECTION: backup; it goes on by 1970-01-01T00:01:40Z at the latest"
+	if !fit || !task.Waits(r) || r.Reason != want || !proto.Equal(r.Deadline, deadline) ||
+		r.Deferral.Since.AsTime().Unix() != 9 {
+		t.Errorf("deferred: fit %v, %v", fit, r)
+	}
+	later := timestamppb.New(time.Unix(300, 0))
+	r, fit = task.Apply(r, fact(&taskv1.Resumed{Overrun: true, Deadline: later}))
+	if !fit || task.Waits(r) || r.Reason != "it went on at its limit, during backup" ||
+		!proto.Equal(r.Deadline, later) || r.State != taskv1.State_STATE_RUNNING {
+		t.Errorf("resumed: fit %v, %v", fit, r)
+	}
+	r, _ = task.Apply(r, fact(&taskv1.Succeeded{}))
+	if r.Reason != "" || r.Deferral.GetReason() != "backup" {
+		t.Errorf("ended: %v", r)
 	}
 }

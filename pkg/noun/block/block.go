@@ -1,0 +1,90 @@
+// Package block is the life of the noun block: a build that no intent brings to another server, because it failed on
+// servers or an operator said so. The registry writes the noun.
+//
+//	next, fit := block.Apply(record, fact)
+//
+// Guarantees:
+//
+//  1. A record exists from the time that a build is blocked until the block is lifted.
+//  2. One build has one id: an image on a platform, or one configuration of an agent. Another version is another build,
+//     also with the same files: the command that it runs may differ.
+package block
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/fsm"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// Named is how many servers a block names.
+const Named = 20
+
+// State is whether there is such a block.
+type State string
+
+// The states.
+const (
+	Absent  State = "absent"
+	Present State = "present"
+)
+
+// Life lists which facts can happen in which state, and the state that follows.
+var Life = fsm.Table[State, string]{
+	Absent:  {"set": Present},
+	Present: {"lifted": Absent},
+}
+
+// Apply folds a fact into a block's record, which is nil for an unknown block, and returns the record after it; nil
+// means that the block is lifted. It returns false, and the record unchanged, for a fact that does not fit.
+func Apply(have *blockv1.Block, f ledger.Fact) (*blockv1.Block, bool) {
+	state := Absent
+	if have != nil {
+		state = Present
+	}
+	if _, fit := Life.Next(state, f.Name()); !fit {
+		return have, false
+	}
+	b, ok := f.Body.(*blockv1.Set)
+	if !ok {
+		return nil, true
+	}
+	return &blockv1.Block{
+		Id: f.Key, Build: b.Build, Reason: b.Reason, Failed: b.Failed, ServerIds: b.ServerIds, RolloutId: b.RolloutId,
+		SetAt: timestamppb.New(f.At), SetBy: f.Actor,
+	}, true
+}
+
+// OfImage returns the build of an image on a platform.
+func OfImage(agent string, image *imagev1.Ref, p *serverv1.Platform) *blockv1.Build {
+	return &blockv1.Build{Agent: agent, Image: image, Platform: p.GetOs() + "/" + p.GetArch()}
+}
+
+// OfConfiguration returns the build of a configuration of an agent.
+func OfConfiguration(agent string, digest []byte) *blockv1.Build {
+	return &blockv1.Build{Agent: agent, ConfigurationDigest: digest}
+}
+
+// ID returns the id of a build's block.
+func ID(b *blockv1.Build) string {
+	if b.GetImage() == nil {
+		return ident.From("block", "configuration", b.GetAgent(), hex.EncodeToString(b.GetConfigurationDigest()))
+	}
+	return ident.From("block", "image", b.Image.Id, b.Platform)
+}
+
+// Words returns a build in words.
+func Words(b *blockv1.Build) string {
+	if b.GetImage() == nil {
+		digest := hex.EncodeToString(b.GetConfigurationDigest())
+		return fmt.Sprintf("configuration %.12s of agent %q", digest, b.GetAgent())
+	}
+	return fmt.Sprintf("%s %s for %s", b.Agent, b.Image.Version, b.Platform)
+}
