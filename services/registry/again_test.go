@@ -39,7 +39,7 @@ func TestALargeIntentThatLeftTheViewIsNotDoneAgain(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := s.r.intents.handle(ctx, m); err != nil {
+	if err := s.r.intents.Handle(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	s.accepted("remove", remove("web", all))
@@ -50,16 +50,16 @@ func TestALargeIntentThatLeftTheViewIsNotDoneAgain(t *testing.T) {
 		}
 		s.append(drafts...)
 	}
-	if s.r.lookup.recent(id) != nil {
+	if s.r.lookup.Recent(id) != nil {
 		t.Fatal("the view still knows the intent")
 	}
 
-	if err := s.r.intents.handle(ctx, m); err != nil {
+	if err := s.r.intents.Handle(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	wanted := 0
 	s.r.follower.Read(func() {
-		for i := range s.r.records.view.InstancesOfAgent("web") {
+		for i := range s.r.records.View.InstancesOfAgent("web") {
 			if i.Wanted != nil {
 				wanted++
 			}
@@ -83,8 +83,8 @@ func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
 	defer cancel()
 	var last string
 	for _, c := range [][2]string{
-		{"install", `{"install":{"agent":"web","on":{"all":true}}}`},
-		{"remove", `{"remove":{"agent":"web","on":{"all":true}}}`},
+		{"install", `{"at_once":true,"install":{"agent":"web","on":{"all":true}}}`},
+		{"remove", `{"at_once":true,"remove":{"agent":"web","on":{"all":true}}}`},
 	} {
 		last = ident.New()
 		m := bus.Message{
@@ -93,7 +93,7 @@ func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
 			Data:      []byte(c[1]),
 			Header:    map[string][]string{"Content-Type": {"application/json"}},
 		}
-		if err := s.r.intents.handle(ctx, m); err != nil {
+		if err := s.r.intents.Handle(ctx, m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/instances"
 )
 
 func (s *site) check(q *registryv1.CheckFleetRequest) *registryv1.CheckFleetResponse {
@@ -56,10 +58,10 @@ func TestACheckIsPagedCountedAndFiltered(t *testing.T) {
 // The CLI explains a server by the first part of a check that names it.
 func TestACheckOfOneServerIsOnePartHoweverManyServersThereAre(t *testing.T) {
 	s := startBeating(t, time.Hour)
-	s.fleet(serversAPart + 100)
+	s.fleet(instances.ServersAPart + 100)
 	last := ""
 	s.r.follower.Read(func() {
-		for server := range s.r.records.view.AllServers() {
+		for server := range s.r.records.View.AllServers() {
 			last = server.Id
 		}
 	})

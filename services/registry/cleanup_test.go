@@ -12,6 +12,9 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
 )
 
 const via = "ssh root@gone"
@@ -33,7 +36,7 @@ func TestACleanUpIsRecordedWithItsActor(t *testing.T) {
 	x := must[*registryv1.RecordCleanUpResponse](s, "RecordCleanUp", cleanUp(id, 1, unreachable)).Server
 	if c := x.CleanUp; c.GetCode() != "SSH_FAILED" || c.GetVia() != via || c.GetActor() == "" ||
 		!strings.HasPrefix(c.GetReason(), "no route x") ||
-		len(c.GetReason()) > maxReason {
+		len(c.GetReason()) > request.MaxReason {
 		t.Errorf("after a failure: %v", c)
 	}
 	if got := s.leaked(); x.UninstalledAt != nil || len(got) != 1 {
@@ -91,7 +94,7 @@ func TestAnImpossibleCleanUpIsRefused(t *testing.T) {
 		"without a time":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.At = nil }},
 		"without a way":        {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = "" }},
 		"with a way too long": {
-			"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = strings.Repeat("x", maxVia+1) },
+			"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = strings.Repeat("x", servers.MaxVia+1) },
 		},
 		"that was a dry run": {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.DryRun = true }},
 		"refused with no code": {

@@ -1,112 +1,33 @@
 package registry
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
 )
 
 const (
 	reachNew = environmentv1.Reach_REACH_NEW
 	reachAll = environmentv1.Reach_REACH_ALL
 )
-
-// defaulted is a site with the environments prod and test, and the agents db and web, which needs db.
-func defaulted(t *testing.T) *site {
-	s := start(t)
-	s.channel("release", true)
-	s.agent("db")
-	s.agent("web", "db")
-	s.image("db", "1.0.0", "release")
-	s.image("web", "1.0.0", "release")
-	for _, name := range []string{"prod", "test"} {
-		must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-			Environment: &environmentv1.Environment{Name: name},
-		})
-	}
-	return s
-}
-
-func setDefault(agent string, reach environmentv1.Reach) *registryv1.SetDefaultRequest {
-	return &registryv1.SetDefaultRequest{Environment: "prod", Agent: agent, Reach: reach}
-}
-
-func (s *site) setDefault(agent string, reach environmentv1.Reach) *environmentv1.Default {
-	s.t.Helper()
-	return must[*registryv1.SetDefaultResponse](s, "SetDefault", setDefault(agent, reach)).Default
-}
-
-// join invites a server into an environment and enrols it.
-func (s *site) join(name, environment string) string {
-	s.t.Helper()
-	token := s.tokenOf(must[*registryv1.InviteServerResponse](s, "InviteServer",
-		&registryv1.InviteServerRequest{Name: name, Environment: environment}))
-	if _, err := s.enrol(token, "key of "+name); err != nil {
-		s.t.Fatal(err)
-	}
-	return token.ServerID
-}
-
-// untilInstalled waits until servers have an agent.
-func (s *site) untilInstalled(agent string, servers ...string) {
-	s.t.Helper()
-	bustest.Eventually(s.t, fmt.Sprintf("%s is wanted on %d servers", agent, len(servers)), func() bool {
-		return !slices.ContainsFunc(servers, func(id string) bool { return !s.wanted(id, agent) })
-	})
-}
-
-func (s *site) wanted(server, agent string) (wanted bool) {
-	s.r.follower.Read(func() {
-		i, _ := s.r.records.view.Instance(server, agent)
-		wanted = i.GetWanted() != nil
-	})
-	return wanted
-}
-
-// settled has every registry look at every server, and returns once that is done.
-func (s *site) settled(registries ...*Registry) {
-	s.t.Helper()
-	for _, r := range registries {
-		r.defaults.addEverything()
-		r.defaults.wake.Wake()
-	}
-	for _, r := range registries {
-		bustest.Eventually(s.t, "every server was looked at", func() bool {
-			r.defaults.mu.Lock()
-			defer r.defaults.mu.Unlock()
-			return len(r.defaults.next)+len(r.defaults.later)+len(r.defaults.environments) == 0
-		})
-		// The look that took the last ones may still run; one more, by hand, finds the same.
-		r.defaults.look(context.Background(), r.defaults.take())
-	}
-}
-
-// wants returns how many facts made an agent wanted on a server.
-func (s *site) wants(server, agent string) int {
-	n := 0
-	for _, f := range s.facts(ledger.Instance, ledger.Key(server, agent)) {
-		if _, ok := f.Body.(*instancev1.Wanted); ok {
-			n++
-		}
-	}
-	return n
-}
 
 func TestAServerThatEnrolsGetsWhatItsEnvironmentWants(t *testing.T) {
 	s := defaulted(t)
@@ -250,7 +171,7 @@ func TestARemovalWinsUntilTheDefaultIsSetForAll(t *testing.T) {
 	i := s.instance("db")
 	s.append(removal(i)...)
 	bustest.Eventually(t, "db is gone", func() bool { return s.rowState(id, "db") == removedState })
-	s.r.defaults.addEverything()
+	s.r.defaults.AddEverything()
 	s.settled(s.r)
 	second, _ := s.registry()
 	s.settled(second)
@@ -259,25 +180,6 @@ func TestARemovalWinsUntilTheDefaultIsSetForAll(t *testing.T) {
 	}
 	s.setDefault("db", reachAll)
 	s.untilInstalled("db", id)
-}
-
-const removedState = registryv1.DefaultState_DEFAULT_STATE_REMOVED
-
-// rowState returns what became of a default on a server.
-func (s *site) rowState(server, agent string) registryv1.DefaultState {
-	for _, row := range s.rows(server) {
-		if row.Agent == agent {
-			for state := range row.Servers {
-				return registryv1.DefaultState(state)
-			}
-		}
-	}
-	return 0
-}
-
-func (s *site) rows(server string) []*registryv1.DefaultRow {
-	return must[*registryv1.ListDefaultsResponse](s, "ListDefaults",
-		&registryv1.ListDefaultsRequest{Server: server}).Defaults
 }
 
 func TestADefaultThatFilesDeclareKeepsItsOwnersAndItsReach(t *testing.T) {
@@ -420,7 +322,7 @@ func TestOneIntentServesManyServers(t *testing.T) {
 	var drafts []ledger.Draft
 	var ids []string
 	s.r.follower.Read(func() {
-		for x := range s.r.records.view.AllServers() {
+		for x := range s.r.records.View.AllServers() {
 			ids = append(ids, x.Id)
 			drafts = append(drafts, fact(ledger.Server, x.Id, &serverv1.Changed{Environment: "prod"}))
 		}
@@ -432,7 +334,7 @@ func TestOneIntentServesManyServers(t *testing.T) {
 	s.untilInstalled("db", ids...)
 	intents := map[string]bool{}
 	s.r.follower.Read(func() {
-		for i := range s.r.records.view.InstancesOfAgent("db") {
+		for i := range s.r.records.View.InstancesOfAgent("db") {
 			intents[i.IntentId] = true
 		}
 	})
@@ -440,4 +342,69 @@ func TestOneIntentServesManyServers(t *testing.T) {
 	if len(intents) > 60 {
 		t.Errorf("%d intents for %d servers", len(intents), len(ids))
 	}
+}
+
+// A default that would reach many servers at once is refused with the way in waves; what a rollout brought before is
+// not touched again.
+func TestADefaultForManyServersIsRefusedUnlessTheyAreReachedAtOnceOnPurpose(t *testing.T) {
+	s := defaulted(t)
+	var drafts []ledger.Draft
+	for n := range environments.MostAtOnce + 1 {
+		id := ident.New()
+		drafts = append(drafts,
+			fact(ledger.Server, id, &serverv1.Invited{Name: fmt.Sprint("s", n), Cell: "main", Environment: "prod"}),
+			fact(ledger.Server, id, &serverv1.Enrolled{
+				Sysinfo: &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}},
+			}))
+	}
+	s.append(drafts...)
+	wide := setDefault("db", reachAll)
+	if have := s.code("SetDefault", wide); have != code.TooWide {
+		t.Errorf("for %d servers: %s; want %s", environments.MostAtOnce+1, have, code.TooWide)
+	}
+	plan := &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Set{Set: wide}}
+	if have := s.code("PlanDefaults", plan); have != code.TooWide {
+		t.Errorf("its plan: %s; want %s", have, code.TooWide)
+	}
+	s.settled(s.r)
+	if n := s.with("db"); n != 0 {
+		t.Errorf("a refused default installed on %d servers", n)
+	}
+	s.setDefault("db", reachNew)
+	one := s.join("one", "prod")
+	s.untilInstalled("db", one)
+
+	// All but one of the others get it by hand, as a rollout would bring it.
+	s.accepted("install", install("db", &intentv1.Selector{Servers: []string{"s0"}}))
+	s.setDefault("db", reachAll)
+	bustest.Eventually(t, "db is wanted everywhere", func() bool { return s.with("db") == environments.MostAtOnce+2 })
+
+	wide = setDefault("web", reachAll)
+	if have := s.code("SetDefault", wide); have != code.TooWide {
+		t.Errorf("web for %d servers: %s; want %s", environments.MostAtOnce+2, have, code.TooWide)
+	}
+	// An agent without an image would come to all of them at once with its first image.
+	s.agent("late")
+	if have := s.code("SetDefault", setDefault("late", reachAll)); have != code.TooWide {
+		t.Errorf("late, whose image is missing: %s; want %s", have, code.TooWide)
+	}
+	wide.AtOnce = true
+	must[*registryv1.SetDefaultResponse](s, "SetDefault", wide)
+	bustest.Eventually(t, "web is wanted everywhere", func() bool { return s.with("web") == environments.MostAtOnce+2 })
+}
+
+// A default for new servers may be set in a frozen environment; one for those that are in it would change them.
+func TestADefaultForAllServersIsRefusedWhileTheirEnvironmentIsFrozen(t *testing.T) {
+	s := defaulted(t)
+	s.join("one", "prod")
+	frozen := &environmentv1.Environment{Name: "prod", Freezes: []*environmentv1.Freeze{{
+		Until: timestamppb.New(time.Now().Add(24 * time.Hour)),
+	}}}
+	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment",
+		&registryv1.ChangeEnvironmentRequest{Environment: frozen})
+	if have := s.code("SetDefault", setDefault("db", reachAll)); have != code.Frozen {
+		t.Errorf("for all servers: %s; want %s", have, code.Frozen)
+	}
+	s.setDefault("db", reachNew)
+	s.untilInstalled("db", s.join("two", "prod"))
 }

@@ -7,17 +7,9 @@
 // made on (pkg/decide). Replicas share the work without talking to each other: of two that decide
 // the same, one wins and the other decides again.
 //
-// The parts, each a type with the dependencies that it uses:
-//
-//	intents, intentAPI     published intents; plan, list, withdraw
-//	reports, rechecks      what servers report
-//	presenceWatch          beats and silence
-//	epochChecks            servers that are ahead of the ledger
-//	duties                 instances that are gone, servers that are dead
-//	defaultsWork           intents that follow from the defaults of environments
-//	admission              invitations and enrolment
-//	serverAPI, restoreAPI  requests about servers, and about a restored backup
-//	declared               applications, environments and agents
+// What runs is below internal/serve, a package for each subject: intents, rollouts, servers, beats,
+// reports, … All build on its package records, the view and what is recorded on decisions about it.
+// The other packages below internal decide, without a bus, a clock or a log.
 //
 // Guarantees:
 //

@@ -234,34 +234,6 @@ func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 	}
 }
 
-// pass lets time pass in which registries run: a mere jump of the clock would mean that they stood still.
-func (s *site) pass(d time.Duration, registries ...*Registry) {
-	for end := s.skew.Load() + int64(d); s.skew.Load() < end; {
-		for _, r := range registries {
-			r.presence.mu.Lock()
-		}
-		s.skew.Add(min(int64(s.beats), end-s.skew.Load()))
-		for _, r := range registries {
-			r.presence.hearing.Look(r.cfg.Now())
-			r.presence.mu.Unlock()
-		}
-	}
-}
-
-// firstBeat beats until the registry receives it, which it may not do yet when it answers.
-func (s *site) firstBeat(id, boot string) {
-	s.t.Helper()
-	bustest.Eventually(s.t, "its beat arrives", func() bool { s.beat(id, boot); return s.r.hasBeat(id) })
-}
-
-// hasBeat reports whether a registry received a beat of a server.
-func (r *Registry) hasBeat(id string) bool {
-	r.presence.mu.Lock()
-	defer r.presence.mu.Unlock()
-	_, ok := r.presence.last[id]
-	return ok
-}
-
 func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
 	every := time.Minute
 	s := startBeating(t, every)
@@ -318,7 +290,7 @@ func TestAnObservationIsConfirmedByABeatWithTheSameSum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.r.presence.receive(
+		s.r.presence.Receive(
 			bus.Message{Subject: topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: id}), Data: data})
 		return s.instance("web").GetConfirmedAt()
 	}

@@ -80,11 +80,11 @@ func (s *site) handle(r *Registry, stored uint64, report *reportv1.Report) error
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: report.ServerId},
 		topology.ReportAgents)
-	return r.reports.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 2})
+	return r.reports.HandleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 2})
 }
 
 func TestAnUnknownInstanceIsListedAsUnmanaged(t *testing.T) {

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -29,7 +27,6 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -82,6 +79,7 @@ type site struct {
 
 	mu      sync.Mutex
 	running []*Registry
+	killed  []*Registry // whose connections were cut
 }
 
 func start(t *testing.T) *site {
@@ -120,7 +118,7 @@ func (s *site) registry() (*Registry, func()) {
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{&s.unsigned}, JoinURL: "nats://bus:4222",
 		CA:           func() ([]byte, error) { return s.ca, nil },
-		BeatInterval: s.beats, ServerBudget: s.budget, ImageKeys: []string{"image key"},
+		BeatInterval: s.beats, ServerBudget: s.budget, ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
 		Log:     zerolog.New(io.Discard).Hook(ready),
 		Secrets: key, Lobby: true,
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
@@ -129,7 +127,7 @@ func (s *site) registry() (*Registry, func()) {
 		s.t.Fatal(err)
 	}
 	if s.beats < time.Minute {
-		r.presence.returns = 0 // no bus is lost in these tests, and absence counts soon
+		r.presence.Returns = 0 // no bus is lost in these tests, and absence counts soon
 	}
 	stop := s.run(r)
 	select {
@@ -145,13 +143,30 @@ func (s *site) run(r *Registry) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = append(s.running, r)
-	end := bustest.Go(s.t, r.Run)
+	end := bustest.Go(s.t, func(ctx context.Context) error {
+		err := r.Run(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if slices.Contains(s.killed, r) {
+			return nil // it may end with any error
+		}
+		return err
+	})
 	return func() {
 		s.mu.Lock()
 		s.running = slices.DeleteFunc(s.running, func(other *Registry) bool { return other == r })
 		s.mu.Unlock()
 		end()
 	}
+}
+
+// kill cuts a registry's connection amid its work, as the death of its process does: what it did not publish before
+// never reaches the bus, and what it took is not acknowledged. Its stop must be called next.
+func (s *site) kill(r *Registry) {
+	s.mu.Lock()
+	s.killed = append(s.killed, r)
+	s.mu.Unlock()
+	r.cfg.Conn.Close()
 }
 
 // caughtUp waits until every registry that runs has folded the ledger up to its present end: any of them may answer,
@@ -176,7 +191,7 @@ var methods = registryv1.File_garrison_registry_v1_registry_service_proto.Servic
 
 // ask calls a method. A method that reads answers with everything that the ledger holds when it is asked.
 func ask[R proto.Message](s *site, method protoreflect.Name, q proto.Message) (R, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d := methods.ByName(method)
 	if bus.AccessOf(d) == "read" {
@@ -200,7 +215,7 @@ func must[R proto.Message](s *site, method protoreflect.Name, q proto.Message) R
 // append records facts of other services.
 func (s *site) append(drafts ...ledger.Draft) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	last := s.appendAsync(drafts...)
 	if err := s.r.follower.Wait(ctx, last); err != nil {
@@ -211,7 +226,7 @@ func (s *site) append(drafts ...ledger.Draft) {
 // appendAsync records facts of other services and does not wait until the registry folds them.
 func (s *site) appendAsync(drafts ...ledger.Draft) uint64 {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	last, err := s.core.Append(ctx, drafts...)
 	if err != nil {
@@ -266,7 +281,7 @@ func (s *site) invite(name string) trust.Token {
 }
 
 func (s *site) enrol(token trust.Token, key string) (*registryv1.EnrolResponse, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.ServerID})
 	return bus.Ask[*registryv1.EnrolResponse](ctx, s.ops, subject, &registryv1.EnrolRequest{
@@ -283,68 +298,6 @@ func (s *site) server(name string) string {
 		s.t.Fatalf("enrol %s: %v", name, err)
 	}
 	return token.ServerID
-}
-
-// publish publishes an intent and returns its id.
-func (s *site) publish(verb string, i *intentv1.Intent) string {
-	s.t.Helper()
-	data, err := protojson.Marshal(i)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	id := ident.New()
-	s.publishRaw(bus.Durable{
-		Subject: topology.IntentSubject(verb, "alice", id), Once: true, Type: "application/json", Data: data,
-	})
-	return id
-}
-
-func (s *site) publishRaw(d bus.Durable) {
-	s.t.Helper()
-	if _, err := s.ops.PublishDurable(context.Background(), d); err != nil {
-		s.t.Fatalf("publish: %v", err)
-	}
-}
-
-// outcome waits for the outcome of an intent.
-func (s *site) outcome(id string) *intentv1.Record {
-	s.t.Helper()
-	r := must[*registryv1.GetIntentResponse](s, "GetIntent",
-		&registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)})
-	return r.Intent
-}
-
-// accepted publishes an intent that must be accepted.
-func (s *site) accepted(verb string, i *intentv1.Intent) *intentv1.Record {
-	s.t.Helper()
-	r := s.outcome(s.publish(verb, i))
-	if r.State != intentv1.State_STATE_ACCEPTED {
-		s.t.Fatalf("%s was refused: %v", verb, fault.Line(r.Refusal))
-	}
-	return r
-}
-
-func on(servers ...string) *intentv1.Selector { return &intentv1.Selector{Servers: servers} }
-
-func install(agent string, on *intentv1.Selector) *intentv1.Intent {
-	return &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: agent, On: on}}}
-}
-
-func upgrade(agent, version string, on *intentv1.Selector) *intentv1.Intent {
-	choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
-	return &intentv1.Intent{
-		Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, On: on, Image: choice}},
-	}
-}
-
-func remove(agent string, on *intentv1.Selector) *intentv1.Intent {
-	return &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: agent, On: on}}}
-}
-
-func decommission(server string, lost bool) *intentv1.Intent {
-	return &intentv1.Intent{
-		Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: server, Lost: lost}},
-	}
 }
 
 // report publishes a report of a server of the cell main.
@@ -434,7 +387,7 @@ func codeOf(err error) string {
 func (s *site) code(method string, q proto.Message) string {
 	s.t.Helper()
 	d := methods.ByName(protoreflect.Name(method))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err := bus.Call[*emptypb.Empty](ctx, s.ops, ledger.Registry, d, q) // an answer would decode as an empty one
 	return codeOf(err)

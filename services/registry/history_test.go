@@ -14,6 +14,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 )
 
 // sendBeat publishes a beat.
@@ -69,7 +71,7 @@ func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilItsLossIsAccepted(t *testing.
 	for range 20 {
 		s.sendBeat(ahead) // the server has not read its document yet
 	}
-	time.Sleep(2 * sweepEvery / 10)
+	time.Sleep(2 * beats.SweepEvery / 10)
 	if n := s.counted(id, "ahead"); n != 1 {
 		t.Errorf("%d facts record that it is ahead", n)
 	}
@@ -169,6 +171,6 @@ func TestServersThatBeatAndAreNotManagedAreListed(t *testing.T) {
 	if got := list(); got[stranger] != "UNKNOWN_SERVER lost-1 " || got[dead] != "STILL_RUNS  dead" {
 		t.Errorf("listed: %v", got)
 	}
-	s.skew.Add(int64(2 * unknownKept))
+	s.skew.Add(int64(2 * beats.UnknownKept))
 	bustest.Eventually(t, "a silent sender is dropped", func() bool { return len(list()) == 0 })
 }

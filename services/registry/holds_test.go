@@ -49,6 +49,10 @@ func TestEveryChangeOfAHeldAgentIsLeftOut(t *testing.T) {
 	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{
 		Agent: "beacon", On: on("web-1"), Reason: "incident 7",
 	})
+	held := must[*registryv1.ListHoldsResponse](s, "ListHolds", &registryv1.ListHoldsRequest{}).Holds
+	if len(held) != 1 || held[0].ServerNames[servers[0]] != "web-1" {
+		t.Errorf("the list names %v", held)
+	}
 	all := &intentv1.Selector{All: true}
 	for name, i := range map[string]*intentv1.Intent{
 		"an upgrade": {Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "beacon", On: all}}},

@@ -167,7 +167,7 @@ func TestALargeIntentIsRecordedInPartsWithItsAnswerLast(t *testing.T) {
 		t.Errorf("changed %d and named %d; want %d and 1000", r.Changed, len(r.ServerIds), n)
 	}
 	have := 0
-	s.r.follower.Read(func() { have = s.r.records.view.InstancesOn("web") })
+	s.r.follower.Read(func() { have = s.r.records.View.InstancesOn("web") })
 	if have != n {
 		t.Errorf("%d instances when the answer is there; want %d", have, n)
 	}
@@ -187,7 +187,7 @@ func TestALargeIntentIsCompletedWhileItsInstancesChange(t *testing.T) {
 	s.image("web", "2.0.0", "release")
 	var some []*instancev1.Instance
 	s.r.follower.Read(func() {
-		for i := range s.r.records.view.InstancesOfAgent("web") {
+		for i := range s.r.records.View.InstancesOfAgent("web") {
 			if len(some) < 200 {
 				some = append(some, proto.CloneOf(i))
 			}
@@ -214,7 +214,7 @@ func TestALargeIntentIsCompletedWhileItsInstancesChange(t *testing.T) {
 func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
 	s, _ := installed(t, "web")
 	r := s.accepted("remove", remove("web", on("one")))
-	have, err := s.r.lookup.past(context.Background(), r.Id)
+	have, err := s.r.lookup.Past(context.Background(), r.Id)
 	if err != nil || have.State != intentv1.State_STATE_ACCEPTED || have.Changed != 1 {
 		t.Errorf("have %v, %v", have, err)
 	}
@@ -232,15 +232,15 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 		Header:    map[string][]string{"Content-Type": {"application/json"}},
 		Data:      []byte(`{"remove":{"agent":"web","on":{"servers":["one"]}}}`),
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for range 3 {
-		if err := s.r.intents.handle(ctx, m); err != nil {
+		if err := s.r.intents.Handle(ctx, m); err != nil {
 			t.Fatal(err)
 		}
 		m.Delivered++
 	}
-	bustest.Eventually(t, "it is decided", func() bool { return s.r.lookup.recent(id) != nil })
+	bustest.Eventually(t, "it is decided", func() bool { return s.r.lookup.Recent(id) != nil })
 	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
 	if diff := cmp.Diff([]string{"wanted", "observed", "unwanted"}, have); diff != "" {
 		t.Error(diff)

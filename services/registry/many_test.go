@@ -16,6 +16,8 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
 )
 
 // machine is a machine without a token.
@@ -49,7 +51,7 @@ func (s *site) knock(m, signedBy machine) (*registryv1.EnrolResponse, error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := bus.Ask[*registryv1.KnockResponse](ctx, s.ops, topology.KnockSubject(m.public),
 		&registryv1.KnockRequest{Knock: knock, Signature: signature})
@@ -91,7 +93,7 @@ func TestAMachineFromTheLobbyJoinsOnceAnOperatorAcceptedItsKey(t *testing.T) {
 		t.Errorf("signed by another key: %v", err)
 	}
 	bustest.Eventually(t, "both have the machine in the lobby", func() bool {
-		return s.r.lobby.waits() == 1 && second.lobby.waits() == 1
+		return s.r.lobby.Waits() == 1 && second.lobby.Waits() == 1
 	})
 	if all := s.waiting(); len(all) != 1 || all[0].Fingerprint != lobby.Fingerprint(m.public) ||
 		all[0].Sysinfo.Hostname != "web-1" {
@@ -150,7 +152,7 @@ func TestAMachineThatWasRejectedIsRefusedForADay(t *testing.T) {
 func TestManyServersAreInvitedAtOnceAndAgainWithoutHarm(t *testing.T) {
 	s := start(t)
 	q := &registryv1.InviteServersRequest{}
-	for n := range invitedAtOnce {
+	for n := range admission.InvitedAtOnce {
 		q.Servers = append(q.Servers, &registryv1.InviteServerRequest{
 			Name: fmt.Sprintf("web-%d", n), Labels: map[string]string{"n": fmt.Sprint(n)},
 		})

@@ -3,9 +3,8 @@ package registry
 import (
 	"context"
 
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/metrics"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -13,8 +12,8 @@ import (
 // queues returns how much waits in each queue.
 func (r *Registry) queues() map[string]int {
 	return map[string]int{
-		"appends": r.writer.Waiting(), "rechecks": r.rechecks.waiting(), "defaults": r.defaults.waits(),
-		"labels": r.labels.waits(), "lobby": r.lobby.waits(),
+		"appends": r.writer.Waiting(), "rechecks": r.rechecks.Waiting(), "defaults": r.defaults.Waits(),
+		"labels": r.labels.Waits(), "lobby": r.lobby.Waits(),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -22,6 +23,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
@@ -34,11 +36,13 @@ type model struct {
 	*site
 	rt       *rapid.T
 	replicas *[2]replica
-	history  string // a part of names, so that histories do not meet
-	servers  []*host
+	history  string        // a part of names, so that histories do not meet
+	servers  []*host       // that were not given up
+	former   []*host       // that were
 	intents  []bus.Message // as the bus would deliver them
 }
 
+// replica is one of the two registries. After a kill it is nil, until another one takes its place.
 type replica struct {
 	*Registry
 	stop func()
@@ -59,8 +63,10 @@ var (
 	modelVersions = []string{"1.0.0", "2.0.0"}
 )
 
-// TestTwoReplicasAgreeWhateverHappens goes through random histories. After each, every intent is answered once, every
-// server has an agent once, both replicas and a new fold of the ledger hold the same, and indexes equal a scan.
+// TestTwoReplicasAgreeWhateverHappens goes through random histories, in which replicas are restarted and killed, and
+// servers are decommissioned, lost and forgotten. After each, every intent is answered once, every server has an agent
+// once, a server that ended has none, both replicas and a new fold of the ledger hold the same, and indexes equal a
+// scan.
 func TestTwoReplicasAgreeWhateverHappens(t *testing.T) {
 	checksAtMost(t, usualChecks)
 	s := start(t)
@@ -109,12 +115,16 @@ func (m *model) begin() {
 		})
 	}
 	for n := range 3 {
-		name := fmt.Sprint(m.history, "-", n)
-		m.servers = append(m.servers, &host{
-			id: m.join(name, m.environments()[n%2]), name: name, has: map[string]*reportv1.Found{},
-			open: map[string]*instancev1.Instance{}, tasks: map[string]string{},
-		})
+		m.enrolled(fmt.Sprint(m.history, "-", n), m.environments()[n%2])
 	}
+}
+
+// enrolled adds a server.
+func (m *model) enrolled(name, environment string) {
+	m.servers = append(m.servers, &host{
+		id: m.join(name, environment), name: name, has: map[string]*reportv1.Found{},
+		open: map[string]*instancev1.Instance{}, tasks: map[string]string{},
+	})
 }
 
 func (m *model) environments() []string { return []string{m.history + "-a", m.history + "-b"} }
@@ -124,7 +134,7 @@ func draw[T any](m *model, what string, of []T) T { return rapid.SampledFrom(of)
 func (m *model) step() {
 	steps := []func(){
 		m.ask, m.ask, m.ask, m.dispatch, m.dispatch, m.dispatch, m.dispatch, m.report, m.report, m.deliverReport,
-		m.deliverIntent, m.setDefault, m.move, m.restart,
+		m.deliverIntent, m.setDefault, m.move, m.restart, m.kill, m.decommission, m.forget,
 	}
 	draw(m, "step", steps)()
 }
@@ -146,6 +156,11 @@ func (m *model) ask() {
 		topology.VerbInstall: install(agent, on(names...)), topology.VerbRemove: remove(agent, on(names...)),
 		topology.VerbUpgrade: upgrade(agent, draw(m, "version", modelVersions), on(names...)),
 	}[verb]
+	m.publish(verb, i)
+}
+
+// publish publishes an intent, and keeps it to be delivered again.
+func (m *model) publish(verb string, i *intentv1.Intent) {
 	data, err := protojson.Marshal(i)
 	if err != nil {
 		m.rt.Fatal(err)
@@ -163,28 +178,38 @@ func (m *model) deliverIntent() {
 	if len(m.intents) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	again := draw(m, "intent", m.intents)
 	again.Delivered = 2
-	if err := m.anyReplica().intents.handle(ctx, again); err != nil {
+	if err := m.anyReplica().intents.Handle(ctx, again); err != nil {
 		m.rt.Fatalf("deliver an intent again: %v", err)
 	}
 }
 
-func (m *model) anyReplica() *Registry { return draw(m, "replica", m.replicas[:]).Registry }
+// running returns the replicas that run.
+func (m *model) running() (out []*Registry) {
+	for _, r := range m.replicas {
+		if r.Registry != nil {
+			out = append(out, r.Registry)
+		}
+	}
+	return out
+}
 
-// instances returns what the first replica has of a server, by agent, up to the end of the ledger.
+func (m *model) anyReplica() *Registry { return draw(m, "replica", m.running()) }
+
+// instances returns what a replica has of a server, by agent, up to the end of the ledger.
 func (m *model) instances(h *host) map[string]*instancev1.Instance {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r := m.replicas[0].Registry
-	if err := r.records.decider.CatchUp(ctx); err != nil {
+	r := m.r
+	if err := r.records.Decider.CatchUp(ctx); err != nil {
 		m.rt.Fatal(err)
 	}
 	out := map[string]*instancev1.Instance{}
 	r.follower.Read(func() {
-		for i := range r.records.view.InstancesOf(h.id) {
+		for i := range r.records.View.InstancesOf(h.id) {
 			out[i.Agent] = proto.CloneOf(i)
 		}
 	})
@@ -235,9 +260,9 @@ func (m *model) end(h *host, agent string, good bool) {
 	m.append(fact(ledger.Task, id, &taskv1.Succeeded{Outcome: &taskv1.Outcome{}}))
 }
 
-// report publishes what a server has, perhaps with an agent that broke.
+// report publishes what a server has, perhaps with an agent that broke. One that was given up may come back.
 func (m *model) report() {
-	h := draw(m, "server", m.servers)
+	h := draw(m, "server", slices.Concat(m.servers, m.former))
 	if f := h.has[draw(m, "agent", modelAgents)]; f != nil {
 		f.Health = draw(m, "health", []instancev1.Health{
 			instancev1.Health_HEALTH_GOOD, instancev1.Health_HEALTH_GOOD, instancev1.Health_HEALTH_BAD,
@@ -262,8 +287,8 @@ func (m *model) say(h *host) {
 
 // deliverReport delivers any report again, out of order, to any replica.
 func (m *model) deliverReport() {
-	h := draw(m, "server", m.servers)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	h := draw(m, "server", slices.Concat(m.servers, m.former))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: h.id}, topology.ReportAgents)
 	stored, err := m.ops.DirectGetFrom(ctx, topology.Reports, subject, 1, 100)
@@ -275,7 +300,8 @@ func (m *model) deliverReport() {
 	}
 	again := draw(m, "report", stored)
 	again.Delivered = 2
-	if err := m.anyReplica().reports.handleAgents(ctx, again); err != nil {
+	err = m.anyReplica().reports.HandleAgents(ctx, again)
+	if forgotten := slices.Contains(m.former, h) && fault.Is(err, fault.Unavailable); err != nil && !forgotten {
 		m.rt.Fatalf("deliver a report again: %v", err)
 	}
 }
@@ -305,16 +331,9 @@ func (m *model) unsetDefault(environment, agent string) {
 func (m *model) move() {
 	h := draw(m, "server", m.servers)
 	to := draw(m, "environment", slices.Concat(m.environments(), []string{""}))
-	must[*registryv1.MoveServersResponse](m.site, "MoveServers",
+	_, err := ask[*registryv1.MoveServersResponse](m.site, "MoveServers",
 		&registryv1.MoveServersRequest{On: on(h.id), Environment: to})
-}
-
-// restart stops a replica and starts another one in its place.
-func (m *model) restart() {
-	n := rapid.IntRange(0, 1).Draw(m.rt, "replica")
-	m.replicas[n].stop()
-	m.replicas[n].Registry, m.replicas[n].stop = m.registry()
-	if n == 0 {
-		m.r, m.stop = m.replicas[0].Registry, m.replicas[0].stop
+	if err != nil && m.life(h) == serverv1.Life_LIFE_ALIVE { // one that ends is refused
+		m.rt.Fatalf("move a server: %v", err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 // settle lets everything that is under way end well, and returns once nothing changes any more.
 func (m *model) settle() {
+	m.revive()
 	for _, intent := range m.intents {
 		_, id, _ := strings.Cut(intent.Subject, ".alice.")
 		m.outcome(id)
@@ -46,6 +47,12 @@ func (m *model) settle() {
 
 // endAll ends what is under way on a server, and reports whether the server and the registry agree.
 func (m *model) endAll(h *host) (agree bool) {
+	switch m.life(h) {
+	case serverv1.Life_LIFE_DYING:
+		return m.endDying(h)
+	case serverv1.Life_LIFE_DEAD:
+		return m.endDead(h)
+	}
 	agree = true
 	for agent := range h.open {
 		m.end(h, agent, true)
@@ -89,20 +96,16 @@ func (m *model) check() {
 			m.rt.Fatalf("intent %s was answered by %v; want one answer", id, decided)
 		}
 	}
-	for _, h := range m.servers {
-		for _, agent := range modelAgents {
-			m.checkOneAtATime(ledger.Key(h.id, agent))
-		}
-	}
+	m.checkEnds()
 	m.checkViews()
 	for _, r := range m.replicas {
-		r.follower.Read(func() { m.checkIndexes(r.records.view) })
+		r.follower.Read(func() { m.checkIndexes(r.records.View) })
 	}
 }
 
-// checkOneAtATime checks that each instance at a key is gone before another one is wanted.
-func (m *model) checkOneAtATime(key string) {
-	there := ""
+// checkOneAtATime checks that each instance at a key is gone before another one is wanted, and returns the one that is
+// there at the end.
+func (m *model) checkOneAtATime(key string) (there string) {
 	for _, f := range m.facts(ledger.Instance, key) {
 		switch b := f.Body.(type) {
 		case *instancev1.Wanted:
@@ -117,6 +120,7 @@ func (m *model) checkOneAtATime(key string) {
 			there = ""
 		}
 	}
+	return there
 }
 
 // checkViews checks that both replicas, and a new fold of the ledger, hold the same.

@@ -21,6 +21,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 )
 
 // sysinfoOf reports a machine with so much memory, in answer to a task.
@@ -80,7 +81,7 @@ func TestABootThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 		return s.get(id).Presence == serverv1.Presence_PRESENCE_ONLINE
 	})
 	s.beat(id, "last")
-	time.Sleep(2 * sweepEvery)
+	time.Sleep(2 * beats.SweepEvery)
 	if n := s.count(ledger.Server, id, "online"); n > 2 {
 		t.Errorf("recorded %d times; want 2 at most", n)
 	}
@@ -149,13 +150,13 @@ func frugal(t *testing.T) (*site, string, *Registry) {
 // intakes returns what each registry counted of a server, up to the end of the ledger.
 func (s *site) intakes(id string, registries ...*Registry) (all []*serverv1.Intake) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.caughtUp(ctx); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, r := range registries {
-		r.follower.Read(func() { is, _ := r.records.view.Server(id); all = append(all, proto.CloneOf(is.Intake)) })
+		r.follower.Read(func() { is, _ := r.records.View.Server(id); all = append(all, proto.CloneOf(is.Intake)) })
 	}
 	return all
 }
@@ -175,7 +176,7 @@ func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T
 	}
 	s.untilHandled(id, topology.ReportSysinfo, topology.RegistrySysinfo)
 	s.untilHandled(id, topology.ReportAgents, topology.RegistryAgents)
-	time.Sleep(2 * sweepEvery)
+	time.Sleep(2 * beats.SweepEvery)
 	facts := names(s.facts(ledger.Server, id))[before:]
 	if facts = slices.DeleteFunc(facts, func(f string) bool { return f == "offline" }); len(facts) > 0 {
 		t.Errorf("after its quarantine: %v", facts)

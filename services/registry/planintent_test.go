@@ -57,7 +57,7 @@ func TestAPlanShowsFromAndToForEachServerAndWritesNothing(t *testing.T) {
 	s.image("web", "1.2.0", "release")
 	s.accepted("install", r.Plans[0].Intent)
 	s.r.follower.Read(func() {
-		if i, _ := s.r.records.view.Instance(one, "web"); i.GetWanted().GetId() != newest {
+		if i, _ := s.r.records.View.Instance(one, "web"); i.GetWanted().GetId() != newest {
 			t.Errorf("wanted at %v; want what the plan showed", i.GetWanted())
 		}
 	})
@@ -114,7 +114,8 @@ func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
 	q := &registryv1.PlanIntentRequest{
 		EveryAgent: true,
 		Intent: &intentv1.Intent{
-			Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}},
+			AtOnce: true,
+			Ask:    &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}},
 		},
 	}
 	r := s.plan(q)

@@ -21,6 +21,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
 )
 
 // pooled makes a token for many servers.
@@ -39,7 +41,7 @@ func (s *site) joinWith(token trust.Token, key, host string) (*registryv1.EnrolR
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.Pool})
 	sealed, err := bus.Ask[*registryv1.EnrolResponse](ctx, s.ops, subject, &registryv1.EnrolRequest{
@@ -107,7 +109,7 @@ func TestManyServersJoinWithOneToken(t *testing.T) {
 
 // Machines behind one address join at once, and only requests that admit no server are dropped.
 func TestARackJoinsAtOnceAndRepeatedRequestsArePaced(t *testing.T) {
-	const rack = 4 * idleASecond
+	const rack = 4 * admission.IdleASecond
 	s := start(t)
 	token := s.pooled(&registryv1.CreateTokenRequest{Name: "rack-a", Uses: rack})
 	var all sync.WaitGroup
@@ -121,10 +123,10 @@ func TestARackJoinsAtOnceAndRepeatedRequestsArePaced(t *testing.T) {
 	all.Wait()
 	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.Pool})
 	bustest.Eventually(t, "a sender whose requests admit no server is dropped", func() bool {
-		for range 2 * idleASecond {
+		for range 2 * admission.IdleASecond {
 			_ = s.ops.Publish(subject, nil)
 		}
-		return !s.r.admission.idle.Open(bus.SenderOf(t.Context(), subject))
+		return !s.r.admission.Idle.Open(bus.SenderOf(t.Context(), subject))
 	})
 }
 

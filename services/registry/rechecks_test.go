@@ -78,8 +78,5 @@ func (s *site) untilFound(id, agent string) {
 
 // waitsForRecheck reports whether a server's last report will be rechecked.
 func (r *Registry) waitsForRecheck(id string) bool {
-	r.rechecks.mu.Lock()
-	defer r.rechecks.mu.Unlock()
-	_, ok := r.rechecks.due[series{id, topology.ReportAgents}]
-	return ok
+	return r.rechecks.Includes(id, topology.ReportAgents)
 }

@@ -13,34 +13,27 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
-	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/pkg/trust"
-	"github.com/garrison-fleet/garrison/pkg/wakeup"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/confirm"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
-	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/blocks"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/instances"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/intents"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/labelrules"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reports"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/rollouts"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/signing"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
-
-// Signer signs what servers need to enter and to leave the fleet. *trust.Signer implements it.
-type Signer interface {
-	// Server signs the JWT of a server for the public key that it made.
-	Server(publicKey, serverID, cell string, expires time.Time) (jwt string, err error)
-	// Guest creates credentials that permit nothing but enrolment.
-	Guest(serverID, cell string, expires time.Time) (trust.Guest, error)
-	// TombstoneKey returns the public half of the key that signs tombstones; empty without one.
-	TombstoneKey() string
-	// Tombstone signs that a server is dead; it returns nil without a key.
-	Tombstone(serverID, cell string, at time.Time) (*serverv1.Tombstone, error)
-}
 
 // DefaultBeatInterval is how often servers beat when nothing else is configured.
 const DefaultBeatInterval = 5 * time.Second
@@ -55,6 +48,12 @@ const DefaultServerBudget uint64 = intake.DefaultBudget
 // LeastServerBudget is the smallest budget: a server that enrols, starts and is refreshed stays within it.
 const LeastServerBudget = 64 << 10
 
+// DefaultBlockAfter is on how many servers a build fails before it is blocked when nothing else is configured.
+const DefaultBlockAfter = blocks.DefaultBlockAfter
+
+// Signer signs what servers need to enter and to leave the fleet.
+type Signer = signing.Signer
+
 // Config is what a registry is made of.
 type Config struct {
 	Conn         *bus.Conn
@@ -63,8 +62,11 @@ type Config struct {
 	Signer       Signer // nil means that no server can be invited or enrolled here
 	JoinURL      string // where invited servers find the bus; part of every token
 	// CA returns the CAs of the bus as PEM, of which servers learn; nil means those of their operating system.
-	CA           func() ([]byte, error)
-	Secrets      *secret.Key   // seals the secrets of metadata; nil means that none can be set
+	CA      func() ([]byte, error)
+	Secrets *secret.Key // seals the secrets of metadata; nil means that none can be set
+	// BlockAfter is on how many servers an image or a configuration fails before no intent brings it to another one; 0
+	// means never. See DefaultBlockAfter.
+	BlockAfter   int
 	Lobby        bool          // take requests of machines without a token, which an operator accepts or rejects
 	ImageKeys    seal.Keys     // servers that enrol then install only images that one of these keys signed
 	BeatInterval time.Duration // how often servers beat; 0 means DefaultBeatInterval
@@ -86,21 +88,22 @@ type Registry struct {
 	follower *fold.Follower
 	writer   *bus.Writer
 
-	intents   *intents
-	lookup    *intentLookup
-	reports   *reports
-	rechecks  *rechecks
-	presence  *presenceWatch
-	externals *externals
-	duties    *duties
-	defaults  *defaultsWork
-	rollouts  *rolloutWork
-	brakes    *brakes
-	labels    *labelWork
-	lobby     *lobbyDesk
-	admission *admission
-	unknown   *unknownServers
-	records   *records
+	intents   *intents.Handler
+	lookup    *intents.Lookup
+	reports   *reports.Handler
+	rechecks  *reports.Rechecks
+	presence  *beats.Watch
+	externals *instances.Externals
+	duties    *servers.Duties
+	defaults  *environments.Work
+	rollouts  *rollouts.Work
+	blocks    *blocks.Work
+	brakes    *environments.Brakes
+	labels    *labelrules.Work
+	lobby     *admission.Lobby
+	admission *admission.Desk
+	unknown   *beats.Unknown
+	records   *records.Records
 }
 
 // New returns a registry that does nothing until Run.
@@ -113,6 +116,9 @@ func New(cfg Config) (*Registry, error) {
 	}
 	if cfg.BeatInterval == 0 {
 		cfg.BeatInterval = DefaultBeatInterval
+	}
+	if cfg.BlockAfter < 0 {
+		return nil, fault.New(fault.Invalid, "registry: builds are blocked after %d servers", cfg.BlockAfter)
 	}
 	if cfg.ServerCredentials < 0 {
 		return nil, fault.New(fault.Invalid, "registry: server credentials of %v", cfg.ServerCredentials)
@@ -150,43 +156,33 @@ func (r *Registry) show(s *debug.State) {
 
 // compose makes the parts of the service.
 func (r *Registry) compose(v *view.View) {
-	log, signer := r.cfg.Log, tombstones{r.cfg.Signer}
-	r.records = &records{
-		view: v, follower: r.follower, now: r.cfg.Now, newID: r.cfg.NewID, budget: r.cfg.ServerBudget,
-		secrets: r.cfg.Secrets,
-		decider: decide.New(decide.Config{
+	log, signer := r.cfg.Log, signing.Tombstones{Signer: r.cfg.Signer}
+	r.records = &records.Records{
+		View: v, Follower: r.follower, Now: r.cfg.Now, NewID: r.cfg.NewID, Budget: r.cfg.ServerBudget,
+		Secrets: r.cfg.Secrets,
+		Decider: decide.New(decide.Config{
 			Service: ledger.Registry, Ledger: r.cfg.Conn, View: r.follower, Writer: r.writer,
 			Now: r.cfg.Now, NewID: r.cfg.NewID,
 		}),
 	}
-	r.lookup = &intentLookup{records: r.records, conn: r.cfg.Conn}
-	r.intents = &intents{records: r.records, lookup: r.lookup, writer: r.writer, signer: signer, log: log}
-	r.rechecks = newRechecks(r.records)
-	r.reports = newReports(r.records, r.cfg.Conn, r.rechecks, log)
-	r.unknown = &unknownServers{records: r.records, log: log}
-	changes := &serverChanges{records: r.records, log: log}
-	r.presence = &presenceWatch{
-		records: r.records, conn: r.cfg.Conn, interval: r.cfg.BeatInterval, changes: changes,
-		returns: topology.ServerReturns,
-		epochs:  newEpochChecks(r.records, r.cfg.Conn, changes, log),
-		unknown: r.unknown, reports: r.reports, log: log,
-		refused: logs.NewPacer(), pace: pace.New(beatsASecond, time.Second), wake: wakeup.New(),
-		last: map[string]presence.Beat{}, confirmed: confirm.New(),
-	}
-	r.externals = newExternals(r.records, log)
-	r.duties = newDuties(r.records, signer, log)
-	r.defaults = newDefaultsWork(r.records, log)
-	r.rollouts = newRolloutWork(r.records, r.lookup, log)
-	r.brakes = newBrakes(r.records, log)
-	r.labels = newLabelWork(r.records, log)
-	r.admission = &admission{
-		records: r.records, signer: r.cfg.Signer, joinURL: r.cfg.JoinURL, ca: r.cfg.CA,
-		imageKeys: r.cfg.ImageKeys, lasting: r.cfg.ServerCredentials,
-		pace: pace.New(requestsAMinute, time.Minute), idle: pace.New(idleASecond, time.Second),
-		refusals: logs.NewPacer(), log: log,
-	}
-	r.admission.pools = &pools{admission: r.admission}
-	r.lobby = newLobbyDesk(r.admission, r.cfg.Lobby)
+	r.lookup = intents.NewLookup(r.records, r.cfg.Conn)
+	r.intents = intents.New(r.records, r.lookup, r.writer, signer, log)
+	r.rechecks = reports.NewRechecks(r.records)
+	r.reports = reports.New(r.records, r.cfg.Conn, r.rechecks, log)
+	r.unknown = beats.NewUnknown(r.records, log)
+	r.presence = beats.New(r.records, r.cfg.Conn, r.cfg.BeatInterval, r.reports, r.unknown, log)
+	r.externals = instances.NewExternals(r.records, log)
+	r.duties = servers.NewDuties(r.records, signer, log)
+	r.defaults = environments.NewWork(r.records, log)
+	r.rollouts = rollouts.NewWork(r.records, r.lookup, log)
+	r.blocks = blocks.NewWork(r.records, r.cfg.BlockAfter, log)
+	r.brakes = environments.NewBrakes(r.records, log)
+	r.labels = labelrules.NewWork(r.records, log)
+	r.admission = admission.New(r.records, admission.Config{
+		Signer: r.cfg.Signer, JoinURL: r.cfg.JoinURL, CA: r.cfg.CA, ImageKeys: r.cfg.ImageKeys,
+		Lasting: r.cfg.ServerCredentials,
+	}, log)
+	r.lobby = admission.NewLobby(r.admission, r.cfg.Lobby)
 }
 
 // Run serves until ctx is done or a part fails; a restart then recovers.
@@ -195,16 +191,17 @@ func (r *Registry) Run(ctx context.Context) error {
 		rungroup.Part{Name: "writer", Run: r.writer.Run},
 		rungroup.Part{Name: "view", Run: r.follower.Run},
 		rungroup.Part{Name: "service", Run: r.follower.WhenReady(r.serve)},
-		rungroup.Part{Name: "intents", Run: r.consume(topology.RegistryIntents, r.intents.handle)},
-		rungroup.Part{Name: "agents reports", Run: r.consume(topology.RegistryAgents, r.reports.handleAgents)},
-		rungroup.Part{Name: "sysinfo reports", Run: r.consume(topology.RegistrySysinfo, r.reports.handleSysinfo)},
-		rungroup.Part{Name: "receipts", Run: r.consume(topology.RegistryReceipt, r.reports.handleReceipt)},
-		rungroup.Part{Name: "presence", Run: r.follower.WhenReady(r.presence.run)},
-		rungroup.Part{Name: "duties", Run: r.follower.WhenReady(r.duties.run)},
-		rungroup.Part{Name: "defaults", Run: r.follower.WhenReady(r.defaults.run)},
-		rungroup.Part{Name: "rollouts", Run: r.follower.WhenReady(r.rollouts.run)},
-		rungroup.Part{Name: "brakes", Run: r.follower.WhenReady(r.brakes.run)},
-		rungroup.Part{Name: "labels", Run: r.follower.WhenReady(r.labels.run)},
+		rungroup.Part{Name: "intents", Run: r.consume(topology.RegistryIntents, r.intents.Handle)},
+		rungroup.Part{Name: "agents reports", Run: r.consume(topology.RegistryAgents, r.reports.HandleAgents)},
+		rungroup.Part{Name: "sysinfo reports", Run: r.consume(topology.RegistrySysinfo, r.reports.HandleSysinfo)},
+		rungroup.Part{Name: "receipts", Run: r.consume(topology.RegistryReceipt, r.reports.HandleReceipt)},
+		rungroup.Part{Name: "presence", Run: r.follower.WhenReady(r.presence.Run)},
+		rungroup.Part{Name: "duties", Run: r.follower.WhenReady(r.duties.Run)},
+		rungroup.Part{Name: "defaults", Run: r.follower.WhenReady(r.defaults.Run)},
+		rungroup.Part{Name: "rollouts", Run: r.follower.WhenReady(r.rollouts.Run)},
+		rungroup.Part{Name: "blocks", Run: r.follower.WhenReady(r.blocks.Run)},
+		rungroup.Part{Name: "brakes", Run: r.follower.WhenReady(r.brakes.Run)},
+		rungroup.Part{Name: "labels", Run: r.follower.WhenReady(r.labels.Run)},
 		rungroup.Part{Name: "rechecks", Run: r.follower.WhenReady(r.runRechecks)},
 	)
 }
@@ -217,21 +214,22 @@ func (r *Registry) consume(from topology.Consumer, handle bus.Handler) func(cont
 }
 
 func (r *Registry) runRechecks(ctx context.Context) error {
-	return r.rechecks.run(ctx, r.reports.recheck)
+	return r.rechecks.Run(ctx, r.reports.Recheck)
 }
 
 // onFacts receives the facts that were just folded. Duties only follow from facts about tasks,
 // servers and instances.
 func (r *Registry) onFacts(facts []ledger.Fact) {
-	r.rechecks.noteFacts(facts)
-	r.defaults.noteFacts(facts)
-	r.rollouts.noteFacts(facts)
-	r.brakes.noteFacts(facts)
-	r.labels.noteFacts(facts)
+	r.rechecks.NoteFacts(facts)
+	r.defaults.NoteFacts(facts)
+	r.rollouts.NoteFacts(facts)
+	r.blocks.NoteFacts(facts)
+	r.brakes.NoteFacts(facts)
+	r.labels.NoteFacts(facts)
 	for _, f := range facts {
 		switch f.Noun {
 		case ledger.Task, ledger.Server, ledger.Instance:
-			r.duties.wake.Wake()
+			r.duties.Wake.Wake()
 			return
 		}
 	}

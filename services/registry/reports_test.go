@@ -51,11 +51,11 @@ func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id},
 					topology.ReportAgents)
-				if err := s.r.reports.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored,
+				if err := s.r.reports.HandleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored,
 					Delivered: 1}); err != nil {
 					t.Fatal(err)
 				}
@@ -93,10 +93,10 @@ func TestTheLastReportDecidesHoweverSlowAReplicaIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	err = slow.reports.handleAgents(ctx,
+	err = slow.reports.HandleAgents(ctx,
 		bus.Message{Subject: topology.ReportSubject(address, topology.ReportAgents), Data: data, Delivered: 2})
 
 	if err != nil {
@@ -124,18 +124,16 @@ func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
 	}
 	s.report(topology.ReportAgents, report(6, "late"))
 	bustest.Eventually(t, "the late one is recorded", func() bool { return s.instance("web").Reason == "late" })
-	slow.reports.mu.Lock()
-	clear(slow.reports.last) // the other replica handled it
-	slow.reports.mu.Unlock()
+	slow.reports.Forget() // the other replica handled it
 	data, err := proto.Marshal(report(5, "early"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id}, topology.ReportAgents)
 
-	err = slow.reports.handleAgents(ctx, bus.Message{Subject: subject, Data: data, Delivered: 2})
+	err = slow.reports.HandleAgents(ctx, bus.Message{Subject: subject, Data: data, Delivered: 2})
 
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func rolledOut(t *testing.T, servers int) *site {
 	s.accepted(topology.VerbInstall, install("web", &intentv1.Selector{All: true}))
 	s.eventually("web runs everywhere", nil, func() bool {
 		running := 0
-		for i := range s.r.records.view.InstancesOfAgent("web") {
+		for i := range s.r.records.View.InstancesOfAgent("web") {
 			if i.State == instancev1.State_STATE_CONVERGED {
 				running++
 			}
@@ -45,13 +45,15 @@ func rolledOut(t *testing.T, servers int) *site {
 func (s *site) comeOnline() {
 	var drafts []ledger.Draft
 	s.r.follower.Read(func() {
-		for server := range s.r.records.view.AllServers() {
+		for server := range s.r.records.View.AllServers() {
 			if server.Presence != serverv1.Presence_PRESENCE_ONLINE {
 				drafts = append(drafts, fact(ledger.Server, server.Id, &serverv1.Online{}))
 			}
 		}
 	})
-	s.append(drafts...)
+	for part := range slices.Chunk(drafts, 500) {
+		s.append(part...)
+	}
 }
 
 // eventually does the work of dispatcher and servers until so is true, which runs inside Read. The new version does not
@@ -64,9 +66,11 @@ func (s *site) eventually(what string, bad func(server string) bool, so func() b
 			if met = so(); met {
 				return
 			}
-			for i := range s.r.records.view.InstancesOfAgent("web") {
-				if i.TaskGeneration != i.Generation || i.TaskState == taskv1.State_STATE_UNSPECIFIED {
-					due = append(due, proto.CloneOf(i))
+			for _, agent := range []string{"web", "db"} {
+				for i := range s.r.records.View.InstancesOfAgent(agent) {
+					if i.TaskGeneration != i.Generation || i.TaskState == taskv1.State_STATE_UNSPECIFIED {
+						due = append(due, proto.CloneOf(i))
+					}
 				}
 			}
 		})
@@ -94,7 +98,7 @@ func worked(i *instancev1.Instance, fails bool) []ledger.Draft {
 	end := proto.Message(&taskv1.Succeeded{})
 	if fails {
 		now, end = i.Observed, &taskv1.Undone{Outcome: &taskv1.Outcome{
-			Code: "UNHEALTHY", Reason: "it did not start", FailedStep: taskv1.Step_STEP_PROVE,
+			Code: code.NotReady, Reason: "it did not start", FailedStep: taskv1.Step_STEP_PROVE,
 		}}
 	}
 	return []ledger.Draft{
@@ -131,7 +135,7 @@ func (s *site) rollout(id string) *rolloutv1.Rollout {
 // is returns a condition of a rollout's state, for eventually.
 func (s *site) is(id string, want rolloutv1.State) func() bool {
 	return func() bool {
-		r, _ := s.r.records.view.Rollout(id)
+		r, _ := s.r.records.View.Rollout(id)
 		return r.GetState() == want
 	}
 }
@@ -139,7 +143,7 @@ func (s *site) is(id string, want rolloutv1.State) func() bool {
 func (s *site) versions() map[string]int {
 	out := map[string]int{}
 	s.r.follower.Read(func() {
-		for i := range s.r.records.view.InstancesOfAgent("web") {
+		for i := range s.r.records.View.InstancesOfAgent("web") {
 			out[i.Wanted.GetVersion()]++
 		}
 	})
@@ -194,8 +198,8 @@ func TestABadBuildHaltsARolloutAndItsServersGoBack(t *testing.T) {
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
 	everywhere := func(string) bool { return true }
 	s.eventually("it halts and the canary goes back", everywhere, func() bool {
-		r, _ := s.r.records.view.Rollout(id)
-		for range s.r.records.view.Unrestored(id) {
+		r, _ := s.r.records.View.Rollout(id)
+		for range s.r.records.View.Unrestored(id) {
 			return false
 		}
 		return r.GetState() == rolloutv1.State_STATE_HALTED
@@ -204,7 +208,7 @@ func TestABadBuildHaltsARolloutAndItsServersGoBack(t *testing.T) {
 		t.Errorf("versions %v", have)
 	}
 	resp := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id[:8]})
-	if len(resp.Reasons) != 1 || resp.Reasons[0].Code != "UNHEALTHY" || resp.Reasons[0].Count != 1 {
+	if len(resp.Reasons) != 1 || resp.Reasons[0].Code != code.NotReady || resp.Reasons[0].Count != 1 {
 		t.Errorf("reasons %v", resp.Reasons)
 	}
 	if resp.Rollout.Reason.GetCode() != code.TooManyBroken {
@@ -230,7 +234,7 @@ func TestAnUndoTakesEveryTouchedServerBackInWaves(t *testing.T) {
 	s := rolledOut(t, 12)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
 	canaryPassed := func() bool {
-		r, _ := s.r.records.view.Rollout(id)
+		r, _ := s.r.records.View.Rollout(id)
 		return r.GetWaves()[0].PassedAt != nil
 	}
 	s.eventually("the canary passed", nil, canaryPassed)
@@ -239,7 +243,7 @@ func TestAnUndoTakesEveryTouchedServerBackInWaves(t *testing.T) {
 		t.Fatalf("after the approval: %v", r)
 	}
 	s.eventually("the second wave passed", nil, func() bool {
-		r, _ := s.r.records.view.Rollout(id)
+		r, _ := s.r.records.View.Rollout(id)
 		return r.GetWaves()[1].PassedAt != nil
 	})
 	if have := s.versions(); have["1.1.0"] != 4 {
@@ -272,7 +276,7 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 	s.registry()
 	var away string
 	s.r.follower.Read(func() {
-		for server := range s.r.records.view.AllServers() {
+		for server := range s.r.records.View.AllServers() {
 			away = server.Id
 		}
 	})
@@ -284,7 +288,7 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 	}
 	s.append(fact(ledger.Server, away, &serverv1.Online{}))
 	s.eventually("the one that was away is served", nil, func() bool {
-		target, _ := s.r.records.view.Target(id, away)
+		target, _ := s.r.records.View.Target(id, away)
 		return target.GetState() == rolloutv1.TargetState_TARGET_STATE_SUCCEEDED
 	})
 	q := &registryv1.ListRolloutTargetsRequest{RolloutId: id}
@@ -313,7 +317,7 @@ func TestARegistryThatIsKilledInEachWaveReachesEveryServerOnce(t *testing.T) {
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Concurrency: 2})).Id
 	for wave := range 3 {
 		s.eventually("a server of the wave succeeded", nil, func() bool {
-			r, _ := s.r.records.view.Rollout(id)
+			r, _ := s.r.records.View.Rollout(id)
 			return r.GetWaves()[wave].GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)] > 0
 		})
 		s.stop()

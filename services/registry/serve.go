@@ -11,23 +11,36 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/agentlogs"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/blocks"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/declarations"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/holds"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/instances"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/intents"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/labelrules"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reports"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/rollouts"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
 )
 
 // serve answers requests until ctx is done.
 func (r *Registry) serve(ctx context.Context) error {
 	// Enrolment first: the holder of a token from this registry may use it at once.
-	stop, err := bus.AnswerPaced(r.cfg.Conn, topology.EnrolSubjects, ledger.Registry, r.admission.enrol,
-		r.admission.idle.Open)
+	stop, err := bus.AnswerPaced(r.cfg.Conn, topology.EnrolSubjects, ledger.Registry, r.admission.Enrol,
+		r.admission.Idle.Open)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	if stop, err = bus.Answer(r.cfg.Conn, topology.RenewSubjects, ledger.Registry, r.admission.renew); err != nil {
+	if stop, err = bus.Answer(r.cfg.Conn, topology.RenewSubjects, ledger.Registry, r.admission.Renew); err != nil {
 		return err
 	}
 	defer stop()
 	if r.cfg.Lobby {
-		if stop, err = bus.AnswerAnybody(r.cfg.Conn, topology.KnockSubjects, r.lobby.knock); err != nil {
+		if stop, err = bus.AnswerAnybody(r.cfg.Conn, topology.KnockSubjects, r.lobby.Knock); err != nil {
 			return err
 		}
 		defer stop()
@@ -49,83 +62,91 @@ func (r *Registry) serve(ctx context.Context) error {
 // answerAll registers the methods. About is registered last, because a registry that answers it
 // answers everything.
 func (r *Registry) answerAll(api *bus.Service) error {
-	servers := &serverAPI{
-		records: r.records, duties: r.duties, presence: r.presence, admission: r.admission, log: r.cfg.Log,
-	}
-	rules := &labelRuleAPI{records: r.records, log: r.cfg.Log}
-	holds := &holdAPI{records: r.records, log: r.cfg.Log}
-	tokens := &tokenAPI{admission: r.admission, log: r.cfg.Log}
-	restore := &restoreAPI{records: r.records, unknown: r.unknown, log: r.cfg.Log}
-	intents := &intentAPI{records: r.records, lookup: r.lookup}
-	defaults := &defaultsAPI{records: r.records}
-	instances := &instanceAPI{records: r.records, presence: r.presence, externals: r.externals}
-	check := &checkAPI{
-		records: r.records, presence: r.presence, duties: r.duties, unknown: r.unknown, externals: r.externals,
-	}
-	candidates := &candidatesAPI{records: r.records, conn: r.cfg.Conn}
+	rules := labelrules.NewAPI(r.records, r.cfg.Log)
+	holding := holds.NewAPI(r.records, r.cfg.Log)
+	blocking := blocks.NewAPI(r.records, r.cfg.Log)
+	tokens := admission.NewTokens(r.admission, r.cfg.Log)
+	restore := servers.NewRestores(r.records, r.unknown, r.cfg.Log)
+	decisions := intents.NewAPI(r.records, r.lookup)
+	defaults := environments.NewDefaults(r.records)
+	rows := instances.NewAPI(r.records, r.presence, r.externals)
+	check := instances.NewChecks(r.records, r.presence, r.duties, r.unknown, r.externals)
+	candidates := reports.NewCandidates(r.records, r.cfg.Conn)
 	return errors.Join(
-		bus.Handle(api, "ListServers", servers.list),
-		bus.Handle(api, "ListCandidates", candidates.list),
-		bus.Handle(api, "GetServer", servers.get),
-		bus.Handle(api, "ChangeServer", servers.change),
-		bus.Handle(api, "ReplaceServer", servers.replace),
-		bus.Handle(api, "ForgetServer", servers.forget),
-		bus.Handle(api, "QuarantineServer", servers.quarantine),
-		bus.Handle(api, "ReleaseServer", servers.release),
-		bus.Handle(api, "RevokeServer", servers.revoke),
-		bus.Handle(api, "RecordCleanUp", servers.recordCleanUp),
-		bus.Handle(api, "CountServers", servers.count),
-		bus.Handle(api, "CountInstances", instances.count),
-		bus.Handle(api, "InviteServer", r.admission.invite),
-		bus.Handle(api, "InviteServers", r.admission.inviteMany),
-		bus.Handle(api, "ListLobby", r.lobby.list),
-		bus.Handle(api, "AcceptLobby", r.lobby.accept),
-		bus.Handle(api, "RejectLobby", r.lobby.reject),
-		bus.Handle(api, "SetLabelRule", rules.set),
-		bus.Handle(api, "UnsetLabelRule", rules.unset),
-		bus.Handle(api, "ListLabelRules", rules.list),
-		bus.Handle(api, "SetHold", holds.set),
-		bus.Handle(api, "UnsetHolds", holds.unset),
-		bus.Handle(api, "ListHolds", holds.list),
-		bus.Handle(api, "CreateToken", tokens.create),
-		bus.Handle(api, "ListTokens", tokens.list),
-		bus.Handle(api, "RevokeToken", tokens.revoke),
-		bus.Handle(api, "ListUnknownServers", r.unknown.list),
-		bus.Handle(api, "GetRestoreStatus", restore.status),
-		bus.Handle(api, "AcceptRestore", restore.accept),
-		bus.Handle(api, "ListInstances", instances.list),
-		bus.Handle(api, "CheckFleet", check.fleet),
-		bus.Handle(api, "ReportExternal", r.externals.report),
-		bus.Handle(api, "ListExternals", r.externals.list),
-		bus.Handle(api, "GetIntent", intents.get),
-		bus.Handle(api, "ListIntents", intents.list),
-		bus.Handle(api, "PlanIntent", intents.plan),
-		bus.Handle(api, "WithdrawIntent", intents.withdraw),
+		r.serveServers(api),
+		bus.Handle(api, "ListCandidates", candidates.List),
+		bus.Handle(api, "OpenLog", agentlogs.NewAPI(r.records, r.presence, r.cfg.Conn, r.cfg.Log).Open),
+		bus.Handle(api, "CountInstances", rows.Count),
+		bus.Handle(api, "InviteServer", r.admission.Invite),
+		bus.Handle(api, "InviteServers", r.admission.InviteMany),
+		bus.Handle(api, "ListLobby", r.lobby.List),
+		bus.Handle(api, "AcceptLobby", r.lobby.Accept),
+		bus.Handle(api, "RejectLobby", r.lobby.Reject),
+		bus.Handle(api, "SetLabelRule", rules.Set),
+		bus.Handle(api, "UnsetLabelRule", rules.Unset),
+		bus.Handle(api, "ListLabelRules", rules.List),
+		bus.Handle(api, "SetHold", holding.Set),
+		bus.Handle(api, "UnsetHolds", holding.Unset),
+		bus.Handle(api, "ListHolds", holding.List),
+		bus.Handle(api, "AddBlocks", blocking.Add),
+		bus.Handle(api, "RemoveBlock", blocking.Remove),
+		bus.Handle(api, "ListBlocks", blocking.List),
+		bus.Handle(api, "CreateToken", tokens.Create),
+		bus.Handle(api, "ListTokens", tokens.List),
+		bus.Handle(api, "RevokeToken", tokens.Revoke),
+		bus.Handle(api, "ListUnknownServers", r.unknown.List),
+		bus.Handle(api, "GetRestoreStatus", restore.Status),
+		bus.Handle(api, "AcceptRestore", restore.Accept),
+		bus.Handle(api, "ListInstances", rows.List),
+		bus.Handle(api, "CheckFleet", check.Fleet),
+		bus.Handle(api, "ReportExternal", r.externals.Report),
+		bus.Handle(api, "ListExternals", r.externals.List),
+		bus.Handle(api, "GetIntent", decisions.Get),
+		bus.Handle(api, "ListIntents", decisions.List),
+		bus.Handle(api, "PlanIntent", decisions.Plan),
+		bus.Handle(api, "WithdrawIntent", decisions.Withdraw),
 		r.serveRollouts(api),
-		bus.Handle(api, "PlanDefaults", defaults.plan),
-		bus.Handle(api, "SetDefault", defaults.set),
-		bus.Handle(api, "UnsetDefault", defaults.unset),
-		bus.Handle(api, "ListDefaults", defaults.list),
-		bus.Handle(api, "MoveServers", defaults.move),
+		bus.Handle(api, "PlanDefaults", defaults.Plan),
+		bus.Handle(api, "SetDefault", defaults.Set),
+		bus.Handle(api, "UnsetDefault", defaults.Unset),
+		bus.Handle(api, "ListDefaults", defaults.List),
+		bus.Handle(api, "MoveServers", defaults.Move),
 		facts.Serve(api, r.cfg.Conn),
-		bus.Handle(api, "SealSecrets", r.records.sealSecrets),
-		r.records.serveDeclared(api),
+		bus.Handle(api, "SealSecrets", r.records.SealSecrets),
+		declarations.Serve(r.records, api),
 		fold.Serve(api, r.follower, version.Version),
 		api.RefuseUnknown(),
 	)
 }
 
+// serveServers registers the methods about servers.
+func (r *Registry) serveServers(api *bus.Service) error {
+	requests := servers.NewAPI(r.records, r.duties, r.presence, r.admission, r.cfg.Log)
+	return errors.Join(
+		bus.Handle(api, "ListServers", requests.List),
+		bus.Handle(api, "GetServer", requests.Get),
+		bus.Handle(api, "ChangeServer", requests.Change),
+		bus.Handle(api, "ReplaceServer", requests.Replace),
+		bus.Handle(api, "ForgetServer", requests.Forget),
+		bus.Handle(api, "QuarantineServer", requests.Quarantine),
+		bus.Handle(api, "ReleaseServer", requests.Release),
+		bus.Handle(api, "RevokeServer", requests.Revoke),
+		bus.Handle(api, "RecordCleanUp", requests.RecordCleanUp),
+		bus.Handle(api, "CountServers", requests.Count),
+	)
+}
+
 // serveRollouts registers the methods about rollouts.
 func (r *Registry) serveRollouts(api *bus.Service) error {
-	rollouts := &rolloutAPI{records: r.records, log: r.cfg.Log}
-	past := &rolloutPast{rolloutAPI: rollouts, conn: r.cfg.Conn, turn: make(chan struct{}, 1)}
+	requests := rollouts.NewAPI(r.records, r.cfg.Log)
+	past := rollouts.NewPast(requests, r.cfg.Conn)
 	return errors.Join(
-		bus.Handle(api, "PlanRollout", rollouts.plan),
-		bus.Handle(api, "GetRollout", rollouts.get),
-		bus.Handle(api, "ListRollouts", rollouts.list),
-		bus.Handle(api, "ListRolloutTargets", rollouts.targets),
-		bus.Handle(api, "ControlRollout", rollouts.control),
-		bus.Handle(api, "ReplayRollout", past.replayed),
-		bus.Handle(api, "ForecastRollout", past.forecast),
+		bus.Handle(api, "PlanRollout", past.PlanAhead),
+		bus.Handle(api, "GetRollout", past.GetAhead),
+		bus.Handle(api, "ListRollouts", requests.List),
+		bus.Handle(api, "ListRolloutTargets", requests.Targets),
+		bus.Handle(api, "ControlRollout", requests.Control),
+		bus.Handle(api, "ReplayRollout", past.Replayed),
+		bus.Handle(api, "ForecastRollout", past.Forecast),
 	)
 }

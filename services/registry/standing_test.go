@@ -39,7 +39,7 @@ func (s *site) revoke(name string) *serverv1.Server {
 
 // renew requests that a server's key is signed again.
 func (s *site) renew(id, key string) (*registryv1.RenewResponse, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return bus.Ask[*registryv1.RenewResponse](ctx, s.ops,
 		topology.RenewSubject(topology.ServerAddress{Cell: "main", Server: id}),

@@ -18,6 +18,8 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/signing"
 )
 
 // owned invites a server of an ownership, and returns the answer to its enrolment.
@@ -165,12 +167,12 @@ func TestADeadServerIsLeakedUntilItsReceiptArrives(t *testing.T) {
 }
 
 func TestARegistryWithoutKeysRecordsNoDeath(t *testing.T) {
-	var none tombstones
+	var none signing.Tombstones
 	death := []ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Dead{})}
-	if err := none.sign(death, func(string) string { return "main" }); !fault.Is(err, fault.Unavailable) {
+	if err := none.Sign(death, func(string) string { return "main" }); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("the error is %v", err)
 	}
-	if err := none.sign([]ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Online{})}, nil); err != nil {
+	if err := none.Sign([]ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Online{})}, nil); err != nil {
 		t.Error(err)
 	}
 }

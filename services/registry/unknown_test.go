@@ -49,7 +49,7 @@ func TestAnIntentWithUnknownPartsIsRefusedNamingThem(t *testing.T) {
 				Data:      data,
 				Header:    header,
 			}
-			if err := s.r.intents.handle(t.Context(), m); err != nil {
+			if err := s.r.intents.Handle(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 			r := s.outcome(id).GetRefusal()

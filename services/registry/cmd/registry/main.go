@@ -38,6 +38,9 @@ func main() {
 			config.Checked(fs, &c.ServerBudget, "server-budget", registry.DefaultServerBudget,
 				"how many `BYTES` the facts may have that one server causes in a day; beyond, it is quarantined",
 				config.From[uint64](registry.LeastServerBudget))
+			config.Checked(fs, &c.BlockAfter, "block-after", registry.DefaultBlockAfter,
+				"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; "+
+					"0 means never", config.From(0))
 			config.Checked(fs, &c.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
 				"how long the credentials of a server are valid; it renews them after half of that",
 				config.Lasting(time.Minute))

@@ -11,5 +11,7 @@
 //  3. Derive returns one intent for many servers, under an id that is computed from the default and from the state of
 //     each server, and guarded by the environment and each instance: of two replicas that derive the same, one wins.
 //     A derived intent is never refused, because it names only servers that it changes.
-//  4. PlanSet and PlanMove decide as Derive will once the change is recorded, and draft nothing.
+//  4. A default waits for a rollout that brings its agent to a server, until the rollout served it, or was aborted or
+//     undone.
+//  5. PlanSet and PlanMove decide as Derive will once the change is recorded, and draft nothing.
 package defaults

@@ -47,12 +47,21 @@ func (p *Planned) Touched() int {
 	return n
 }
 
+// Installs returns how many installations are due and could begin now.
+func (p *Planned) Installs() int {
+	n := 0
+	for _, one := range p.Plans {
+		n += int(one.Changed)
+	}
+	return n
+}
+
 // add plans an agent's default for the servers on which it is due.
 func (p *Planned) add(r Reader, e *environmentv1.Environment, agent string, servers iter.Seq[*serverv1.Server]) {
 	d, dueOn := e.Defaults[agent], []string{}
 	for s := range servers {
 		switch stateOf(r, s, agent, d) {
-		case present:
+		case present, waiting: // what waits, a rollout brings
 			p.Present++
 		case due:
 			dueOn = append(dueOn, s.Id)

@@ -8,6 +8,7 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
@@ -22,10 +23,15 @@ const (
 )
 
 // Reader is the view that a decision reads.
-type Reader = intent.Reader
+type Reader interface {
+	intent.Reader
+	Rollout(id string) (*rolloutv1.Rollout, bool)
+	Target(rollout, server string) (*rolloutv1.Target, bool)
+	RolloutsOn(server string) []string
+}
 
 // stateOf returns what became of a default on a living server of its environment. It does not choose an image, so due
-// stands also for what waits.
+// stands also for what waits, but for what a rollout brings.
 func stateOf(r Reader, s *serverv1.Server, agent string, d *environmentv1.Default) registryv1.DefaultState {
 	if _, ok := r.Instance(s.Id, agent); ok {
 		return present
@@ -36,8 +42,34 @@ func stateOf(r Reader, s *serverv1.Server, agent string, d *environmentv1.Defaul
 		return beyond
 	case r.Sequence(ledger.Instance, ledger.Key(s.Id, agent)) > since:
 		return removed // the end of an instance is the last fact on its key
+	case onItsWay(r, s.Id, agent):
+		return waiting
 	}
 	return due
+}
+
+// onItsWay reports whether a rollout brings the agent to a server that it has not served: the default waits for the
+// rollout, whose waves and gates would be worth nothing otherwise.
+func onItsWay(r Reader, server, agent string) bool {
+	for _, id := range r.RolloutsOn(server) {
+		t, _ := r.Target(id, server)
+		brings := slices.ContainsFunc(t.GetChanges(), func(c *rolloutv1.Change) bool {
+			return c.Agent == agent && c.To != nil
+		})
+		if !brings {
+			continue
+		}
+		switch ro, _ := r.Rollout(id); ro.GetState() {
+		case rolloutv1.State_STATE_ABORTED, rolloutv1.State_STATE_UNDONE:
+			continue
+		}
+		switch t.State {
+		case rolloutv1.TargetState_TARGET_STATE_PENDING, rolloutv1.TargetState_TARGET_STATE_REACHED,
+			rolloutv1.TargetState_TARGET_STATE_OWED:
+			return true
+		}
+	}
+	return false
 }
 
 // Agents returns the agents of an environment's defaults, each after those that it depends on.

@@ -61,15 +61,30 @@ func (t *Tally) Set(id string, s *serverv1.Server, instances iter.Seq[*instancev
 		t.add(was, ^uint32(0)) // minus one
 		delete(t.servers, id)
 	}
-	if s.GetEnvironment() == "" || !server.Believed(s) || s.Presence != serverv1.Presence_PRESENCE_ONLINE {
+	if s.GetEnvironment() == "" || !counts(s) {
 		return
 	}
-	is := standing{environment: s.Environment}
-	for i := range instances {
-		is.drifts = is.drifts || Drifted(i) != ""
-	}
+	is := standing{environment: s.Environment, drifts: Drifts(s, instances)}
 	t.servers[id] = is
 	t.add(is, 1)
+}
+
+// counts reports whether a server is online and its reports count.
+func counts(s *serverv1.Server) bool {
+	return server.Believed(s) && s.Presence == serverv1.Presence_PRESENCE_ONLINE
+}
+
+// Drifts reports whether a server is online and one of its instances drifts.
+func Drifts(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
+	if !counts(s) {
+		return false
+	}
+	for i := range instances {
+		if Drifted(i) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *Tally) add(s standing, n uint32) {

@@ -28,6 +28,7 @@ type Situation struct {
 	ConfirmedAt time.Time     // until when its last list is known to be true; zero when it is not known
 	Listening   time.Time     // since when beats are received
 	Beat        time.Duration // how often servers beat
+	Heals       bool          // executors may heal drift in the server's environment now
 }
 
 // Scope is what is compared.

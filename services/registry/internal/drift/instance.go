@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -116,12 +119,19 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 	return d
 }
 
-// withNext adds when the server's executor repairs by itself what its list shows, where that is still to come.
+// withNext adds when the server's executor does something by itself about what its list shows, where that is still to
+// come: a first repair, another one after a rest, or the start of a process that keeps ending.
 func (s Situation) withNext(d *registryv1.Difference, i *instancev1.Instance) *registryv1.Difference {
-	if at := i.ObservedNextAt; at != nil && at.AsTime().After(s.Now) {
+	at, what := i.ObservedNextAt, "; it was repaired before and rests, and is repaired again at "
+	switch {
+	case code.Restarted(i.ObservedCode):
+		what = "; it is started again at "
+	case at == nil && s.Heals && code.Healed(d.Cause) && i.ObservedAt != nil:
+		at, what = timestamppb.New(i.ObservedAt.AsTime().Add(topology.HealAfter)), "; it is repaired by "
+	}
+	if at != nil && at.AsTime().After(s.Now) {
 		d.NextAt = at
-		d.Reason += "; it was repaired before and rests, and is repaired again at " +
-			at.AsTime().UTC().Format(time.RFC3339)
+		d.Reason += what + at.AsTime().UTC().Format(time.RFC3339)
 	}
 	return d
 }

@@ -111,10 +111,20 @@ func Servers(r Reader, on *intentv1.Selector) []*serverv1.Server {
 	return out
 }
 
-// Row returns a copy of a hold with the number of its servers.
+// Row returns a copy of a hold with the number of its servers, and the names of those that it names.
 func Row(r Reader, h *holdv1.Hold) *holdv1.Hold {
 	row := proto.CloneOf(h)
 	row.Servers = uint32(len(Servers(r, h.On)))
+	for _, s := range append([]*intentv1.Selector{h.On}, h.On.GetNot()...) {
+		for _, id := range s.GetServers() {
+			if named, ok := r.Server(id); ok {
+				if row.ServerNames == nil {
+					row.ServerNames = map[string]string{}
+				}
+				row.ServerNames[id] = named.Name
+			}
+		}
+	}
 	return row
 }
 

@@ -23,6 +23,7 @@ type Reader interface {
 	Image(id string) (*imagev1.Image, bool)
 	Channel(name string) (*channelv1.Channel, bool)
 	Channels() iter.Seq[*channelv1.Channel]
+	ImagesNamed(agent, version, id string) []*imagev1.Image // those with an id that starts so; an empty text is any
 }
 
 // Want is the request for a choice: an image of an agent for one platform.
@@ -60,14 +61,28 @@ func byID(r Reader, w Want, id string) (*imagev1.Image, *apiv1.Refusal) {
 	return found, nil
 }
 
-// inChannel returns the image of the highest version in the channel, or of the named version. It
-// prefers images that may be installed, so that a disabled one is passed over. Of builds with equal
-// versions it returns the one that was added last.
+// inChannel chooses the image of the channel that is best for the target. A version that is named, and that the channel
+// of the target's environment does not have, may also be in the default channel: a channel chooses what is newest, and
+// does not forbid what an operator names.
 func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	channel, refusal := channelOf(r, w)
 	if refusal != nil {
 		return nil, refusal
 	}
+	best := bestOf(r, w, channel)
+	if best == nil && w.Choice.GetVersion() != "" && w.Channel != "" {
+		if other, ok := defaultChannel(r); ok {
+			best = bestOf(r, w, other)
+		}
+	}
+	if best == nil {
+		return nil, noMatch(r, w, channel)
+	}
+	return best, nil
+}
+
+// bestOf returns the image of a channel that is best for the target, or nil.
+func bestOf(r Reader, w Want, channel *channelv1.Channel) *imagev1.Image {
 	var best *imagev1.Image
 	rank := 0
 	for _, id := range slices.Backward(channel.ImageIds) {
@@ -80,10 +95,7 @@ func inChannel(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 			best, rank = i, have
 		}
 	}
-	if best == nil {
-		return nil, noMatch(r, w, channel)
-	}
-	return best, nil
+	return best
 }
 
 // Older reports whether version a comes before version b.
@@ -119,6 +131,16 @@ func (w Want) versionFits(have string) bool {
 	return err == nil && a.Equal(b) && a.Metadata() == b.Metadata()
 }
 
+// defaultChannel returns the channel that is used where none is named, if there is one.
+func defaultChannel(r Reader) (*channelv1.Channel, bool) {
+	for c := range r.Channels() {
+		if c.Default {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
 func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
 	name := w.Choice.GetChannel()
 	if name == "" {
@@ -128,12 +150,10 @@ func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
 		if c, ok := r.Channel(name); ok {
 			return c, nil
 		}
-		return nil, noChannel(r, name)
+		return nil, UnknownChannel(r, name)
 	}
-	for c := range r.Channels() {
-		if c.Default {
-			return c, nil
-		}
+	if c, ok := defaultChannel(r); ok {
+		return c, nil
 	}
 	return nil, refuse(code.NoMatch, "no channel is named, and no channel is the default", "garrison channel list")
 }

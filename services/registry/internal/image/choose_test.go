@@ -3,8 +3,10 @@ package image
 import (
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -35,6 +37,13 @@ func (s shelf) Channel(name string) (*channelv1.Channel, bool) {
 }
 
 func (s shelf) Channels() iter.Seq[*channelv1.Channel] { return slices.Values(s.channels) }
+
+func (s shelf) ImagesNamed(agent, version, id string) []*imagev1.Image {
+	return slices.DeleteFunc(slices.Clone(s.images), func(i *imagev1.Image) bool {
+		m := i.Manifest
+		return m.Agent != agent || version != "" && m.Version != version || !strings.HasPrefix(m.Id, id)
+	})
+}
 
 const daemon = agentv1.Kind_KIND_DAEMON
 
@@ -94,6 +103,8 @@ func TestAnImageIsChosenByVersionIDOrChannel(t *testing.T) {
 		{"a version that is disabled", "web", "amd64", version("3.0.0"), "", "NOT_ACTIVE"},
 		{"a version of another channel", "web", "amd64", version("4.0.0-rc.1+build7"), "", "NO_MATCH"},
 		{"a version of the environment's channel", "web", "amd64", version("4.0.0-rc.1+build7"), "dev", "w4"},
+		{"a version that only the default channel has", "web", "amd64", version("1.0.0"), "dev", "w1"},
+		{"a version that neither channel has", "web", "amd64", version("9.0.0"), "dev", "NO_MATCH"},
 		{"another build of a version", "web", "amd64", version("4.0.0-rc.1+build8"), "dev", "NO_MATCH"},
 		{"what is no version", "web", "amd64", version("latest"), "", "NO_MATCH"},
 		{"an id", "web", "amd64", id("w2"), "", "w2"},
@@ -121,5 +132,31 @@ func TestAnImageIsChosenByVersionIDOrChannel(t *testing.T) {
 				t.Errorf("%s (%v); want %s", have, refusal, c.want)
 			}
 		})
+	}
+}
+
+func TestAVersionThatIsImportedAndNotActivatedIsNamedWithTheCommandThatActivatesIt(t *testing.T) {
+	s := stock()
+	for _, version := range []string{"5.0.0", "6.0.0"} {
+		m := &imagev1.Manifest{
+			Id: "w" + version, Agent: "web", Version: version, Kind: daemon,
+			Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
+		}
+		s.images = append(s.images, &imagev1.Image{Manifest: m, State: imagev1.State_STATE_UNACTIVATED})
+	}
+	for arch, want := range map[string]string{
+		"amd64": "garrison image activate w5.0.0", "arm64": "garrison image list web",
+	} {
+		_, refusal := Choose(s, Want{
+			Agent: &agentv1.Agent{Name: "web", Kind: daemon}, Platform: &serverv1.Platform{Os: "linux", Arch: arch},
+			Choice: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "5.0.0"}},
+		})
+		if refusal.GetCode() != code.NoMatch || refusal.GetTry() != want {
+			t.Errorf("%s: have %v, want to try %q", arch, refusal, want)
+		}
+		said := strings.Contains(refusal.GetMessage(), "5.0.0 is imported and not activated")
+		if said != (arch == "amd64") {
+			t.Errorf("%s: %s", arch, refusal.GetMessage())
+		}
 	}
 }

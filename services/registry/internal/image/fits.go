@@ -13,7 +13,7 @@ import (
 )
 
 // Fits returns why an image cannot run on a server beside its other agents, or nil. The executor
-// checks again with what only it knows, such as the free disk space.
+// checks again with what only it knows, such as the exact free disk space.
 func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev1.Instance) *apiv1.Refusal {
 	if have := s.GetSysinfo().GetExecutorVersion(); version.Before(have, m.ExecutorVersion) {
 		return refuse(code.ExecutorTooOld, fmt.Sprintf("%s needs an executor of version %s; server %q has %s",
@@ -22,6 +22,9 @@ func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev
 	if need, most := m.GetBlob().GetUnpackedSizeBytes(), largestDisk(s); most > 0 && need > most {
 		return refuse(code.NoSpace, fmt.Sprintf("%s needs %d bytes; the largest disk of server %q has %d",
 			named(m), need, s.Name, most), "garrison server show "+s.Id)
+	}
+	if why := short(m, s); why != nil {
+		return why
 	}
 	for _, o := range others {
 		if o.Agent != m.Agent && (slices.Contains(m.Conflicts, o.Agent) || conflicts(r, o, m.Agent)) {
@@ -49,4 +52,19 @@ func conflicts(r Reader, o *instancev1.Instance, agent string) bool {
 		}
 	}
 	return false
+}
+
+// largestRoom is the size class beyond which an executor does not tell free space apart.
+const largestRoom = 64 << 30
+
+// short returns why an image certainly does not fit into the free space of a server, or nil: the free space is less
+// than two and a half times what the executor reports.
+func short(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
+	need, room := m.GetBlob().GetUnpackedSizeBytes(), s.GetSysinfo().GetRoomBytes()
+	if room == 0 || room >= largestRoom || need < 2*room+room/2 {
+		return nil
+	}
+	return refuse(code.NoSpace, fmt.Sprintf(
+		"%s needs %d bytes; less than %d are free where the agents of server %q are", named(m), need,
+		2*room+room/2, s.Name), "garrison server show "+s.Id+"; garrison server refresh "+s.Id)
 }

@@ -24,6 +24,7 @@ func WithoutContent(m *imagev1.Manifest) *imagev1.Manifest {
 		Id: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Kind: m.GetKind(),
 		Platform: m.GetPlatform(), PublishedAt: m.GetPublishedAt(),
 		ExecutorVersion: m.GetExecutorVersion(), Conflicts: m.GetConflicts(),
+		UpgradesFrom: m.GetUpgradesFrom(), Skips: m.GetSkips(), Floor: m.GetFloor(), Requires: m.GetRequires(),
 	}
 	if m.GetBlob() != nil {
 		kept.Blob = &imagev1.Blob{

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
 
 // noMatch refuses a choice that found nothing. It names the request, what was searched, and where the
@@ -18,13 +19,15 @@ import (
 //
 //	no image of agent "cn-agent" version 1.25.9 for linux/amd64 in channel release
 //	(7 images searched, newest 1.25.4; 1.25.9 is in channel dev)
+//
+// A version that no channel has, but which was imported, is named with the command that makes it installable.
 func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 	what := fmt.Sprintf("no image of agent %q", w.Agent.Name)
 	if v := w.Choice.GetVersion(); v != "" {
 		what += " version " + v
 	}
-	versions := versionsIn(r, c, w.Agent.Name)
-	searched := counted(len(versions), "image") + " searched"
+	searched := counted(len(versionsIn(r, c, w.Agent.Name, true)), "image") + " searched"
+	versions := versionsIn(r, c, w.Agent.Name, false)
 	if newest := highest(versions); newest != "" {
 		searched += ", newest " + newest
 	}
@@ -36,6 +39,9 @@ func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 			searched += "; there are some in channel " + other
 		}
 		try += " --channel " + other
+	} else if idle := notActivated(r, w); idle != nil {
+		searched += fmt.Sprintf("; %s is imported and not activated", idle.Manifest.Version)
+		try = "garrison image activate " + idle.Manifest.Id
 	}
 	refusal := refuse(code.NoMatch,
 		fmt.Sprintf("%s for %s in channel %s (%s)", what, platform(w.Platform), c.Name, searched), try)
@@ -45,10 +51,24 @@ func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 	return refusal
 }
 
-func versionsIn(r Reader, c *channelv1.Channel, agent string) []string {
+// notActivated returns an image that fits a request and was never activated, the highest version of them, or nil.
+func notActivated(r Reader, w Want) (found *imagev1.Image) {
+	for _, i := range r.ImagesNamed(w.Agent.Name, "", "") {
+		same := w.Platform.GetArch() == "" || platform(i.Manifest.Platform) == platform(w.Platform)
+		if i.State == imagev1.State_STATE_UNACTIVATED && same && w.versionFits(i.Manifest.Version) &&
+			(found == nil || version.Compare(i.Manifest.Version, found.Manifest.Version) > 0) {
+			found = i
+		}
+	}
+	return found
+}
+
+// versionsIn returns the versions of an agent in a channel, with those that are disabled or without them.
+func versionsIn(r Reader, c *channelv1.Channel, agent string, disabled bool) []string {
 	var out []string
 	for _, id := range c.ImageIds {
-		if i, ok := r.Image(id); ok && i.Manifest.Agent == agent {
+		if i, ok := r.Image(id); ok && i.Manifest.Agent == agent &&
+			(disabled || i.State == imagev1.State_STATE_ACTIVE) {
 			out = append(out, i.Manifest.Version)
 		}
 	}
@@ -70,7 +90,7 @@ func elsewhere(r Reader, w Want, but string) string {
 		if c.Name == but {
 			continue
 		}
-		if slices.ContainsFunc(versionsIn(r, c, w.Agent.Name), w.versionFits) {
+		if slices.ContainsFunc(versionsIn(r, c, w.Agent.Name, false), w.versionFits) {
 			names = append(names, c.Name)
 		}
 	}
@@ -80,7 +100,16 @@ func elsewhere(r Reader, w Want, but string) string {
 	return slices.Min(names)
 }
 
-func noChannel(r Reader, name string) *apiv1.Refusal {
+// CheckChannel refuses a channel that does not exist.
+func CheckChannel(r Reader, name string) *apiv1.Refusal {
+	if _, ok := r.Channel(name); ok {
+		return nil
+	}
+	return UnknownChannel(r, name)
+}
+
+// UnknownChannel refuses an unknown channel.
+func UnknownChannel(r Reader, name string) *apiv1.Refusal {
 	names := map[string]bool{}
 	for c := range r.Channels() {
 		names[c.Name] = true

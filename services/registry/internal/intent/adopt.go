@@ -18,11 +18,12 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
-// isProcess matches the id of a candidate that is a process.
-var isProcess = regexp.MustCompile(`^process/[1-9][0-9]{0,9}-[0-9]{1,20}$`)
+// isCandidate matches the id of a candidate that is a process or a service of systemd (systemd.unit(5)).
+var isCandidate = regexp.MustCompile(
+	`^(process/[1-9][0-9]{0,9}-[0-9]{1,20}|unit/[A-Za-z0-9:_.\\@-]{1,247}\.service)$`)
 
-// adopt wants the process that a candidate is as the agent. What runs on the server is not in the view, so the
-// executor decides whether the candidate is what it was.
+// adopt wants the process or the service that a candidate is as the agent. What runs on the server is not in the view,
+// so the executor decides whether the candidate is what it was.
 func adopt(o *outcome, q *intentv1.Adopt) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal == nil {
@@ -85,15 +86,15 @@ func adoptable(agent *agentv1.Agent, m *imagev1.Manifest) *apiv1.Refusal {
 	}
 }
 
-// checkCandidate refuses an id that no process has.
+// checkCandidate refuses an id that no process and no service has.
 func checkCandidate(q *intentv1.Adopt) *apiv1.Refusal {
-	if isProcess.MatchString(q.GetCandidate()) {
+	if isCandidate.MatchString(q.GetCandidate()) {
 		return nil
 	}
 	return &apiv1.Refusal{
 		Code:    code.NotAdoptable,
-		Message: fmt.Sprintf("%.64q is not a process: want process/ID-START", q.GetCandidate()),
-		Try:     fmt.Sprintf("garrison server candidates %s --detector process", q.GetServer()),
+		Message: fmt.Sprintf("%.64q is neither process/ID-START nor unit/NAME.service", q.GetCandidate()),
+		Try:     fmt.Sprintf("garrison server candidates %s --listening", q.GetServer()),
 	}
 }
 

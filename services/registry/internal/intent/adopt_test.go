@@ -82,6 +82,15 @@ func TestAnAdoptionWantsTheCandidateAndAReleaseLeavesIt(t *testing.T) {
 	}
 }
 
+func TestAServiceIsACandidateToo(t *testing.T) {
+	for _, unit := range []string{"unit/nginx.service", `unit/a\x2db@7.service`} {
+		wanted := body[*instancev1.Wanted](t, intent.Decide(fleet(1), adoptAsk("s0", unit, "web")))
+		if wanted.AdoptCandidate != unit {
+			t.Errorf("wanted %v", wanted)
+		}
+	}
+}
+
 func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
 	w := fleet(1)
 	w.apply(ledger.Agent, "files", &agentv1.Created{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_FILES}})
@@ -98,6 +107,8 @@ func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
 		{"unknown agent", "s0", candidate, "wep", code.UnknownAgent},
 		{"half an id", "s0", "process/7", "web", code.NotAdoptable},
 		{"a package", "s0", "dpkg/nginx", "web", code.NotAdoptable},
+		{"a socket", "s0", "unit/nginx.socket", "web", code.NotAdoptable},
+		{"a unit with a path", "s0", "unit/../nginx.service", "web", code.NotAdoptable},
 		{"files", "s0", candidate, "files", code.NotAdoptable},
 	} {
 		d := intent.Decide(w, adoptAsk(c.server, c.candidate, c.agent))

@@ -15,10 +15,12 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
@@ -38,6 +40,9 @@ type Reader interface {
 	ChangedBy(intent string) iter.Seq[*instancev1.Instance]
 	RemovedBy(intent string) iter.Seq[*instancev1.Instance]
 	Holds(after string) iter.Seq2[string, *holdv1.Hold]
+	Block(id string) (*blockv1.Block, bool)
+	Rollout(id string) (*rolloutv1.Rollout, bool)
+	RolloutsOn(server string) []string
 	Sequence(noun ledger.Noun, key string) uint64
 }
 
@@ -53,11 +58,14 @@ type Ask struct {
 	Trace           string
 	Secrets         *secret.Key // opens secrets for the check against a schema; nil opens none
 	Again           bool        // it may have begun before; see guarantee 3
+	Walk            bool        // plan paths and leave the order of agents to the caller, a rollout
+	Pinned          bool        // the caller names the image for want of a choice: neither lower, nor one that failed
 
 	// Of an intent that follows from a default of an environment or from a rollout: the ids of the servers on which it
 	// is due, sorted, and the guard of the answer, which otherwise is that of the intent's own key.
 	Due   []string
 	Under ledger.Guard
+	Back  bool // it takes servers back to what ran there before, so that no block keeps it from them
 }
 
 // MaxNote is the longest note of an intent, and reason of a hold, in bytes.
@@ -105,6 +113,9 @@ func (o *outcome) check() *apiv1.Refusal {
 	refusal := o.nothingLeft()
 	if refusal == nil && o.ask.Intent.Strict && o.left() > 0 && !o.resumed {
 		refusal = o.leftOutRefusal(code.LeftOut, "strict, and not every server can be changed")
+	}
+	if refusal == nil {
+		refusal = o.tooWide()
 	}
 	if g := o.ask.Intent.Guard; g != nil && !o.resumed && (refusal != nil || !bytes.Equal(g.TargetsSha256, o.sum())) {
 		return o.stale(g, refusal)

@@ -59,7 +59,11 @@ func (o *outcome) chooser(
 
 // fits returns why an image cannot run on a server, or nil.
 func (o *outcome) fits(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
-	return image.Fits(o.reader, m, s, slices.Collect(o.reader.InstancesOf(s.Id)))
+	others := slices.Collect(o.reader.InstancesOf(s.Id))
+	if why := image.Fits(o.reader, m, s, others); why != nil || o.ask.Walk {
+		return why
+	}
+	return image.Pairs(o.reader, m, s, others)
 }
 
 // needs refuses a server that lacks a dependency of the agent.

@@ -2,6 +2,7 @@ package intent
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
+	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was
@@ -40,4 +42,32 @@ func (o *outcome) onHold(s *serverv1.Server, agent string) *apiv1.Refusal {
 		return hold.Refuse(h)
 	}
 	return nil
+}
+
+// closed refuses to change a server whose environment is frozen or outside its windows, or returns nil. A rollout waits
+// instead; what follows from a default or a rollout was let through before.
+func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
+	if o.ask.Walk || o.ask.Intent.GetSource() != nil || o.ask.Intent.GetOverride() {
+		return nil
+	}
+	state, known := o.doors[s.GetEnvironment()]
+	if !known {
+		e, _ := o.reader.Environment(s.GetEnvironment())
+		if o.doors == nil {
+			o.doors = map[string]window.State{}
+		}
+		state = window.At(e, o.ask.At)
+		o.doors[s.GetEnvironment()] = state
+	}
+	if state.Open {
+		return nil
+	}
+	message := state.Why
+	if !state.Until.IsZero() {
+		message += ", until " + state.Until.UTC().Format(time.RFC3339)
+	}
+	return &apiv1.Refusal{
+		Code: code.Frozen, Message: message,
+		Try: "a rollout, which waits; --override to change it now; garrison env show " + s.GetEnvironment(),
+	}
 }

@@ -3,6 +3,10 @@ package intent
 import (
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
@@ -83,6 +87,9 @@ func (o *outcome) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusa
 // install wants the agent on every selected server that does not have it.
 func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
+	if refusal == nil {
+		refusal = checkOrigins(q.Origins)
+	}
 	if refusal != nil {
 		return refusal
 	}
@@ -95,18 +102,40 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 			return
 		}
 		merged, why := merge(s, have.GetConfiguration().GetOwn())
-		next := want{server: s, agent: agent.Name, image: chosen.ref, configuration: merged}
+		next := want{
+			server: s, agent: agent.Name, image: chosen.ref, configuration: merged, origin: q.Origins[s.Id],
+		}
 		switch {
 		case why != nil:
 			o.leaveOut(s, agent.Name, have, why)
 		case have.GetWanted() == nil:
 			arrive(o, agent, have, next, chosen.manifest)
 		case image.Same(have.Wanted, next.image):
-			keep(o, have, next, image.Named(q.Image))
+			keep(o, have, next, o.named(q.Image))
 		default:
 			o.passOver(s, agent.Name, have, other)
 		}
 	})
+}
+
+// maxOrigin bounds what an instance is called in another system, in bytes.
+const maxOrigin = 255
+
+// checkOrigins refuses what is no line of text.
+func checkOrigins(all map[string]string) *apiv1.Refusal {
+	for _, server := range slices.Sorted(maps.Keys(all)) {
+		o := all[server]
+		hidden := strings.ContainsFunc(o, func(r rune) bool { return !unicode.IsPrint(r) })
+		if hidden || len(o) > maxOrigin {
+			return &apiv1.Refusal{
+				Code: code.BadDescription,
+				Message: fmt.Sprintf("the origin %.40q of the instance on server %s is not printable, or has more "+
+					"than %d bytes", o, server, maxOrigin),
+				Try: "an origin such as triton:UUID",
+			}
+		}
+	}
+	return nil
 }
 
 // arrive brings an agent to a server without it, if the server has what it needs.
@@ -132,7 +161,7 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
+	choose, merge, path := o.chooser(agent, q.Image), merger(o, agent), o.pather(agent.Name, q.Image)
 	lacks := lacksAgent(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
@@ -154,7 +183,14 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 			o.leaveOut(s, agent.Name, have, why)
 			return
 		}
-		move(o, have, next, chosen.manifest, image.Named(q.Image))
+		if placed := instance.Placed(have); placed != nil && !image.Same(placed, next.image) {
+			next.hops, why = path(s, placed, chosen.manifest)
+			if why != nil && movesTo(placed, next, o.named(q.Image)) {
+				o.leaveOut(s, agent.Name, have, why)
+				return
+			}
+		}
+		move(o, have, next, chosen.manifest, o.named(q.Image))
 	})
 }
 
@@ -170,12 +206,22 @@ func move(o *outcome, have *instancev1.Instance, w want, m *imagev1.Manifest, na
 		o.leaveOut(w.server, w.agent, have, failedBefore(w.agent, w.image))
 		return
 	case moves:
-		if why := o.fits(m, w.server); why != nil {
+		if why := o.fitWay(w.server, w.hops, m); why != nil {
 			o.leaveOut(w.server, w.agent, have, why)
 			return
 		}
 	}
 	bringOrKeep(o, have, w, named)
+}
+
+// named reports whether a person named the image, and may mean one that is lower or that failed before.
+func (o *outcome) named(choice *intentv1.ImageChoice) bool {
+	return image.Named(choice) && !o.ask.Pinned
+}
+
+// movesTo reports whether an upgrade would bring an image: without its name, none that is older.
+func movesTo(placed *imagev1.Ref, w want, named bool) bool {
+	return named || !image.Older(w.image.Version, placed.GetVersion())
 }
 
 // want is what an intent wants of an agent on a server.
@@ -184,7 +230,9 @@ type want struct {
 	agent         string
 	image         *imagev1.Ref
 	configuration *instancev1.Configuration // nil means none
+	origin        string                    // what it is called in another system
 	candidate     string                    // the process that becomes the agent; empty where it is installed
+	hops          []*imagev1.Manifest       // the images by way of which a rollout goes there
 }
 
 // bringOrKeep changes what is wanted of an instance unless it is the same.

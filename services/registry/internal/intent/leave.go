@@ -38,7 +38,16 @@ func refresh(o *outcome, q *intentv1.Refresh) *apiv1.Refusal {
 	if refusal := checkScan(q.GetScan()); refusal != nil {
 		return refusal
 	}
-	refusal := o.each("", q.GetOn(), func(s *serverv1.Server, _ *instancev1.Instance) { ofServer(o, s, change) })
+	if q.GetPurgeKept() && q.GetScan() != nil {
+		return &apiv1.Refusal{Code: code.Malformed, Message: "a scan deletes nothing: purge_kept is for a refresh"}
+	}
+	refusal := o.each("", q.GetOn(), func(s *serverv1.Server, _ *instancev1.Instance) {
+		if why := o.needsWayBack(s); q.GetPurgeKept() && why != nil {
+			o.leaveOut(s, "", nil, why)
+			return
+		}
+		ofServer(o, s, change)
+	})
 	if n := o.changed(); refusal == nil && n > namedRefreshed {
 		return &apiv1.Refusal{
 			Code:    code.TooManyServers,

@@ -10,6 +10,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
 
 // needed refuses the removal of an agent that others on the server need, or returns nil. An agent
@@ -20,7 +22,10 @@ func (o *outcome) needed(s *serverv1.Server, have *instancev1.Instance) *apiv1.R
 	}
 	var by []string
 	for i := range o.reader.InstancesOf(s.Id) {
-		if a, ok := o.reader.Agent(i.Agent); ok && i.Wanted != nil && slices.Contains(a.Dependencies, have.Agent) {
+		a, ok := o.reader.Agent(i.Agent)
+		m, _ := o.reader.Image(i.Wanted.GetId())
+		requires := image.Requirement(m.GetManifest(), have.Agent) != nil
+		if i.Wanted != nil && (requires || ok && slices.Contains(a.Dependencies, have.Agent)) {
 			by = append(by, i.Agent)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
+	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // namedServers is how many servers an answer names. namedRefreshed is the limit for a refresh, for
@@ -32,6 +33,7 @@ type outcome struct {
 	chosen  []*intentv1.Chosen
 	resumed bool // part of it is in the ledger already
 	holds   hold.Index
+	doors   map[string]window.State // by environment
 	tally
 }
 
@@ -59,7 +61,11 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 		o.leaveOut(w.server, w.agent, have, beingReinstalled(w.server))
 		return
 	}
-	if why := o.onHold(w.server, w.agent); why != nil {
+	why := cmp.Or(o.onHold(w.server, w.agent), o.blocked(have, w))
+	if why == nil && w.candidate == "" { // an adoption changes nothing that runs
+		why = o.closed(w.server)
+	}
+	if why != nil {
 		o.leaveOut(w.server, w.agent, have, why)
 		return
 	}
@@ -69,18 +75,18 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 	}
 	body := &instancev1.Wanted{
 		InstanceId: id, Generation: have.GetGeneration() + 1, Image: w.image, IntentId: o.ask.ID,
-		Configuration: w.configuration, AdoptCandidate: w.candidate,
+		Configuration: w.configuration, AdoptCandidate: w.candidate, Origin: w.origin,
 	}
 	o.change(ledger.Instance, ledger.Key(w.server.Id, w.agent), body, body.Generation)
 	o.add(target{
 		server: w.server, agent: w.agent, from: have.GetObserved(), to: w.image, configuration: w.configuration,
-		effect: change, move: moveOf(have, w),
+		effect: change, move: moveOf(have, w), hops: w.hops,
 	})
 }
 
 // takeOff makes the agent unwanted on the server, unless others there need it.
 func (o *outcome) takeOff(s *serverv1.Server, have *instancev1.Instance) {
-	if why := cmp.Or(o.onHold(s, have.Agent), o.needed(s, have)); why != nil {
+	if why := cmp.Or(o.onHold(s, have.Agent), o.closed(s), o.needed(s, have)); why != nil {
 		o.leaveOut(s, have.Agent, have, why)
 		return
 	}

@@ -101,13 +101,14 @@ type Change struct {
 	Agent         string
 	From, To      *imagev1.Ref
 	Configuration *instancev1.Configuration // as it will be; nil when the agent goes
+	Hops          []*imagev1.Manifest       // the images between From and To, in order
 }
 
 // Changes calls f with each change, by server.
 func (p Planned) Changes(f func(Change)) {
 	for _, x := range p.targets {
 		if x.effect == change {
-			f(Change{x.server, x.agent, x.from, x.to, x.configuration})
+			f(Change{x.server, x.agent, x.from, x.to, x.configuration, x.hops})
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (o *outcome) nothingLeft() *apiv1.Refusal {
 	if o.counts[already] > 0 || o.left() == 0 {
 		return nil
 	}
-	return o.leftOutRefusal(code.NothingLeft, "no server can be changed")
+	return o.leftOutRefusal(code.NothingLeft, "nothing can be changed")
 }
 
 // allPassedOver refuses an intent that applies to none of the selected servers, or an installation
@@ -104,7 +104,7 @@ func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 	}
 	return &apiv1.Refusal{
 		Code:    first.Code,
-		Message: fmt.Sprintf("no selected server has agent %q (%d servers searched)", agent, n),
+		Message: fmt.Sprintf("no selected server has agent %q (searched: %d)", agent, n),
 		Try:     first.First.Try,
 	}
 }

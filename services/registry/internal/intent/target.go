@@ -36,6 +36,7 @@ type target struct {
 	effect        intentv1.Effect
 	move          intentv1.Move
 	reason        *apiv1.Refusal // shared by targets; never changed
+	hops          []*imagev1.Manifest
 }
 
 // tally is the targets of a decision, counted.
@@ -146,8 +147,23 @@ func (x target) message() *intentv1.Target {
 	}
 	if x.effect == change {
 		out.Own = x.configuration.GetOwn()
+		if out.Reason = x.reason; out.Reason == nil && x.agent != "" {
+			out.Reason = waits(x.server)
+		}
 	}
 	return out
+}
+
+// waits returns why a change of a server would not begin at once, or nil: a program there is in a critical section.
+func waits(s *serverv1.Server) *apiv1.Refusal {
+	c := s.GetCondition()
+	if c.GetState() != serverv1.ExecutorState_EXECUTOR_STATE_BUSY {
+		return nil
+	}
+	return &apiv1.Refusal{
+		Code: c.GetCode(), Message: "the change waits: " + c.GetReason(),
+		Try: "executor busy list, on the server",
+	}
 }
 
 // moveOf returns the kind of a change: have becomes w, and differs from it.

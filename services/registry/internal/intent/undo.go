@@ -123,7 +123,7 @@ func restoreImage(o *outcome, s *serverv1.Server, have, known *instancev1.Instan
 		w.configuration = known.Configuration
 	}
 	if !image.Same(instance.Placed(have), w.image) {
-		if why := checkRestored(o, s, w); why != nil {
+		if why := checkRestored(o, s, have, w); why != nil {
 			o.leaveOut(s, known.Agent, have, why)
 			return
 		}
@@ -140,7 +140,7 @@ func restoreImage(o *outcome, s *serverv1.Server, have, known *instancev1.Instan
 }
 
 // checkRestored returns why the image before cannot be installed now, or nil.
-func checkRestored(o *outcome, s *serverv1.Server, w want) *apiv1.Refusal {
+func checkRestored(o *outcome, s *serverv1.Server, have *instancev1.Instance, w want) *apiv1.Refusal {
 	agent, refusal := o.agent(w.agent)
 	if refusal != nil {
 		return refusal
@@ -150,6 +150,13 @@ func checkRestored(o *outcome, s *serverv1.Server, w want) *apiv1.Refusal {
 	found, refusal := image.Choose(o.reader, like)
 	if refusal != nil {
 		return refusal
+	}
+	if placed := instance.Placed(have); placed != nil {
+		if hops, why := image.Path(o.reader, like, placed, found.Manifest); why != nil {
+			return why
+		} else if len(hops) > 0 {
+			return image.Walked(placed, found.Manifest, hops)
+		}
 	}
 	return o.fits(found.Manifest, s)
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -45,7 +46,7 @@ func observation(i *instancev1.Instance, f *reportv1.Found, generation uint64) *
 		return o
 	}
 	o.Image, o.Health, o.Reason, o.Code = proto.CloneOf(f.Image), f.Health, f.Reason, f.Code
-	o.ConfigurationDigest = f.ConfigurationDigest
+	o.ConfigurationDigest, o.Kept = f.ConfigurationDigest, f.Kept[:min(len(f.Kept), mostKept)]
 	if f.InstanceId == i.Id {
 		o.Generation = f.Generation
 	}
@@ -64,8 +65,13 @@ func differs(i *instancev1.Instance, o *instancev1.Observed) bool {
 	return i.Health != o.Health || !instance.SameImage(i.Observed, o.Image) || !sameWords(o.Reason, i.ObservedReason) ||
 		o.Code != i.ObservedCode || o.NextAt != nil && !proto.Equal(o.NextAt, i.ObservedNextAt) ||
 		!bytes.Equal(i.ObservedConfigurationDigest, o.ConfigurationDigest) ||
-		min(o.Generation, i.Generation) > i.ObservedGeneration
+		min(o.Generation, i.Generation) > i.ObservedGeneration || !slices.EqualFunc(i.Kept, o.Kept, sameKept)
 }
+
+// mostKept is how many kept versions of an instance are recorded.
+const mostKept = 8
+
+func sameKept(a, b *instancev1.Kept) bool { return proto.Equal(a, b) }
 
 // sameWords reports whether two reasons differ in their numbers only, such as a count of restarts or a process id.
 func sameWords(a, b string) bool { return withoutDigits(a) == withoutDigits(b) }

@@ -10,12 +10,13 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// conditionEvery is how often a server can change its condition.
+// conditionEvery is how long a condition is kept before the next one that is not good.
 const conditionEvery = time.Minute
 
 // DecideCondition returns the fact by which the condition that an executor reports changes, or
-// nil. A change waits until a minute after the one before. The codes about the document's history
-// count as a good condition, because package epoch decides on them.
+// nil. A change waits until a minute after the one before, except for a recovery: a server that is well is shown so at
+// once, and one that flaps costs two facts a minute. The codes about the document's history count as a good condition,
+// because package epoch decides on them.
 func DecideCondition(s *serverv1.Server, last Beat, now time.Time) *serverv1.ConditionChanged {
 	if !server.Managed(s) || last.At.IsZero() || last.State == serverv1.ExecutorState_EXECUTOR_STATE_UNSPECIFIED {
 		return nil
@@ -25,16 +26,21 @@ func DecideCondition(s *serverv1.Server, last Beat, now time.Time) *serverv1.Con
 		next = &serverv1.ConditionChanged{State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING}
 	}
 	have := s.GetCondition()
-	if have == nil && next.State == serverv1.ExecutorState_EXECUTOR_STATE_RUNNING && next.Code == "" {
+	if have == nil && isGood(next) {
 		return nil // without a record the condition is taken to be good
 	}
 	if have.GetState() == next.State && have.GetCode() == next.Code {
 		return nil // a reason that varies is not another condition
 	}
-	if ago := now.Sub(have.GetSince().AsTime()); have != nil && ago >= 0 && ago < conditionEvery {
+	ago := now.Sub(have.GetSince().AsTime())
+	if have != nil && !isGood(next) && ago >= 0 && ago < conditionEvery {
 		return nil
 	}
 	return next
+}
+
+func isGood(c *serverv1.ConditionChanged) bool {
+	return c.State == serverv1.ExecutorState_EXECUTOR_STATE_RUNNING && c.Code == ""
 }
 
 // cleanCode returns a code as it may be recorded: capitals, digits and underscores.

@@ -111,7 +111,11 @@ func TestAConditionIsRecordedWhenItDiffersAndNotTooOften(t *testing.T) {
 		"for another reason, a moment later": {
 			known(suspended, "BAD_TOMBSTONE", time.Second), suspended, "NO_TOMBSTONE", "",
 		},
-		"well again":                          {known(suspended, "BAD_TOMBSTONE", time.Hour), running, "", "RUNNING "},
+		"well again":                 {known(suspended, "BAD_TOMBSTONE", time.Hour), running, "", "RUNNING "},
+		"well again, a moment later": {known(suspended, "BAD_TOMBSTONE", time.Second), running, "", "RUNNING "},
+		"suspended a moment after it was well": {
+			known(running, "", time.Second), suspended, "BAD_TOMBSTONE", "",
+		},
 		"a code about the history is ignored": {nil, suspended, code.LedgerBehind, ""},
 		"an invalid code":                     {nil, suspended, "bad\nCODE\x1b[31m", "SUSPENDED CODE31"},
 		"a clock that was set back":           {known(suspended, "A", -time.Hour), suspended, "B", "SUSPENDED B"},

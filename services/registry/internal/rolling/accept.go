@@ -21,12 +21,18 @@ const (
 // namedServers is how many servers an answer names.
 const namedServers = 1000
 
+// plans matches each part of each plan. The first part of a plan is guarded by it, so that of two plans that were made
+// on one view, and may overlap, only one begins.
+var plans = ledger.FactSubject(ledger.Rollout, "*", "planned")
+
 // Decision is the outcome of an intent with the verb rollout. Parts are recorded in their order, each guarded by the
 // sequence of the one before; Last is recorded in one step with the last part.
 type Decision struct {
 	Parts   []ledger.Fact
+	Guard   ledger.Guard // of the first part
 	Last    []ledger.Draft
 	Changed uint32
+	Undoes  string // the rollout that the plan undoes
 	Refusal *apiv1.Refusal
 }
 
@@ -39,7 +45,9 @@ func Decide(r Reader, a intent.Ask) Decision {
 	if p.Refusal != nil {
 		return refused(a, p.Refusal)
 	}
-	d := Decision{Changed: uint32(len(p.Targets))}
+	d := Decision{
+		Changed: uint32(len(p.Targets)), Undoes: p.Undoes, Guard: ledger.Guard{Subject: plans, Sequence: r.LastPart()},
+	}
 	answer := &intentv1.Accepted{Intent: a.Intent, Changed: d.Changed, TargetsSha256: p.sum}
 	for _, step := range p.Steps {
 		answer.Already, answer.PassedOver = answer.Already+step.Already, answer.PassedOver+step.PassedOver
@@ -56,8 +64,13 @@ func Decide(r Reader, a intent.Ask) Decision {
 		d.Parts = append(d.Parts, intent.Fact(a, ledger.Rollout, a.ID, part, uint64(n)))
 	}
 	if p.Undoes != "" {
-		f := intent.Fact(a, ledger.Rollout, p.Undoes, &rolloutv1.Undone{ByRolloutId: a.ID}, 0)
+		past, _ := r.Rollout(p.Undoes)
+		taken, beside := TakeBack(r, past)
+		f := intent.Fact(a, ledger.Rollout, p.Undoes, &rolloutv1.Undone{ByRolloutId: a.ID, TakenBack: taken}, 0)
 		d.Last = append(d.Last, ledger.OnKey(f, r.Sequence(ledger.Rollout, p.Undoes)))
+		d.Last = append(d.Last, Drafts(r, beside, func(name string, body proto.Message, turn int) ledger.Fact {
+			return intent.Fact(a, ledger.Environment, name, body, uint64(turn))
+		})...)
 	}
 	d.Last = append(d.Last, intent.Answer(a, answer))
 	return d
@@ -87,6 +100,7 @@ func interrupted(r Reader, a intent.Ask, begun *rolloutv1.Rollout) Decision {
 func (p Planned) parts() []*rolloutv1.Planned {
 	first := &rolloutv1.Planned{
 		Strategy: p.Strategy, Waves: p.Waves, Owed: p.Owed, Agents: p.Agents, Undoes: p.Undoes, Title: p.Title,
+		Then: p.Then,
 	}
 	out, size := []*rolloutv1.Planned{first}, 0
 	for _, t := range p.Targets {

@@ -2,45 +2,59 @@ package rolling
 
 import (
 	"cmp"
+	"encoding/hex"
 	"iter"
 	"slices"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // Running is the view that the engine's decisions rest on.
 type Running interface {
 	Reader
-	AllServers() iter.Seq[*serverv1.Server]
+	Works(server string) bool
+	Kept(field, value string) keep.Count
+	Budgets(server string) ([]*rolloutv1.Keep, []keep.Group)
+	InGroup(g keep.Group) keep.Count
 	Pending(rollout string, wave uint32) iter.Seq[*rolloutv1.Target]
 	TargetsOf(rollout string, s rolloutv1.TargetState) iter.Seq[*rolloutv1.Target]
 	Silent(rollout string) iter.Seq[*rolloutv1.Target]
+	Due(rollout string) iter.Seq[*rolloutv1.Target]
 	Unrestored(rollout string) iter.Seq[*rolloutv1.Target]
 }
 
-// Input returns what the engine's next decision rests on.
-func Input(r Running, record *rolloutv1.Rollout, now time.Time) rollout.Input {
-	in := &input{reader: r, id: record.Id, tallies: map[string]map[string]*tally{}}
+// Input returns what the engine's next decision rests on, at the time of its basis.
+func Input(r Running, record *rolloutv1.Rollout, basis *rolloutv1.Basis) rollout.Input {
+	now := basis.At.AsTime()
+	in := &input{reader: r, id: record.Id, now: now}
+	in.unseen = basis.UnseenUntil == nil || !now.Before(basis.UnseenUntil.AsTime())
 	return rollout.Input{
 		Rollout: record, Now: now, Pending: in.pending, Returned: in.returned, Silent: in.silent,
-		Field: in.field, Works: in.works, Working: in.working,
+		Closed: in.closed,
+		Due:    func() iter.Seq[*rolloutv1.Target] { return r.Due(record.Id) },
+		Field:  in.field, Works: r.Works, Working: in.working, Standing: in.standing, Refused: in.refused,
 	}
 }
 
-// tally is how many servers work, of all.
-type tally struct{ working, all int }
-
 type input struct {
-	reader  Running
-	id      string
-	tallies map[string]map[string]*tally // by field and value, counted when a keep budget asks for them
+	reader Running
+	id     string
+	now    time.Time
+	unseen bool                    // whether a server of which only an observation is awaited counts as silent
+	doors  map[string]window.State // by environment
 }
 
 func (in *input) pending(wave uint32) iter.Seq[string] {
@@ -76,19 +90,37 @@ func (in *input) healthy(t *rolloutv1.Target) bool {
 }
 
 func (in *input) silent() iter.Seq2[string, time.Time] {
-	targets := slices.Collect(in.reader.Silent(in.id))
+	targets := slices.DeleteFunc(slices.Collect(in.reader.Silent(in.id)), func(t *rolloutv1.Target) bool {
+		return !in.unseen && t.SilentSince == nil
+	})
 	slices.SortFunc(targets, func(a, b *rolloutv1.Target) int {
-		return cmp.Or(a.SilentSince.AsTime().Compare(b.SilentSince.AsTime()), cmp.Compare(a.ServerId, b.ServerId))
+		x, y := rollout.SilentSince(a).AsTime(), rollout.SilentSince(b).AsTime()
+		return cmp.Or(x.Compare(y), cmp.Compare(a.ServerId, b.ServerId))
 	})
 	return func(yield func(string, time.Time) bool) {
 		for _, t := range targets {
 			counts := t.State == rolloutv1.TargetState_TARGET_STATE_REACHED ||
 				t.State == rolloutv1.TargetState_TARGET_STATE_SUCCEEDED
-			if counts && !yield(t.ServerId, t.SilentSince.AsTime()) {
+			if counts && !yield(t.ServerId, rollout.SilentSince(t).AsTime()) {
 				return
 			}
 		}
 	}
+}
+
+// closed returns why the environment of a server is closed, and until when.
+func (in *input) closed(server string) (until time.Time, why string) {
+	s, _ := in.reader.Server(server)
+	state, known := in.doors[s.GetEnvironment()]
+	if !known {
+		e, _ := in.reader.Environment(s.GetEnvironment())
+		if in.doors == nil {
+			in.doors = map[string]window.State{}
+		}
+		state = window.At(e, in.now)
+		in.doors[s.GetEnvironment()] = state
+	}
+	return state.Until, state.Why
 }
 
 func (in *input) field(server, field string) string {
@@ -96,45 +128,42 @@ func (in *input) field(server, field string) string {
 	return selector.Value(s, field)
 }
 
-func (in *input) works(server string) bool {
-	s, ok := in.reader.Server(server)
-	return ok && in.isWorking(s)
-}
-
-// isWorking reports whether a server is online, and every agent on it is as it is wanted and healthy.
-func (in *input) isWorking(s *serverv1.Server) bool {
-	if !present(s) {
-		return false
-	}
-	for i := range in.reader.InstancesOf(s.Id) {
-		if i.State != instancev1.State_STATE_CONVERGED {
-			return false
-		}
-	}
-	return true
-}
-
 // working returns how many living servers with a field's value work, and how many there are.
 func (in *input) working(field, value string) (working, all int) {
-	if in.tallies[field] == nil {
-		in.tallies[field] = map[string]*tally{}
-		for s := range in.reader.AllServers() {
-			value := selector.Value(s, field)
-			t := in.tallies[field][value]
-			if t == nil {
-				t = &tally{}
-				in.tallies[field][value] = t
+	c := in.reader.Kept(field, value)
+	return c.Working, c.All
+}
+
+// standing returns the keep budgets of a server's environment.
+func (in *input) standing(server string) (out []rollout.Standing) {
+	budgets, groups := in.reader.Budgets(server)
+	for n, b := range budgets {
+		out = append(out, rollout.Standing{Keep: b, Group: groups[n], Count: in.reader.InGroup(groups[n])})
+	}
+	return out
+}
+
+// refused returns why a block keeps a rollout from a server, or nil. An undo brings what ran before.
+func (in *input) refused(server string) *apiv1.Refusal {
+	t, _ := in.reader.Target(in.id, server)
+	if r, _ := in.reader.Rollout(in.id); r.GetUndoes() != "" {
+		return nil
+	}
+	s, _ := in.reader.Server(server)
+	for _, c := range t.GetChanges() {
+		if c.To != nil && !instance.SameImage(c.From, c.To) {
+			b, ok := in.reader.Block(block.ID(block.OfImage(c.Agent, c.To, s.GetSysinfo().GetPlatform())))
+			if ok {
+				return intent.Blocked(b)
 			}
-			if t.all++; in.isWorking(s) {
-				t.working++
+		}
+		if digest, err := hex.DecodeString(c.ToConfiguration); err == nil && c.ToConfiguration != c.FromConfiguration {
+			if b, ok := in.reader.Block(block.ID(block.OfConfiguration(c.Agent, digest))); ok {
+				return intent.Blocked(b)
 			}
 		}
 	}
-	t := in.tallies[field][value]
-	if t == nil {
-		return 0, 0
-	}
-	return t.working, t.all
+	return nil
 }
 
 func present(s *serverv1.Server) bool {

@@ -20,9 +20,11 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
@@ -31,10 +33,12 @@ import (
 // Reader is the view that a plan reads.
 type Reader interface {
 	intent.Reader
-	Rollout(id string) (*rolloutv1.Rollout, bool)
 	Target(rollout, server string) (*rolloutv1.Target, bool)
 	Targets(rollout, after string) iter.Seq[*rolloutv1.Target]
-	RolloutsOn(server string) []string
+	LastPart() uint64
+	Recording(but string) string
+	Rollouts() []*rolloutv1.Rollout
+	Intent(id string) (*intentv1.Record, bool)
 }
 
 // maxSteps bounds the changes of one server, which are released in one atomic batch.
@@ -50,8 +54,11 @@ type Planned struct {
 	Agents   []string
 	Title    string
 	Undoes   string
+	Then     []*rolloutv1.Standing // what is recorded once every wave passed
 	Steps    []*intentv1.Plan
-	Refusal  *apiv1.Refusal // nil when it would be accepted
+	Values   []*registryv1.ValueChange // of agents that are there before and after
+	More     uint32                    // how many more changes of values there are
+	Refusal  *apiv1.Refusal            // nil when it would be accepted
 	sum      []byte
 }
 
@@ -61,13 +68,22 @@ type planner struct {
 	reader   Reader
 	ask      intent.Ask
 	byServer map[string]*rolloutv1.Target
+	seen     *seeing
 	lines    []string // what the guard covers
+	values   valueChanges
+	pinned   map[string]bool // the agents whose image follows from what the rollout brought to others
+}
+
+func newPlanner(r Reader, a intent.Ask) *planner {
+	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}, values: valueChanges{}}
+	p.seen = &seeing{Ahead(r, a.Intent.GetRollout().GetThen()), map[string]map[string]*instancev1.Instance{}}
+	return p
 }
 
 // Plan returns what a rollout would do if it were accepted now.
 func Plan(r Reader, a intent.Ask) Planned {
 	q := a.Intent.GetRollout()
-	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}}
+	p := newPlanner(r, a)
 	p.Undoes, p.Strategy = q.GetUndoOf(), q.GetStrategy()
 	refusal := intent.Malformed(a)
 	if refusal == nil && p.Undoes != "" {
@@ -79,9 +95,13 @@ func Plan(r Reader, a intent.Ask) Planned {
 		refusal = p.overlaps()
 	}
 	if refusal == nil {
+		refusal = p.then(q)
+	}
+	if refusal == nil {
 		refusal = p.place()
 	}
 	p.seal(refusal)
+	p.Values, p.More = p.values.list()
 	return p.Planned
 }
 
@@ -90,15 +110,20 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 	if n := len(q.Steps); n == 0 || n > maxSteps {
 		return &apiv1.Refusal{Code: code.Malformed, Message: fmt.Sprintf("%d steps; want 1 to %d", n, maxSteps)}
 	}
-	var last *apiv1.Refusal
 	for _, step := range q.Steps {
-		one := Ask(step, q.On)
-		if one == nil {
+		if Ask(step, q.On) == nil {
 			return &apiv1.Refusal{Code: code.Malformed, Message: "a step of the rollout has no change"}
 		}
+	}
+	var last *apiv1.Refusal
+	for _, step := range inTurn(p.reader, q.Steps) {
+		one := Ask(step, q.On)
 		one.Strict = p.ask.Intent.Strict
-		ask := intent.Ask{Actor: p.ask.Actor, Intent: one, At: p.ask.At, Secrets: p.ask.Secrets}
-		plan := intent.Plan(p.reader, ask)
+		ask := intent.Ask{
+			Actor: p.ask.Actor, Intent: one, At: p.ask.At, Secrets: p.ask.Secrets, Walk: true,
+			Pinned: p.pinned[intent.AgentOf(one)],
+		}
+		plan := intent.Plan(p.seen, ask)
 		if slices.Contains(p.Agents, plan.Agent) {
 			return &apiv1.Refusal{Code: code.Malformed, Message: fmt.Sprintf("two steps change agent %q", plan.Agent)}
 		}
@@ -111,6 +136,13 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 		p.Agents, p.Steps = append(p.Agents, plan.Agent), append(p.Steps, plan.Plan)
 		p.title(step, plan)
 		plan.Changes(p.add)
+		plan.Changes(p.seen.see)
+	}
+	if why := p.order(); why != nil {
+		return why
+	}
+	if len(p.byServer) == 0 {
+		last = cmp.Or(last, p.leftOut())
 	}
 	if len(p.byServer) == 0 {
 		return cmp.Or(last, &apiv1.Refusal{
@@ -139,13 +171,21 @@ func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
 // add adds a change of a server to its target.
 func (p *planner) add(c intent.Change) {
 	have, _ := p.reader.Instance(c.Server.Id, c.Agent)
-	change := &rolloutv1.Change{
-		Agent: c.Agent, From: c.From, To: c.To, FromConfiguration: digest(have.GetConfiguration()),
+	t, from, configuration := p.target(c.Server.Id), c.From, digest(have.GetConfiguration())
+	for _, m := range c.Hops {
+		hop := &rolloutv1.Change{
+			Agent: c.Agent, From: from, To: image.Ref(m), FromConfiguration: configuration,
+			ToConfiguration: digest(c.Configuration),
+		}
+		t.Changes, from, configuration = append(t.Changes, hop), hop.To, hop.ToConfiguration
 	}
+	change := &rolloutv1.Change{Agent: c.Agent, From: from, To: c.To, FromConfiguration: configuration}
 	if c.To != nil {
 		change.ToConfiguration = digest(c.Configuration)
+		if have != nil {
+			p.values.add(c.Agent, have.GetConfiguration().GetMetadata(), c.Configuration.GetMetadata())
+		}
 	}
-	t := p.target(c.Server.Id)
 	t.Changes = append(t.Changes, change)
 }
 
@@ -163,36 +203,32 @@ func digest(c *instancev1.Configuration) string { return hex.EncodeToString(c.Ge
 // overlaps refuses a rollout that changes an agent on a server which another one that has not ended changes too.
 func (p *planner) overlaps() *apiv1.Refusal {
 	for _, id := range p.serverIDs() {
-		for _, other := range p.reader.RolloutsOn(id) {
-			r, _ := p.reader.Rollout(other)
-			if r == nil || rollouts.Ended(r.State) || other == p.Undoes || p.Strategy.GetEmergency() {
-				continue
-			}
-			theirs, _ := p.reader.Target(other, id)
-			if agent := common(p.byServer[id], theirs); agent != "" {
-				s, _ := p.reader.Server(id)
-				return &apiv1.Refusal{
-					Code: code.RolloutOverlaps, Message: fmt.Sprintf(
-						"rollout %s (%s) changes agent %q on server %q too, and has not ended", r.Id, r.Title, agent,
-						s.GetName()),
-					Try: "garrison rollout show " + r.Id + ", or rollout abort " + r.Id,
-				}
-			}
+		if why := p.overlap(id); why != nil {
+			return why
 		}
 	}
 	return nil
 }
 
-// common returns an agent that both targets change, or "".
-func common(a, b *rolloutv1.Target) string {
-	for _, x := range a.GetChanges() {
-		for _, y := range b.GetChanges() {
-			if x.Agent == y.Agent {
-				return x.Agent
+// overlap refuses to change a server of which another rollout that has not ended changes an agent too.
+func (p *planner) overlap(id string) *apiv1.Refusal {
+	for _, other := range p.reader.RolloutsOn(id) {
+		r, _ := p.reader.Rollout(other)
+		if r == nil || rollouts.Ended(r.State) || other == p.Undoes || p.Strategy.GetEmergency() {
+			continue
+		}
+		theirs, _ := p.reader.Target(other, id)
+		if agent := rollouts.Common(p.byServer[id], theirs); agent != "" {
+			s, _ := p.reader.Server(id)
+			return &apiv1.Refusal{
+				Code: code.RolloutOverlaps, Message: fmt.Sprintf(
+					"rollout %s (%s) changes agent %q on server %q too, and has not ended", r.Id, r.Title, agent,
+					s.GetName()),
+				Try: "garrison rollout show " + r.Id + ", or rollout abort " + r.Id,
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 func (p *planner) serverIDs() []string {
@@ -215,7 +251,8 @@ func (p *planner) place() *apiv1.Refusal {
 		s, _ := p.reader.Server(id)
 		candidates = append(candidates, rollout.Candidate{ServerID: id, Fields: p.fields(s), Owed: p.owed(s)})
 		for _, c := range p.byServer[id].Changes {
-			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s", id, c.Agent, c.To.GetId(), c.ToConfiguration))
+			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s %d", id, c.Agent, c.To.GetId(), c.ToConfiguration,
+				rollout.StepOf(c)))
 		}
 	}
 	layout, err := rollout.Waves(candidates, p.Strategy, hex.EncodeToString(p.hash()))

@@ -9,10 +9,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
 // mostDrafts bounds a release, which is one atomic batch: a fact for each change, and an answer for each intent.
@@ -35,8 +37,10 @@ type group struct {
 	servers []string
 }
 
-// Release returns the drafts that change servers of a wave, and those servers: as many as fit in one atomic batch.
-func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.Draft, taken []string) {
+// Release returns the drafts that a decision releases, and the servers that they change: as many as fit in one atomic
+// batch.
+func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, taken []string) {
+	wave, servers := d.Wave, d.Release
 	groups := map[string]*group{}
 	room := mostDrafts
 	for _, id := range servers {
@@ -44,8 +48,8 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 		if !ok {
 			break
 		}
-		keys := keysOf(t)
-		for _, key := range keys {
+		keys := keysOf(t, max(d.Step, 1))
+		for key := range keys {
 			if groups[key] == nil {
 				room-- // its answer
 			}
@@ -54,7 +58,7 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 			break
 		}
 		taken = append(taken, id)
-		for n, key := range keys {
+		for key, n := range keys {
 			if groups[key] == nil {
 				groups[key] = &group{change: n}
 			}
@@ -71,14 +75,19 @@ func Release(r Reader, run Run, wave uint32, servers []string) (drafts []ledger.
 	return drafts, taken
 }
 
-// keysOf names, for each change of a target, the intent that it shares with others.
-func keysOf(t *rolloutv1.Target) (keys []string) {
+// keysOf returns, for each change of a step of a target, the name of the intent that it shares with others, and the
+// change's position.
+func keysOf(t *rolloutv1.Target, step uint32) map[string]int {
+	keys := map[string]int{}
 	for n, c := range t.Changes {
+		if rollout.StepOf(c) != step {
+			continue
+		}
 		key := strconv.Itoa(n) + " " + c.Agent + " " + c.To.GetId()
 		if n < len(t.UndoIntentIds) {
 			key += " " + t.UndoIntentIds[n]
 		}
-		keys = append(keys, key)
+		keys[key] = n
 	}
 	return keys
 }
@@ -134,6 +143,7 @@ func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []stri
 	in.Source = &intentv1.Source{RolloutId: run.Rollout.Id, Wave: wave}
 	ask := intent.Ask{
 		Actor: run.Rollout.Actor, Intent: in, At: run.At, Due: slices.Sorted(slices.Values(servers)),
+		Back: run.Rollout.Undoes != "",
 	}
 	ask.Verb = intent.Verb(in)
 	parts := []string{"rollout", run.Rollout.Id, ask.Verb}
@@ -149,10 +159,30 @@ func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []stri
 				agent = c.Agent
 			}
 		}
+		if t.GetNotRestoredBy() != "" { // another try
+			parts = append(parts, t.NotRestoredBy)
+		}
 		parts = append(parts, id, agent, strconv.FormatUint(r.Sequence(ledger.Instance, ledger.Key(id, agent)), 10))
 	}
 	ask.ID = ident.From(parts...)
-	return intent.Decide(r, ask).Drafts
+	return intent.Decide(Ahead(r, run.Ask.GetThen()), ask).Drafts
+}
+
+// restores returns the intents that are to be undone next on a broken server.
+func restores(r Reader, t *rolloutv1.Target) (ids []string) {
+	have := func(n int) (*instancev1.Instance, bool) { return r.Instance(t.ServerId, t.Changes[n].Agent) }
+	holds := func(n int) bool {
+		i, ok := have(n)
+		return !ok && t.Changes[n].To == nil || ok && i.IntentId == t.IntentIds[n]
+	}
+	settled := func(n int) bool {
+		i, ok := have(n)
+		return !ok || i.State == instancev1.State_STATE_CONVERGED || i.State == instancev1.State_STATE_FAILED
+	}
+	for _, n := range rollout.Restores(t, holds, settled) {
+		ids = append(ids, t.IntentIds[n])
+	}
+	return ids
 }
 
 // Restore returns the drafts that make what ran before wanted again on servers that a rollout broke, as many as fit in
@@ -161,19 +191,18 @@ func Restore(r Reader, run Run, broken []*rolloutv1.Target) (drafts []ledger.Dra
 	byIntent := map[string][]string{}
 	wave, room := uint32(0), mostDrafts
 	for _, t := range broken {
-		for _, id := range t.IntentIds {
-			if id != "" && byIntent[id] == nil {
+		next := restores(r, t)
+		for _, id := range next {
+			if byIntent[id] == nil {
 				room-- // its answer
 			}
 		}
-		if room -= len(t.IntentIds); room < 0 {
+		if room -= len(next); room < 0 {
 			break
 		}
 		wave = max(wave, t.Wave)
-		for _, id := range t.IntentIds {
-			if id != "" {
-				byIntent[id] = append(byIntent[id], t.ServerId)
-			}
+		for _, id := range next {
+			byIntent[id] = append(byIntent[id], t.ServerId)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(byIntent)) {

@@ -1,19 +1,25 @@
 package rolling
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	rolloutnoun "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
 // UnknownRollout refuses a rollout that the view does not keep.
@@ -24,22 +30,42 @@ func UnknownRollout(id string) *apiv1.Refusal {
 	}
 }
 
+// AmbiguousRollout refuses a prefix of the ids of several rollouts, which it names.
+func AmbiguousRollout(prefix string, ids []string) *apiv1.Refusal {
+	more := ""
+	if n := len(ids) - mostMatches; n > 0 {
+		more, ids = fmt.Sprintf(" and %d more", n), ids[:mostMatches]
+	}
+	return &apiv1.Refusal{
+		Code: code.AmbiguousRollout, Component: ledger.Registry, Try: "a longer prefix, or the whole id",
+		Message: fmt.Sprintf("%q matches several rollouts: %s%s", prefix, strings.Join(ids, ", "), more),
+	}
+}
+
+// mostMatches bounds the rollouts that a refusal names.
+const mostMatches = 5
+
 // undo plans to take every server that a rollout touched back to what it had, unless another intent changed it since.
 func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 	past, ok := p.reader.Rollout(q.UndoOf)
 	switch {
 	case !ok:
 		return UnknownRollout(q.UndoOf)
-	case len(q.Steps) > 0 || q.On != nil:
-		return &apiv1.Refusal{Code: code.Malformed, Message: "an undo has neither steps nor a selector"}
+	case len(q.Steps) > 0 || q.On != nil || len(q.Then) > 0:
+		return malformed("an undo has neither steps nor a selector, and ends with nothing else")
 	case past.State == rolloutv1.State_STATE_UNDONE:
 		return &apiv1.Refusal{
 			Code: code.NotUndoable, Message: fmt.Sprintf("rollout %s was undone by rollout %s", past.Id, past.UndoneBy),
 			Try: "garrison rollout show " + past.UndoneBy,
 		}
 	}
-	if p.Strategy == nil {
+	if how := p.Strategy; how == nil || proto.Equal(how, &rolloutv1.Strategy{
+		Override: how.Override, Emergency: how.Emergency,
+	}) { // as the rollout was, with what is said of windows and urgency
 		p.Strategy = proto.CloneOf(past.Strategy)
+		if p.Strategy != nil { // what was let pass for one change is not let pass for another
+			p.Strategy.Emergency, p.Strategy.Override = how.GetEmergency(), how.GetOverride()
+		}
 		for _, stage := range p.Strategy.GetStages() { // fewer may be left than there were canaries
 			if n := stage.GetCanaries(); n > 0 {
 				stage.Size = &rolloutv1.Stage_Servers{Servers: n}
@@ -53,10 +79,14 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 		p.undoTarget(t, plan)
 	}
 	if len(p.byServer) == 0 {
-		return &apiv1.Refusal{
+		r := &apiv1.Refusal{
 			Code: code.NothingLeft, Message: "no server is as rollout " + past.Id + " left it",
 			Try: "garrison rollout show " + past.Id,
 		}
+		if !rolloutnoun.Ended(past.State) { // a halt took its broken servers back
+			r.Try = "garrison rollout abort " + past.Id
+		}
+		return r
 	}
 	return nil
 }
@@ -66,29 +96,62 @@ func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
 	if !ok || s.Life != serverv1.Life_LIFE_ALIVE || t.RestoredBy != "" {
 		return
 	}
-	for n, id := range t.IntentIds {
-		if id == "" {
+	later := map[string]bool{} // by agent: whether its later changes are undone
+	for _, n := range backwards(t) {
+		id, c := t.IntentIds[n], t.Changes[n]
+		if back, known := later[c.Agent]; known { // it came by way of this image, and goes back so
+			if back {
+				p.goBack(t, n, "")
+			}
 			continue
 		}
-		c := t.Changes[n]
 		have, there := p.reader.Instance(t.ServerId, c.Agent)
 		if there && have.IntentId != id {
 			id = "" // it is asked for anew, where what the rollout brought is wanted again
 		}
 		if !there && c.To != nil || id == "" && !asLeft(have, c) {
+			later[c.Agent] = false
 			plan.LeftOut++
 			continue
 		}
-		undone := p.target(t.ServerId)
-		undone.Changes = append(undone.Changes, &rolloutv1.Change{
-			Agent: c.Agent, From: placed(have), To: c.From, FromConfiguration: digest(have.GetConfiguration()),
-			ToConfiguration: c.FromConfiguration,
-		})
-		undone.UndoIntentIds = append(undone.UndoIntentIds, id)
+		later[c.Agent] = true
+		p.goBack(t, n, id)
 	}
 	if p.byServer[t.ServerId] != nil {
 		plan.Changed++
 	}
+}
+
+// backwards returns the changes of a target that were asked for, by position, the last step first.
+func backwards(t *rolloutv1.Target) (out []int) {
+	for n, id := range t.IntentIds {
+		if id != "" {
+			out = append(out, n)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		return cmp.Compare(rollout.StepOf(t.Changes[b]), rollout.StepOf(t.Changes[a]))
+	})
+	return out
+}
+
+// goBack adds the way back of a change: by the undo of an intent, or without its id to the image before.
+func (p *planner) goBack(t *rolloutv1.Target, n int, id string) {
+	c, last := t.Changes[n], uint32(0)
+	for _, m := range backwards(t) {
+		last = max(last, rollout.StepOf(t.Changes[m]))
+	}
+	from, configuration := c.To, c.ToConfiguration
+	undone := p.target(t.ServerId)
+	if !slices.ContainsFunc(undone.Changes, func(x *rolloutv1.Change) bool { return x.Agent == c.Agent }) {
+		have, _ := p.reader.Instance(t.ServerId, c.Agent)
+		from, configuration = placed(have), digest(have.GetConfiguration())
+	}
+	undone.Changes = append(undone.Changes, &rolloutv1.Change{
+		Agent: c.Agent, From: from, To: c.From, FromConfiguration: configuration,
+		ToConfiguration: c.FromConfiguration, Step: last + 1 - rollout.StepOf(c),
+	})
+	undone.UndoIntentIds = append(undone.UndoIntentIds, id)
 }
 
 // asLeft reports whether a rollout's change is what is wanted of an instance, and only its image has to go back.

@@ -25,6 +25,7 @@ type Book struct {
 	away    map[string]time.Time // the servers that are offline, with since when
 	left    []absence            // of servers that were reached, the longest first
 	back    []string             // the servers that are owed and online, sorted
+	due     []string             // the servers on which the next step is due, sorted
 }
 
 type absence struct {
@@ -46,7 +47,7 @@ func (b *Book) Fold(f ledger.Fact) bool {
 		b.place(body.Targets, f.At)
 	case *rolloutv1.Released:
 		for _, id := range body.ServerIds {
-			b.Apply(id, Event{Kind: Taken, At: f.At})
+			b.Apply(id, Event{Kind: Taken, At: f.At, Step: body.Step})
 		}
 	case *rolloutv1.Silenced:
 		for _, id := range body.ServerIds {
@@ -108,21 +109,31 @@ func (b *Book) Apply(server string, e Event) bool {
 	if since := b.away[server]; !since.IsZero() && in(t.State, reached, succeeded) {
 		b.miss(absence{server, since})
 	}
+	if t.UnseenSince != nil && t.State == reached {
+		b.miss(absence{server, t.UnseenSince.AsTime()})
+	}
 	if b.ready(t); moved && t.State == pending {
 		b.heads[t.Wave] = min(b.heads[t.Wave], slices.Index(b.waves[t.Wave], server))
 	}
 	return moved
 }
 
-// ready keeps a server among those that are owed and online, or takes it out.
+// ready keeps a server among those that are owed and online and those on which the next step is due, or takes it out.
 func (b *Book) ready(t *rolloutv1.Target) {
-	i, known := slices.BinarySearch(b.back, t.ServerId)
-	switch ready := t.State == owed && b.away[t.ServerId].IsZero(); {
-	case ready && !known:
-		b.back = slices.Insert(b.back, i, t.ServerId)
-	case known && !ready:
-		b.back = slices.Delete(b.back, i, i+1)
+	b.back = listed(b.back, t.ServerId, t.State == owed && b.away[t.ServerId].IsZero())
+	b.due = listed(b.due, t.ServerId, NextStep(t) > 0)
+}
+
+// listed returns a sorted list with or without a name.
+func listed(list []string, name string, is bool) []string {
+	i, known := slices.BinarySearch(list, name)
+	switch {
+	case is && !known:
+		return slices.Insert(list, i, name)
+	case known && !is:
+		return slices.Delete(list, i, i+1)
 	}
+	return list
 }
 
 // miss notes that a server which was reached is away, unless it is noted.
@@ -153,7 +164,7 @@ func (b *Book) Targets() iter.Seq[*rolloutv1.Target] {
 
 // Input returns what a decision rests on, without what keep budgets need.
 func (b *Book) Input(now time.Time) Input {
-	return Input{Rollout: b.Rollout, Now: now, Pending: b.pending, Returned: b.returned, Silent: b.silent}
+	return Input{Rollout: b.Rollout, Now: now, Pending: b.pending, Returned: b.returned, Silent: b.silent, Due: b.isDue}
 }
 
 func (b *Book) pending(wave uint32) iter.Seq[string] {
@@ -186,13 +197,36 @@ func (b *Book) returned() iter.Seq2[string, uint32] {
 	}
 }
 
-func (b *Book) silent() iter.Seq2[string, time.Time] {
-	return func(yield func(string, time.Time) bool) {
-		b.left = slices.DeleteFunc(b.left, func(a absence) bool { return b.away[a.server] != a.since })
-		for _, a := range b.left {
-			if t := b.targets[a.server]; t != nil && in(t.State, reached, succeeded) && !yield(a.server, a.since) {
+func (b *Book) isDue() iter.Seq[*rolloutv1.Target] {
+	return func(yield func(*rolloutv1.Target) bool) {
+		for _, id := range b.due {
+			if !yield(b.targets[id]) {
 				return
 			}
 		}
 	}
+}
+
+func (b *Book) silent() iter.Seq2[string, time.Time] {
+	return func(yield func(string, time.Time) bool) {
+		b.left = slices.DeleteFunc(b.left, func(a absence) bool {
+			return !b.away[a.server].Equal(a.since) && !b.unseen(a)
+		})
+		listed := map[string]bool{}
+		for _, a := range b.left {
+			t := b.targets[a.server]
+			if t == nil || !in(t.State, reached, succeeded) || listed[a.server] {
+				continue
+			}
+			if listed[a.server] = true; !yield(a.server, a.since) {
+				return
+			}
+		}
+	}
+}
+
+// unseen reports whether an absence is that of an observation which is still awaited.
+func (b *Book) unseen(a absence) bool {
+	t := b.targets[a.server]
+	return t.GetState() == reached && t.GetUnseenSince() != nil && t.UnseenSince.AsTime().Equal(a.since)
 }

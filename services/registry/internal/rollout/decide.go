@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -23,12 +24,27 @@ type Input struct {
 	Returned func() iter.Seq2[string, uint32]
 	// Silent returns the servers that were reached or succeeded and are offline, with since when, the longest first.
 	Silent func() iter.Seq2[string, time.Time]
+	// Due returns the servers under way on which the next step of their changes is due.
+	Due func() iter.Seq[*rolloutv1.Target]
+	// Closed returns why a server must not be changed now, "" when it may be, and until when; zero means without end.
+	Closed func(server string) (until time.Time, why string)
 	// Field returns the value of a server's field of a keep budget.
 	Field func(server, field string) string
 	// Works reports whether a server is online, healthy and not under way.
 	Works func(server string) bool
+	// Standing returns the keep budgets of a server's environment, which all rollouts share.
+	Standing func(server string) []Standing
 	// Working returns how many servers with a field's value work, and how many there are.
 	Working func(field, value string) (working, all int)
+	// Refused returns why what the rollout brings may not come to a server any more, or nil.
+	Refused func(server string) *apiv1.Refusal
+}
+
+// Standing is a keep budget of an environment, as it is for one server.
+type Standing struct {
+	Keep  *rolloutv1.Keep
+	Group keep.Group
+	Count keep.Count
 }
 
 // Decision is the one next thing to do. At most one of Open, Pass, Release, Silence, Halt and Succeed is set.
@@ -36,6 +52,7 @@ type Decision struct {
 	Open, Pass uint32         // the wave to open or to pass
 	Release    []string       // the servers to change next, at most Batch
 	Wave       uint32         // the wave of Release, or the wave that Halt is about
+	Step       uint32         // of Release: the later step that begins on servers under way; 0 for the first
 	Silence    []string       // the servers that were silent for too long, at most Batch
 	Halt       *apiv1.Refusal // why the rollout halts
 	Succeed    bool           // every wave passed
@@ -55,7 +72,7 @@ func Decide(in Input) Decision {
 	switch r.GetState() {
 	case rolloutv1.State_STATE_RUNNING:
 	case rolloutv1.State_STATE_SUCCEEDED:
-		return serveOwed(in, Decision{})
+		return serveLate(in)
 	case rolloutv1.State_STATE_PLANNED:
 		return Decision{Waits: fmt.Sprintf("the rest of its plan: %d of %d parts are recorded", r.Parts, r.OfParts)}
 	case rolloutv1.State_STATE_PAUSED:
@@ -73,6 +90,9 @@ func Decide(in Input) Decision {
 		d.Wave = max(1, current(r))
 		return d
 	}
+	if d.advance(in); d.Acts() {
+		return refuse(in, d)
+	}
 	wave := rollouts.Current(r)
 	if wave == 0 {
 		return finish(in, d)
@@ -85,9 +105,26 @@ func Decide(in Input) Decision {
 		return d
 	}
 	if d = release(in, d, wave); d.Acts() {
-		return d
+		return refuse(in, d)
 	}
 	return serveOwed(in, d)
+}
+
+// refuse turns a release into a halt when what it brings was blocked since the plan was made.
+func refuse(in Input, d Decision) Decision {
+	for _, server := range d.Release {
+		if why := in.refused(server); why != nil {
+			return Decision{Halt: why, Wave: max(1, current(in.Rollout))}
+		}
+	}
+	return d
+}
+
+func (in Input) refused(server string) *apiv1.Refusal {
+	if in.Refused == nil {
+		return nil
+	}
+	return in.Refused(server)
 }
 
 // silence collects servers that were away for too long.
@@ -114,6 +151,17 @@ func (d *Decision) at(t time.Time) {
 	}
 }
 
+// waitFor adds something to what a decision waits for, unless there is something to do.
+func (d *Decision) waitFor(what string) {
+	switch {
+	case d.Acts():
+	case d.Waits == "":
+		d.Waits = what
+	default:
+		d.Waits += "; " + what
+	}
+}
+
 // begin opens the next wave, unless something is to happen before.
 func begin(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 	switch r := in.Rollout; {
@@ -127,7 +175,7 @@ func begin(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 		d.Open = wave
 		return d
 	}
-	return release(in, d, wave-1)
+	return refuse(in, release(in, d, wave-1))
 }
 
 // finish ends a rollout whose waves passed, once what was left in them ended too.
@@ -139,7 +187,7 @@ func finish(in Input, d Decision) Decision {
 		return d
 	}
 	if d = release(in, d, uint32(len(r.Waves))); d.Acts() {
-		return d
+		return refuse(in, d)
 	}
 	if d.Waits == "" {
 		d.Waits = some(total(r, reached)) + " under way"

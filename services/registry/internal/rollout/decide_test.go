@@ -91,7 +91,7 @@ func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{Soak: durationpb.New(time.Minute)})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1", "b1")
-	y.expect("the servers of wave 1 to stay healthy until 00:17:40")
+	y.expect("the servers of wave 1 to stay healthy until 1970-01-01T00:17:40Z")
 	y.now = y.now.Add(time.Minute)
 	y.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
 	y.ends(true, "c2", "d2")
@@ -118,10 +118,10 @@ func TestAServerThatReturnsAfterAllSoaksLikeTheOthers(t *testing.T) {
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1")
 	y.Apply("b1", rollout.Event{Kind: rollout.Silent, At: y.now})
-	y.expect("the servers of wave 1 to stay healthy until 00:17:40")
+	y.expect("the servers of wave 1 to stay healthy until 1970-01-01T00:17:40Z")
 	y.now = y.now.Add(50 * time.Second)
 	y.ends(true, "b1")
-	y.expect("the servers of wave 1 to stay healthy until 00:18:30")
+	y.expect("the servers of wave 1 to stay healthy until 1970-01-01T00:18:30Z")
 }
 
 func TestARolloutHaltsAsSoonAsItMust(t *testing.T) {

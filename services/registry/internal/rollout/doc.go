@@ -15,8 +15,10 @@
 //     only by servers that were under way.
 //  4. Decide releases no server whose change could take the last server away that a keep budget needs.
 //  5. Replay comes to every recorded decision again, from the facts and at the time that the decision rested on.
-//  6. A decision costs time by the number of waves and of released servers, not of the servers in the rollout. A keep
-//     budget that holds servers back adds the servers that it holds back.
+//  6. Decide begins a step of a server's changes only after every change of the step before succeeded there.
+//  7. Decide releases no server whose environment is closed, except in the emergency lane and by an override.
+//  8. A decision costs time by the number of waves and of released servers, not of the servers in the rollout. A keep
+//     budget or a closed environment that holds servers back adds the servers that it holds back.
 //
 // # The comparison with unchanged servers
 //

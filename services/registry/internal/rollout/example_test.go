@@ -48,5 +48,5 @@ func Example() {
 	// 2 b the rest
 	// open 1
 	// release [c]
-	// 1 of 3 servers are newly broken; 0 is the limit
+	// newly broken: 1 of 3 servers; 0 is the limit
 }

@@ -14,7 +14,7 @@ import (
 // reached halts while servers are under way.
 func verdict(r *rolloutv1.Rollout) *apiv1.Refusal {
 	if n, most := newlyBroken(r), mayBreak(r); n > most {
-		return halt(code.TooManyBroken, "%d of %d servers are newly broken; %d is the limit", n, servers(r), most)
+		return halt(code.TooManyBroken, "newly broken: %d of %d servers; %d is the limit", n, servers(r), most)
 	}
 	wave := current(r)
 	w := rollouts.Wave(r, wave)
@@ -53,7 +53,7 @@ func gate(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 	end := w.SettledAt.AsTime().Add(soakOf(in.Rollout, wave))
 	if end.After(in.Now) {
 		d.at(end)
-		d.Waits = fmt.Sprintf("the servers of wave %d to stay healthy until %s", wave, end.UTC().Format(time.TimeOnly))
+		d.Waits = fmt.Sprintf("the servers of wave %d to stay healthy until %s", wave, end.UTC().Format(time.RFC3339))
 		return d
 	}
 	d.Pass = wave

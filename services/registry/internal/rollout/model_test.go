@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
@@ -59,6 +60,9 @@ type model struct {
 	rack     map[string]string
 	released map[string]int // how often each server was released
 	underWay []string       // servers that were released and whose changes did not end
+	unseen   []entry        // observations that are still awaited
+	standing uint32         // how many servers of each rack their environment keeps working; 0 without a budget
+	closes   bool           // the servers of some racks must not be changed at some times
 	joined   int
 	ends     map[string]int // how many changes of a server ended
 
@@ -70,6 +74,8 @@ func newModel(t *rapid.T) *model {
 		T: t, now: time.Unix(1000, 0), engines: [2]*engine{newEngine(), newEngine()}, rack: map[string]string{},
 		released: map[string]int{}, ends: map[string]int{},
 	}
+	m.standing = rapid.SampledFrom([]uint32{0, 0, 0, 1, 2}).Draw(t, "standing")
+	m.closes = rapid.IntRange(0, 3).Draw(t, "closes") == 0
 	var candidates []rollout.Candidate
 	for n := range rapid.IntRange(1, 30).Draw(t, "servers") {
 		candidates = append(candidates, m.candidate(fmt.Sprint("s", n)))
@@ -139,6 +145,9 @@ func (m *model) target(server string, wave uint32) *rolloutv1.Target {
 	t := &rolloutv1.Target{ServerId: server, Wave: wave, Changes: []*rolloutv1.Change{{Agent: "web"}}}
 	if rapid.Bool().Draw(m.T, "two changes") {
 		t.Changes = append(t.Changes, &rolloutv1.Change{Agent: "db"})
+		if rapid.Bool().Draw(m.T, "in steps") {
+			t.Changes[0].Step, t.Changes[1].Step = 1, 2
+		}
 	}
 	return t
 }
@@ -212,9 +221,35 @@ func (m *model) working(e *engine, rack string) (working, all int) {
 func (m *model) ask(e *engine, at time.Time) rollout.Decision {
 	input := e.book.Input(at)
 	input.Field = func(server, _ string) string { return m.rack[server] }
+	input.Closed = func(server string) (time.Time, string) { return m.closed(server, at) }
 	input.Works = func(server string) bool { return m.works(e, server) }
 	input.Working = func(_, value string) (int, int) { return m.working(e, value) }
+	input.Standing = func(server string) []rollout.Standing { return m.standingOf(e, server) }
 	return rollout.Decide(input)
+}
+
+// standingOf returns the keep budget of a server's environment, to which all racks belong.
+func (m *model) standingOf(e *engine, server string) []rollout.Standing {
+	if m.standing == 0 {
+		return nil
+	}
+	working, all := m.working(e, m.rack[server])
+	return []rollout.Standing{{
+		Keep: &rolloutv1.Keep{
+			Field: "label.rack", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: m.standing}},
+		},
+		Group: keep.Group{Environment: "prod", Field: "label.rack", Value: m.rack[server]},
+		Count: keep.Count{All: all, Working: working},
+	}}
+}
+
+// closed returns until when the environment of a server is closed: that of every other rack, half of the time.
+func (m *model) closed(server string, at time.Time) (time.Time, string) {
+	const period = 100
+	if rack := m.rack[server]; !m.closes || rack == "rack0" || rack == "rack2" || at.Unix()/period%2 == 0 {
+		return time.Time{}, ""
+	}
+	return time.Unix((at.Unix()/period+1)*period, 0), "it is closed"
 }
 
 // decide lets an engine decide and record what it decided. It reports whether there was something to do.
@@ -235,9 +270,11 @@ func (m *model) decide(e *engine) (rollout.Decision, bool) {
 	case d.Pass > 0:
 		m.record(&rolloutv1.Passed{Wave: d.Pass, Basis: basis})
 	case len(d.Release) > 0:
-		m.record(&rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release, Basis: basis})
+		m.record(&rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release, Basis: basis, Step: d.Step})
 		for _, id := range d.Release {
-			m.released[id]++
+			if d.Step == 0 {
+				m.released[id]++
+			}
 		}
 		m.underWay = append(m.underWay, d.Release...)
 	case len(d.Silence) > 0:
@@ -256,8 +293,17 @@ func (m *model) end(i int, ok bool) {
 	n := 1
 	if t := m.current().Target(id); t != nil {
 		n = len(t.Changes)
+		if rollout.StepOf(t.Changes[m.ends[id]]) < rollout.StepOf(t.Changes[n-1]) {
+			n = m.ends[id] + 1 // the next step begins later, if it does
+		}
 	}
 	e := rollout.Event{Kind: rollout.Ended, Change: m.ends[id], OK: ok}
+	if ok && rapid.Bool().Draw(m.T, "awaits an observation") {
+		e.Generation = 7
+		m.unseen = append(m.unseen, entry{server: id, event: rollout.Event{
+			Kind: rollout.Seen, Change: e.Change, Generation: 7, Agent: "web", OK: true,
+		}})
+	}
 	m.happen(id, e)
 	if rapid.IntRange(0, 4).Draw(m.T, "twice") == 0 {
 		m.happen(id, e)
@@ -265,6 +311,19 @@ func (m *model) end(i int, ok bool) {
 	if m.ends[id]++; !ok || m.ends[id] == n {
 		m.underWay = slices.Delete(m.underWay, i, i+1)
 	}
+}
+
+// see lets an awaited observation come; one of an older generation before it has no effect.
+func (m *model) see(i int, ok bool) {
+	x := m.unseen[i]
+	m.unseen = slices.Delete(m.unseen, i, i+1)
+	if rapid.IntRange(0, 4).Draw(m.T, "stale") == 0 {
+		stale := x.event
+		stale.Generation, stale.OK = 6, false
+		m.happen(x.server, stale)
+	}
+	x.event.OK = ok
+	m.happen(x.server, x.event)
 }
 
 // current returns a book of the whole ledger.

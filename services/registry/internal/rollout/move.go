@@ -30,7 +30,8 @@ const (
 	Taken     EventKind = iota + 1 // its turn came: the fact released names it
 	Released                       // a derived intent was accepted: Change, IntentID, UnhealthyBefore
 	LeftOut                        // a derived intent left the server out: Reason
-	Ended                          // a task ended: Change, OK, Reason when it did not succeed
+	Ended                          // a task ended: Change, OK, Generation, Reason when it did not succeed
+	Seen                           // an agent was observed: Change, Generation, OK, Reason when it is not healthy
 	Unhealthy                      // an agent on the server is not healthy: Agent, Reason
 	Silent                         // the server was away for too long: Reason
 	Away                           // the server went offline
@@ -43,12 +44,15 @@ const (
 type Event struct {
 	Kind            EventKind
 	At              time.Time
+	Step            uint32 // of Taken: the step that begins; 0 counts as 1
 	Change          int    // the position of the change
 	IntentID        string // the derived intent
 	UnhealthyBefore []string
 	OK              bool
+	Generation      uint64 // of Ended: what an observation must show, 0 for none; of Seen: what it shows
 	Agent           string
 	Reason          *apiv1.Refusal
+	FailedStep      string // of Ended: the step of the executor that failed
 }
 
 // Move applies an event to a target of a rollout, and returns its states before and after. Both are equal when the
@@ -59,19 +63,25 @@ func Move(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) (from, to rolloutv
 	if from == to {
 		return from, to
 	}
-	t.State, t.Since, t.Reason = to, timestamppb.New(e.At), nil
+	t.State, t.Since, t.Reason, t.FailedStep = to, timestamppb.New(e.At), nil, e.FailedStep
 	switch to {
 	case broken, leftOut, owed:
-		t.Reason = reason(e)
+		t.Reason = reason(t, e)
+	case reached:
+		if in(from, pending, owed) {
+			t.TakenAt = t.Since
+		}
 	}
 	return from, to
 }
 
 // reason returns why an event moves a target.
-func reason(e Event) *apiv1.Refusal {
+func reason(t *rolloutv1.Target, e Event) *apiv1.Refusal {
 	switch {
 	case e.Reason != nil:
 		return e.Reason
+	case e.Kind == Silent && t.UnseenSince != nil && t.SilentSince == nil:
+		return halt(code.SilentSinceReached, "its changes succeeded, but no report showed its agents after them")
 	case e.Kind == Silent:
 		return halt(code.SilentSinceReached, "the server was silent for too long after it was reached")
 	case e.Kind == Unhealthy:
@@ -88,10 +98,7 @@ func reason(e Event) *apiv1.Refusal {
 func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	switch e.Kind {
 	case Taken:
-		if in(t.State, pending, owed) {
-			t.UnhealthyBefore = e.UnhealthyBefore
-			return reached
-		}
+		return taken(t, e)
 	case Released:
 		return released(t, e)
 	case LeftOut:
@@ -100,6 +107,8 @@ func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetSt
 		}
 	case Ended:
 		return ended(t, e)
+	case Seen:
+		return seen(t, e)
 	case Unhealthy, Silent:
 		if breaks(t, e) {
 			return broken
@@ -112,6 +121,18 @@ func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetSt
 		return waiting(r, t, e)
 	}
 	return t.State
+}
+
+// taken notes which step of the changes begins. The answers to its intents may have been folded before.
+func taken(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
+	if in(t.State, pending, owed, reached, succeeded, broken) {
+		t.Step = max(t.Step, e.Step, 1)
+	}
+	if !in(t.State, pending, owed) {
+		return t.State
+	}
+	t.UnhealthyBefore = e.UnhealthyBefore
+	return reached
 }
 
 // breaks reports whether a server that became unhealthy or silent is broken by the rollout.
@@ -153,33 +174,12 @@ func released(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	return reached
 }
 
-// ended notes how one change ended. A server that counts as broken because it was silent succeeds after all when it
-// returns with every change done.
-func ended(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
-	silent := t.State == broken && t.Reason.GetCode() == code.SilentSinceReached
-	if t.State != reached && !silent {
-		return t.State
-	}
-	if !e.OK {
-		return broken
-	}
-	for len(t.Done) < max(len(t.Changes), 1) {
-		t.Done = append(t.Done, false)
-	}
-	if e.Change < len(t.Done) {
-		t.Done[e.Change] = true
-	}
-	if slices.Contains(t.Done, false) {
-		return t.State
-	}
-	return succeeded
-}
-
-// settled reports whether what is seen of an agent counts already: while its own change is under way, it does not.
+// settled reports whether what is seen of an agent counts already: while its own change is under way or was not
+// observed, it does not.
 func settled(t *rolloutv1.Target, agent string) bool {
 	for i, c := range t.Changes {
-		if c.Agent == agent {
-			return i < len(t.Done) && t.Done[i]
+		if c.Agent == agent && StepOf(c) <= max(t.Step, 1) && !done(t, i) {
+			return false
 		}
 	}
 	return true

@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	noun "github.com/garrison-fleet/garrison/pkg/noun/rollout"
@@ -60,8 +62,17 @@ func (m *model) checkRelease(e *engine, d rollout.Decision, newly, limit int) {
 			under++
 		}
 	}
-	if c := int(r.Strategy.Concurrency); c > 0 && len(d.Release) > 0 && under+len(d.Release) > c {
+	if c := int(r.Strategy.Concurrency); c > 0 && len(d.Release) > 0 && d.Step == 0 && under+len(d.Release) > c {
 		m.Fatalf("released %d beside %d; %d is the limit", len(d.Release), under, c)
+	}
+	for _, id := range d.Release {
+		if _, why := m.closed(id, m.now); why != "" && !r.Strategy.Emergency {
+			m.Fatalf("%s is released while it is closed", id)
+		}
+	}
+	if d.Step > 0 {
+		m.checkStep(e, d)
+		return
 	}
 	taken := map[string]int{}
 	for _, id := range d.Release {
@@ -79,11 +90,27 @@ func (m *model) checkRelease(e *engine, d rollout.Decision, newly, limit int) {
 			taken[m.rack[id]]++
 		}
 	}
+	for rack, n := range taken {
+		if working, _ := m.working(e, rack); working-n < int(m.standing) {
+			m.Fatalf("%d of %d working servers of %s are released; the environment keeps %d", n, working, rack,
+				m.standing)
+		}
+	}
 	for _, k := range r.Strategy.Keep {
 		for rack, n := range taken {
 			if working, _ := m.working(e, rack); working-n < int(k.Working.GetServers()) {
 				m.Fatalf("%d of %d working servers of %s are released; %v must stay", n, working, rack, k.Working)
 			}
+		}
+	}
+}
+
+// checkStep checks that a later step begins only where every change of the step before succeeded.
+func (m *model) checkStep(e *engine, d rollout.Decision) {
+	for _, id := range d.Release {
+		t := e.book.Target(id)
+		if t.State != reached || t.Step+1 != d.Step || t.Awaited[0] > 0 || !slices.Equal(t.Done, []bool{true, false}) {
+			m.Fatalf("step %d of %s begins: %v", d.Step, id, t)
 		}
 	}
 }
@@ -115,6 +142,15 @@ func (m *model) checkGate(e *engine, wave uint32) {
 	}
 }
 
+// checkSeen checks that no server succeeded before its agents were observed after their changes.
+func (m *model) checkSeen(b *rollout.Book) {
+	for _, x := range m.unseen {
+		if t := b.Target(x.server); t != nil && t.State == succeeded {
+			m.Fatalf("%s succeeded, and change %d of it was not observed: %v", x.server, x.event.Change, t)
+		}
+	}
+}
+
 // checkCounts checks the counts of the record, and that what two engines folded is the same.
 func (m *model) checkCounts() {
 	for _, e := range m.engines {
@@ -124,6 +160,7 @@ func (m *model) checkCounts() {
 	if !proto.Equal(b.Rollout, m.engines[1].book.Rollout) {
 		m.Fatalf("the engines folded\n%v\n%v", b.Rollout, m.engines[1].book.Rollout)
 	}
+	m.checkSeen(b)
 	for n, w := range b.Rollout.Waves {
 		for _, s := range []rolloutv1.TargetState{pending, reached, succeeded, broken, leftOut, owed, gone} {
 			if have, want := int(w.Counts[uint32(s)]), tally(b, uint32(n)+1, s); have != want {

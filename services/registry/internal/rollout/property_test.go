@@ -44,7 +44,9 @@ func (m *model) step() {
 		m.fold(e, rapid.SampledFrom([]int{0, 1, 1000, 1000, 1000}).Draw(m.T, "entries"))
 		m.decide(e)
 	case 13, 14, 15:
-		if n := len(m.underWay); n > 0 {
+		if n := len(m.unseen); n > 0 && rapid.Bool().Draw(m.T, "observation") {
+			m.see(rapid.IntRange(0, n-1).Draw(m.T, "which"), rapid.IntRange(0, 5).Draw(m.T, "health") > 0)
+		} else if n := len(m.underWay); n > 0 {
 			m.end(rapid.IntRange(0, n-1).Draw(m.T, "which"), rapid.IntRange(0, 5).Draw(m.T, "outcome") > 0)
 		}
 	case 16, 17:
@@ -81,13 +83,17 @@ func (m *model) person() {
 	m.recordIfFit(body)
 }
 
-// join lets a server join the last wave.
+// join lets a server join the last wave, or one behind it, also once the rollout succeeded.
 func (m *model) join() {
 	m.joined++
 	id := fmt.Sprint("s", len(m.rack))
 	m.candidate(id)
-	last := uint32(len(m.current().Rollout.Waves))
-	m.recordIfFit(&rolloutv1.Extended{Targets: []*rolloutv1.Target{m.target(id, last)}})
+	r := m.current().Rollout
+	wave := uint32(len(r.Waves))
+	if r.State == rolloutv1.State_STATE_SUCCEEDED || rapid.Bool().Draw(m.T, "behind") {
+		wave++
+	}
+	m.recordIfFit(&rolloutv1.Extended{Targets: []*rolloutv1.Target{m.target(id, wave)}})
 }
 
 func (m *model) recordIfFit(body proto.Message) {
@@ -113,6 +119,8 @@ func (m *model) finish() {
 		case acts:
 		case len(m.underWay) > 0:
 			m.end(0, true)
+		case len(m.unseen) > 0:
+			m.see(0, true)
 		case noun.Life.End(r.State), r.State == rolloutv1.State_STATE_ABORTED:
 			return
 		case r.State == rolloutv1.State_STATE_SUCCEEDED:
@@ -123,7 +131,7 @@ func (m *model) finish() {
 			m.record(&rolloutv1.Resumed{})
 		case noun.Current(r) > 0 && noun.Wave(r, noun.Current(r)).OpenedAt == nil:
 			m.record(&rolloutv1.Approved{Wave: noun.Current(r)})
-		case len(r.Strategy.Keep) > 0 && m.held(e):
+		case (len(r.Strategy.Keep) > 0 || m.standing > 0) && m.held(e):
 			return // a keep budget holds back what is left, and says so
 		default:
 			m.Fatalf("the rollout waits for nothing: %q, %v", d.Waits, r)
@@ -133,7 +141,10 @@ func (m *model) finish() {
 
 // held reports whether every pending server of the waves that are open is held back by a keep budget.
 func (m *model) held(e *engine) bool {
-	need := int(e.book.Rollout.Strategy.Keep[0].Working.GetServers())
+	need := int(m.standing)
+	for _, k := range e.book.Rollout.Strategy.Keep {
+		need = max(need, int(k.Working.GetServers()))
+	}
 	n := 0
 	for t := range e.book.Targets() {
 		if t.State != pending || noun.Wave(e.book.Rollout, t.Wave).OpenedAt == nil {

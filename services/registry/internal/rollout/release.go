@@ -18,9 +18,9 @@ func release(in Input, d Decision, upTo uint32) Decision {
 		if room == 0 {
 			return d
 		}
-		budget := budgets{in: in}
+		budget, door := budgets{in: in}, doors{in: in}
 		for server := range in.Pending(n) {
-			if !budget.take(server) {
+			if door.shut(server) || !budget.take(server) {
 				continue
 			}
 			if d.Release = append(d.Release, server); len(d.Release) == room {
@@ -32,8 +32,10 @@ func release(in Input, d Decision, upTo uint32) Decision {
 			return d
 		}
 		if budget.held > 0 {
-			d.Waits = fmt.Sprintf("%s: %s held back", budget.why, some(budget.held))
+			d.Waits = ""
+			budget.note(&d)
 		}
+		door.note(&d)
 	}
 	return d
 }
@@ -60,7 +62,7 @@ func serveOwed(in Input, d Decision) Decision {
 	}
 	last := uint32(len(r.Waves))
 	all := last == 0 || r.Waves[last-1].OpenedAt != nil
-	room, budget := room(r, servers(r)), budgets{in: in}
+	room, budget, door, blocks := room(r, servers(r)), budgets{in: in}, doors{in: in}, blocked{in: in}
 	for server, wave := range in.Returned() {
 		switch {
 		case len(d.Release) >= room:
@@ -69,11 +71,54 @@ func serveOwed(in Input, d Decision) Decision {
 			continue
 		case len(d.Release) > 0 && wave != d.Wave:
 			continue
+		case blocks.hold(server), door.shut(server):
 		case budget.take(server):
 			d.Release, d.Wave, d.Waits = append(d.Release, server), wave, ""
 		}
 	}
+	door.note(&d)
+	budget.note(&d)
+	blocks.note(&d)
 	return d
+}
+
+// blocked holds back the servers that are owed and that a block keeps the rollout from, within one decision.
+type blocked struct {
+	in   Input
+	held int
+	why  string
+}
+
+func (b *blocked) hold(server string) bool {
+	why := b.in.refused(server)
+	if why != nil {
+		b.held, b.why = b.held+1, why.Message
+	}
+	return why != nil
+}
+
+func (b *blocked) note(d *Decision) {
+	if b.held > 0 {
+		d.waitFor(fmt.Sprintf("%s: %s that %s owed held back", b.why, some(b.held), are(b.held)))
+	}
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// serveLate goes on with servers of a rollout that succeeded: those under way, and those that were owed.
+func serveLate(in Input) (d Decision) {
+	if most := mayBreak(in.Rollout); broke(waveOrNone(in.Rollout.Owed)) <= most && newlyBroken(in.Rollout) <= most {
+		d.advance(in)
+	}
+	if d.Acts() {
+		return d
+	}
+	return serveOwed(in, d)
 }
 
 func waveOrNone(w *rolloutv1.Wave) *rolloutv1.Wave {
@@ -81,43 +126,4 @@ func waveOrNone(w *rolloutv1.Wave) *rolloutv1.Wave {
 		return &rolloutv1.Wave{}
 	}
 	return w
-}
-
-// budgets is what the keep budgets still allow within one decision.
-type budgets struct {
-	in    Input
-	spare map[[2]string]int // by field and value: how many servers may be taken away
-	held  int
-	why   string
-}
-
-// take reports whether a server may be changed now, and takes it out of every budget if so.
-func (b *budgets) take(server string) bool {
-	keep := b.in.Rollout.Strategy.GetKeep()
-	if len(keep) == 0 || (b.in.Works != nil && !b.in.Works(server)) {
-		return true
-	}
-	if b.spare == nil {
-		b.spare = map[[2]string]int{}
-	}
-	keys := make([][2]string, len(keep))
-	for i, k := range keep {
-		value := b.in.Field(server, k.Field)
-		keys[i] = [2]string{k.Field, value}
-		spare, known := b.spare[keys[i]]
-		if !known {
-			working, all := b.in.Working(k.Field, value)
-			spare = working - needed(k, all)
-			b.spare[keys[i]] = spare
-		}
-		if spare <= 0 {
-			b.held++
-			b.why = fmt.Sprintf("more working servers with %s %s", k.Field, orNone(value))
-			return false
-		}
-	}
-	for _, key := range keys {
-		b.spare[key]--
-	}
-	return true
 }

@@ -3,7 +3,6 @@ package rollout
 import (
 	"iter"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,10 +44,10 @@ func (p *Replay) End() uint64 {
 
 // Before makes the decisions that rested on facts before a sequence. It is called before the fact at the sequence is
 // folded.
-func (p *Replay) Before(sequence uint64, decide func(at time.Time) Decision) {
+func (p *Replay) Before(sequence uint64, decide func(basis *rolloutv1.Basis) Decision) {
 	for p.done < len(p.steps) && basisOf(p.steps[p.done].Fact.Body).Sequence < sequence {
 		s := &p.steps[p.done]
-		s.Decided = decide(basisOf(s.Fact.Body).At.AsTime())
+		s.Decided = decide(basisOf(s.Fact.Body))
 		s.Same = same(s.Fact.Body, s.Decided)
 		p.done++
 	}
@@ -77,13 +76,14 @@ func same(body proto.Message, d Decision) bool {
 	case *rolloutv1.Passed:
 		return d.Pass == b.Wave
 	case *rolloutv1.Halted:
-		return d.Halt != nil && d.Wave == b.Wave && proto.Equal(d.Halt, b.Reason)
+		return d.Halt != nil && d.Wave == b.Wave && d.Halt.Code == b.Reason.GetCode() // words change with versions
 	case *rolloutv1.Succeeded:
 		return d.Succeed && d.Owed == b.Owed
 	case *rolloutv1.Silenced:
 		return len(d.Silence) > 0 && slices.Equal(d.Silence, b.ServerIds)
 	case *rolloutv1.Released:
-		return d.Wave == b.Wave && len(b.ServerIds) > 0 && !slices.ContainsFunc(b.ServerIds, func(id string) bool {
+		alike := d.Wave == b.Wave && d.Step == b.Step && len(b.ServerIds) > 0
+		return alike && !slices.ContainsFunc(b.ServerIds, func(id string) bool {
 			return !slices.Contains(d.Release, id)
 		})
 	}

@@ -1,9 +1,8 @@
 package rollout_test
 
 import (
-	"time"
-
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
@@ -19,7 +18,9 @@ func (m *model) checkReplay() {
 	})
 	e := newEngine()
 	for n := range m.log {
-		replay.Before(uint64(n)+1, func(at time.Time) rollout.Decision { return m.ask(e, at) })
+		replay.Before(uint64(n)+1, func(b *rolloutv1.Basis) rollout.Decision {
+			return m.ask(e, b.At.AsTime())
+		})
 		m.fold(e, 1)
 	}
 	for _, s := range replay.Steps() {

@@ -102,7 +102,7 @@ func checkLimits(s *rolloutv1.Strategy) error {
 	}
 	return cmp.Or(
 		checkTime("soak", s.GetSoak()), checkTime("silence", s.GetSilence()),
-		checkTime("done_after", s.GetDoneAfter()),
+		checkTime("done_after", s.GetDoneAfter()), checkTime("join_for", s.GetJoinFor()),
 	)
 }
 
@@ -126,14 +126,6 @@ func limit(l *rolloutv1.Limit, all int) int {
 		return all * int(by.Percent) / 100
 	}
 	return all * defaultBrokenPercent / 100
-}
-
-// needed returns how many of all servers a keep budget needs; percentages are rounded up.
-func needed(k *rolloutv1.Keep, all int) int {
-	if by, ok := k.Working.GetBy().(*rolloutv1.Limit_Percent); ok {
-		return (all*int(by.Percent) + 99) / 100
-	}
-	return int(k.Working.GetServers())
 }
 
 // soakOf returns how long the servers of a wave must stay healthy. The plan records one stage for each wave, but not

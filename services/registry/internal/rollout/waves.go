@@ -105,7 +105,7 @@ func take(rest []order, stage *rolloutv1.Stage, s *rolloutv1.Strategy, total int
 		n = max(1, total*int(size.Percent)/100)
 	}
 	n = min(n, len(rest))
-	return rest[:n], slices.Repeat([]string{fmt.Sprintf("%d servers", n)}, n), nil
+	return rest[:n], slices.Repeat([]string{some(n)}, n), nil
 }
 
 // without returns rest without the servers of wave, in order.

@@ -15,6 +15,8 @@ func (d Decision) Words() string {
 		return fmt.Sprintf("wave %d opened", d.Open)
 	case d.Pass > 0:
 		return fmt.Sprintf("wave %d passed", d.Pass)
+	case len(d.Release) > 0 && d.Step > 0:
+		return fmt.Sprintf("step %d on %s of wave %d began", d.Step, some(len(d.Release)), d.Wave)
 	case len(d.Release) > 0:
 		return fmt.Sprintf("%s of wave %d released", some(len(d.Release)), d.Wave)
 	case len(d.Silence) > 0:
@@ -38,7 +40,7 @@ func decisionOf(body proto.Message) Decision {
 	case *rolloutv1.Passed:
 		return Decision{Pass: b.Wave}
 	case *rolloutv1.Released:
-		return Decision{Release: b.ServerIds, Wave: b.Wave}
+		return Decision{Release: b.ServerIds, Wave: b.Wave, Step: b.Step}
 	case *rolloutv1.Silenced:
 		return Decision{Silence: b.ServerIds}
 	case *rolloutv1.Halted:

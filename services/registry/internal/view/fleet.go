@@ -2,7 +2,6 @@ package view
 
 import (
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -21,9 +20,6 @@ import (
 
 func (v *View) applyServer(f ledger.Fact) bool {
 	have := row(v.servers, f.Key)
-	if have == nil {
-		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
-	}
 	switch b := f.Body.(type) {
 	case *serverv1.Invited:
 		switch {
@@ -69,8 +65,7 @@ func (v *View) applyServer(f ledger.Fact) bool {
 // indexInstancesOn connects the instances that were recorded before their server with it.
 func (v *View) indexInstancesOn(id string) {
 	for i := range v.InstancesOf(id) {
-		groups := instanceGroups(i)
-		v.indexInstance(ledger.Key(id, i.Agent), groups, i)
+		v.placeInstance(ledger.Key(id, i.Agent), fieldsOf(i), i)
 	}
 }
 
@@ -98,7 +93,7 @@ func (v *View) forget(id string, groups []index.Group) {
 	v.servers.Forget(id)
 	v.serverBy.Change(id, groups, nil)
 	for _, key := range slices.Collect(v.instanceBy.Prefixed(groupAll, ledger.Key(id, ""), "")) {
-		v.indexInstance(key, instanceGroups(row(v.instances, key)), nil)
+		v.indexInstance(key, fieldsOf(row(v.instances, key)), nil)
 		v.instances.Forget(key)
 	}
 	for a := range v.agents.All() {
@@ -112,10 +107,7 @@ func (v *View) forget(id string, groups []index.Group) {
 
 func (v *View) applyInstance(f ledger.Fact) bool {
 	have := row(v.instances, f.Key)
-	if have == nil {
-		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
-	}
-	before, generation := instanceGroups(have), have.GetObservedGeneration()
+	before, generation := fieldsOf(have), have.GetObservedGeneration()
 	next, fit := instance.Apply(have, f)
 	if fit {
 		v.setRemoved(f.Key, removed(have, f), f.Sequence)
@@ -125,12 +117,20 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 		intake.Observed(next, row(v.servers, serverOf(f.Key)), generation, f)
 	}
 	if own(v.instances, f, next, fit); fit {
-		v.shared.instance(f.Key, next)
+		v.shared.instance(next)
 		v.indexInstance(f.Key, before, next)
 		v.reviewInstance(serverOf(f.Key), next)
 	}
-	if observed && fit {
-		v.rolloutHealth(next, f)
+	switch f.Body.(type) {
+	case *instancev1.Observed:
+		if fit {
+			v.judgeObservation(next, f)
+			v.rolloutHealth(next, f)
+		}
+	case *instancev1.Unwanted, *instancev1.Gone:
+		if fit && have != nil {
+			v.rolloutUnwanted(have, f)
+		}
 	}
 	return fit
 }
@@ -168,9 +168,6 @@ func (v *View) applyTask(f ledger.Fact) bool {
 		return true // the task has ended; the server's own list shows what it has
 	}
 	have := row(v.tasks, f.Key)
-	if have == nil {
-		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
-	}
 	next, fit := task.Apply(have, f)
 	if !fit {
 		return follow(v.tasks, f, next, false)
@@ -178,16 +175,17 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	intake.Refresh(row(v.servers, next.ServerId), next)
 	key := ledger.Key(next.ServerId, next.Agent)
 	if i, ok := v.instances.Get(key); ok {
-		before := instanceGroups(i)
+		before := fieldsOf(i)
 		instance.ApplyTask(i, next, f.At)
 		if c, ok := f.Body.(*taskv1.Cancelled); ok && c.Withdrawn {
 			instance.ApplyWithdrawal(i, next)
 		}
-		v.shared.instance(key, i)
+		v.shared.instance(i)
 		v.indexInstance(key, before, i)
 		v.reviewInstance(i.ServerId, i)
 	}
 	if task.Ended(next.State) {
+		v.judgeTask(next, row(v.instances, key), f)
 		v.rolloutTask(next, f)
 		next = nil
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -21,7 +21,7 @@ import (
 // indexes are built from the tables.
 type indexes struct {
 	serverBy   index.Set                 // server ids, by the groups of serverGroups
-	instanceBy index.Set                 // instance keys, by the groups of instanceGroups
+	instanceBy index.Set                 // instance keys, by the groups of their fields
 	removedBy  index.Set                 // keys of removed instances, by server and intent
 	agentBy    index.Set                 // agent names, by application and kind, and all together
 	recent     btree.Map[uint64, string] // intent ids, by the sequence of their fact
@@ -31,7 +31,10 @@ type indexes struct {
 	externalBy index.Set                 // keys of external instances, by the groups of externalGroups
 
 	shapes shapes // of instances
+	kept   kept
 }
+
+func newIndexes() indexes { return indexes{kept: kept{tally: keep.NewTally()}} }
 
 // The fields of groups, besides those of a selector.
 const (
@@ -103,36 +106,59 @@ func labelGroup(key, value string) index.Group {
 	return index.Group{Field: labelField + key, Value: value}
 }
 
-func instanceGroups(i *instancev1.Instance) []index.Group {
-	if i == nil {
+// instanceFields is what an instance is found and counted by; the zero value is that of none.
+type instanceFields struct {
+	instanceShape
+	intent string
+}
+
+func fieldsOf(i *instancev1.Instance) (f instanceFields) {
+	if i != nil {
+		f = instanceFields{shapeOf(i), i.IntentId}
+	}
+	return f
+}
+
+// groups returns the groups of an instance with the fields.
+func (f instanceFields) groups() []index.Group {
+	if f == (instanceFields{}) {
 		return nil
 	}
-	groups := []index.Group{
-		groupAll, {Field: byAgent, Value: i.Agent}, {Field: byState, Value: stateWord(i.State)},
-		{Field: byHealth, Value: healthWord(i.Health)},
+	groups := append(make([]index.Group, 0, 10), groupAll, index.Group{Field: byAgent, Value: f.agent},
+		index.Group{Field: byState, Value: stateWord(f.state)},
+		index.Group{Field: byHealth, Value: healthWord(f.health)})
+	if f.intent != "" {
+		groups = append(groups, index.Group{Field: byIntent, Value: f.intent})
 	}
-	if i.IntentId != "" {
-		groups = append(groups, index.Group{Field: byIntent, Value: i.IntentId})
-	}
-	for _, image := range []*imagev1.Ref{i.Wanted, i.Observed} {
-		if image != nil {
-			groups = join(groups, index.Group{Field: byImage, Value: image.Id})
-			groups = join(groups, index.Group{Field: byVersion, Value: image.Version})
+	for _, g := range []index.Group{
+		{Field: byImage, Value: f.wantedImage}, {Field: byVersion, Value: f.wantedVersion},
+		{Field: byImage, Value: f.image}, {Field: byVersion, Value: f.version},
+	} {
+		if g.Value != "" {
+			groups = join(groups, g)
 		}
 	}
-	if notAtWanted(i) {
+	if f.notAtWanted {
 		groups = append(groups, groupNotAtWanted)
 	}
 	return groups
 }
 
-// indexInstance moves an instance from groups to those of its record; nil means that it is gone.
-func (v *View) indexInstance(key string, before []index.Group, now *instancev1.Instance) {
+// indexInstance moves an instance from the groups of its fields before a fact to those of its record; nil means that it
+// is gone. Most facts change no field.
+func (v *View) indexInstance(key string, before instanceFields, now *instancev1.Instance) {
+	if before != fieldsOf(now) {
+		v.placeInstance(key, before, now)
+	}
+}
+
+// placeInstance is indexInstance also when none of the fields changed: the server may be known only now.
+func (v *View) placeInstance(key string, before instanceFields, now *instancev1.Instance) {
 	server, ok := v.serverBy.Number(serverOf(key))
 	if !ok {
 		server = noNumber
 	}
-	v.shapes.set(v.instanceBy.Change(key, before, instanceGroups(now)), now, server)
+	v.shapes.set(v.instanceBy.Change(key, before.groups(), fieldsOf(now).groups()), now, server)
 }
 
 // join adds a group that is not there yet.
@@ -168,6 +194,7 @@ func agentGroups(a *agentv1.Agent) []index.Group {
 
 // reviewDuty updates the index of servers with duties.
 func (v *View) reviewDuty(id string) {
+	v.reviewKept(id)
 	s, ok := v.servers.Get(id)
 	if ok && duty.Due(s, v.InstancesOf(id)) {
 		v.duties.Add(groupAll, id)
@@ -179,6 +206,7 @@ func (v *View) reviewDuty(id string) {
 // reviewInstance updates the index of servers with duties after a change of one instance, which is nil when it is gone.
 // While a living server has no duty, only that instance can bring one.
 func (v *View) reviewInstance(server string, i *instancev1.Instance) {
+	v.reviewKept(server)
 	s, ok := v.servers.Get(server)
 	if ok && s.Life == serverv1.Life_LIFE_ALIVE && !v.duties.Has(groupAll, server) {
 		if i == nil || !duty.Due(s, slices.Values([]*instancev1.Instance{i})) {
@@ -195,14 +223,12 @@ func serverOf(instanceKey string) string {
 
 // Loaded builds the indexes from tables that were read from a snapshot.
 func (v *View) Loaded() {
-	v.indexes = indexes{}
+	v.indexes = newIndexes()
 	for id, s := range v.servers.All() {
-		v.shared.server(s)
 		v.serverBy.Change(id, nil, serverGroups(s))
 	}
 	for key, i := range v.instances.All() {
-		v.shared.instance(key, i)
-		v.indexInstance(key, nil, i)
+		v.indexInstance(key, instanceFields{}, i)
 	}
 	for key, x := range v.externals.All() {
 		v.externalBy.Change(key, nil, externalGroups(x))
@@ -221,6 +247,7 @@ func (v *View) Loaded() {
 	for id := range v.intents.All() {
 		v.recent.Set(v.intents.Sequence(id), id)
 	}
+	v.keepRollouts()
 	for id := range v.servers.All() {
 		v.reviewDuty(id)
 	}

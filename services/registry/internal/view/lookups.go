@@ -168,6 +168,8 @@ func (v *View) Sequence(noun ledger.Noun, key string) uint64 {
 		return v.rejections.Sequence(key)
 	case ledger.Hold:
 		return v.holds.Sequence(key)
+	case ledger.Block:
+		return v.blocks.Sequence(key)
 	case ledger.Rollout:
 		return v.rollouts.Sequence(key)
 	}

@@ -51,21 +51,40 @@ func (v *View) rolloutIntent(f ledger.Fact) {
 		}
 		_, changes := slices.BinarySearch(changed, id)
 		if t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN && in.GetUndo() != nil {
-			v.restored(r, id, changes, why(id), f)
+			v.restored(r, id, in.GetUndo().IntentId, changes, why(id), f)
 		} else {
 			v.release(r, t, rollouts.ChangeOf(t, in), changes, why(id), f)
 		}
 	}
 }
 
-// restored records that a broken server was taken back, or why it cannot be.
-func (v *View) restored(r *rolloutv1.Rollout, server string, changes bool, why *apiv1.Refusal, f ledger.Fact) {
+// restored records that a broken server was taken back, or why it cannot be. One that was left out although what the
+// rollout made is still wanted there is tried again.
+func (v *View) restored(
+	r *rolloutv1.Rollout, server, undone string, changes bool, why *apiv1.Refusal, f ledger.Fact,
+) {
 	v.editTarget(r, server, f, func(t *rolloutv1.Target) {
-		t.RestoredBy = f.Key
+		n := slices.Index(t.IntentIds, undone)
+		if changes && n >= 0 && !rollout.Restored(t, n, v.asMade(t)) {
+			return // the steps before it follow
+		}
 		if !changes && why != nil {
 			t.Reason = refusal(ledger.Registry, why.Code, "not taken back: "+why.Message)
+			if n >= 0 && v.asMade(t)(n) {
+				t.NotRestoredBy, t.NotRestoredAt = f.Key, timestamppb.New(f.At)
+				return
+			}
 		}
+		t.RestoredBy, t.NotRestoredBy, t.NotRestoredAt = f.Key, "", nil
 	})
+}
+
+// asMade returns a function that reports whether a change of a target is what is wanted of its agent.
+func (v *View) asMade(t *rolloutv1.Target) func(change int) bool {
+	return func(n int) bool {
+		i, ok := v.Instance(t.ServerId, t.Changes[n].Agent)
+		return !ok && t.Changes[n].To == nil || ok && i.IntentId == t.IntentIds[n]
+	}
 }
 
 // reasonFor returns why a server is left out. An answer names the first servers of a reason only.
@@ -160,11 +179,14 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 			return
 		}
 		e := rollout.Event{Kind: rollout.Ended, Change: n, OK: task.State == taskv1.State_STATE_SUCCEEDED}
-		if !e.OK {
-			e.Reason = taskReason(task)
+		i, _ := v.Instance(task.ServerId, task.Agent)
+		switch {
+		case !e.OK:
+			e.Reason, e.FailedStep = taskReason(task), stepWord(task.GetOutcome().GetFailedStep())
+		case observable(i):
+			e.Generation = task.Generation
 		}
 		if task.State == taskv1.State_STATE_CANCELLED || task.State == taskv1.State_STATE_SUPERSEDED {
-			i, _ := v.Instance(task.ServerId, task.Agent)
 			c, _ := f.Body.(*taskv1.Cancelled)
 			if !c.GetWithdrawn() && i.GetIntentId() == task.IntentId {
 				return // another task of the same change follows
@@ -173,7 +195,37 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 				ledger.Dispatcher, code.ChangedSince, "another intent changed it since, or it was withdrawn")}
 		}
 		v.applyTarget(r, t.ServerId, f, e)
+		if e.Generation > 0 { // the report that shows the agent after its change may have come first
+			v.applyTarget(r, t.ServerId, f, seen(i, n))
+		}
 	})
+}
+
+// observable reports whether a report will show an agent after its change. A removal leaves nothing to observe, and an
+// executor that reports no generations may have reported all that there is.
+func observable(i *instancev1.Instance) bool {
+	return i.GetWanted() != nil && (i.ObservedGeneration > 0 || i.State != instancev1.State_STATE_CONVERGED)
+}
+
+// seen is the event that an instance was observed after a change of a target.
+func seen(i *instancev1.Instance, change int) rollout.Event {
+	return rollout.Event{
+		Kind: rollout.Seen, Change: change, Agent: i.Agent, Generation: i.ObservedGeneration, OK: !unwell(i),
+		Reason: unhealthyReason(i),
+	}
+}
+
+func unhealthyReason(i *instancev1.Instance) *apiv1.Refusal {
+	return refusal(executor, code.UnhealthySinceReach, fmt.Sprintf(
+		"%s became unhealthy after the server was reached: %s %s", i.Agent, i.ObservedCode, i.ObservedReason))
+}
+
+// stepWord returns a step of the executor in a word; empty for none.
+func stepWord(s taskv1.Step) string {
+	if s == taskv1.Step_STEP_UNSPECIFIED {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(s.String(), "STEP_"))
 }
 
 func taskReason(t *taskv1.Task) *apiv1.Refusal {
@@ -182,27 +234,60 @@ func taskReason(t *taskv1.Task) *apiv1.Refusal {
 		return refusal(ledger.Dispatcher, code.ChangeExpired, t.Agent+" was not changed before the deadline")
 	}
 	message := o.GetReason()
-	if o.GetFailedStep() != taskv1.Step_STEP_UNSPECIFIED {
-		step := strings.ToLower(strings.TrimPrefix(o.GetFailedStep().String(), "STEP_"))
+	if step := stepWord(o.GetFailedStep()); step != "" {
 		message = fmt.Sprintf("%s, step %s: %s", t.Agent, step, message)
 	}
 	return refusal(executor, o.GetCode(), message)
 }
 
-// rolloutHealth folds an observation: an agent that became unhealthy since its server was reached breaks the target.
+// rolloutHealth folds an observation: a change that is done succeeded once a healthy agent was observed after it, and
+// an agent that became unhealthy since its server was reached breaks the target.
 func (v *View) rolloutHealth(i *instancev1.Instance, f ledger.Fact) {
-	if i.GetWanted() == nil || !unwell(i) {
+	if i.GetWanted() == nil {
 		return
 	}
 	v.onTargets(i.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
-		own := slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool { return c.Agent == i.Agent })
-		if rollouts.Ended(r.State) || own && i.ObservedGeneration < i.Generation {
+		own := changeOf(t, i.Agent)
+		if own >= 0 && own < len(t.Awaited) && t.Awaited[own] > 0 && t.RestoredBy == "" {
+			v.applyTarget(r, t.ServerId, f, seen(i, own))
+			return
+		}
+		if !unwell(i) || rollouts.Ended(r.State) || own >= 0 && i.ObservedGeneration < i.Generation {
 			return // what was there before
 		}
-		e := rollout.Event{Kind: rollout.Unhealthy, Agent: i.Agent}
-		e.Reason = refusal(executor, code.UnhealthySinceReach, fmt.Sprintf(
-			"%s became unhealthy after the server was reached: %s %s", i.Agent, i.ObservedCode, i.ObservedReason))
-		v.applyTarget(r, t.ServerId, f, e)
+		v.applyTarget(r, t.ServerId, f, rollout.Event{
+			Kind: rollout.Unhealthy, Agent: i.Agent, Reason: unhealthyReason(i),
+		})
+	})
+}
+
+// changeOf returns the change of an agent of which an observation is awaited, or its first one; -1 without one.
+func changeOf(t *rolloutv1.Target, agent string) int {
+	found := -1
+	for n, c := range t.Changes {
+		if c.Agent != agent {
+			continue
+		}
+		if n < len(t.Awaited) && t.Awaited[n] > 0 {
+			return n
+		}
+		if found < 0 {
+			found = n
+		}
+	}
+	return found
+}
+
+// rolloutUnwanted folds that an agent is removed by another intent, or gone: no observation of what a rollout
+// brought can follow.
+func (v *View) rolloutUnwanted(i *instancev1.Instance, f ledger.Fact) {
+	v.onTargets(i.GetServerId(), func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
+		for n, c := range t.Changes {
+			if c.Agent == i.Agent && n < len(t.Awaited) && t.Awaited[n] > 0 {
+				e := rollout.Event{Kind: rollout.Seen, Change: n, Agent: c.Agent, Generation: t.Awaited[n], OK: true}
+				v.applyTarget(r, t.ServerId, f, e)
+			}
+		}
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -46,6 +47,8 @@ func groupUnrestored(id string) index.Group {
 	return index.Group{Field: byRollout, Value: id + "/unrestored"}
 }
 
+func groupDue(id string) index.Group { return index.Group{Field: byRollout, Value: id + "/due"} }
+
 func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 	if t == nil {
 		return nil
@@ -53,7 +56,10 @@ func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 	groups := []index.Group{
 		groupOfRollout(id), groupOfState(id, t.State), {Field: byServer, Value: t.ServerId},
 	}
-	if t.SilentSince != nil {
+	if rollout.NextStep(t) > 0 {
+		groups = append(groups, groupDue(id))
+	}
+	if rollout.SilentSince(t) != nil {
 		groups = append(groups, groupSilent(id))
 	}
 	if t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN && t.RestoredBy == "" {
@@ -65,9 +71,6 @@ func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 // applyRollout folds a fact about a rollout into its record and its targets.
 func (v *View) applyRollout(f ledger.Fact) bool {
 	have := row(v.rollouts, f.Key)
-	if have == nil {
-		f.Key = strings.Clone(f.Key) // the record keeps it, and not its subject
-	}
 	next, fit := rollouts.Apply(have, f)
 	if own(v.rollouts, f, next, fit); !fit {
 		return false
@@ -79,12 +82,16 @@ func (v *View) applyRollout(f ledger.Fact) bool {
 		v.addTargets(next, b.Targets, f)
 	case *rolloutv1.Released:
 		for _, id := range b.ServerIds {
-			v.applyTarget(next, id, f, rollout.Event{Kind: rollout.Taken, UnhealthyBefore: v.unhealthy(id)})
+			v.applyTarget(next, id, f, rollout.Event{
+				Kind: rollout.Taken, Step: b.Step, UnhealthyBefore: v.unhealthy(id),
+			})
 		}
 	case *rolloutv1.Silenced:
 		for _, id := range b.ServerIds {
 			v.applyTarget(next, id, f, rollout.Event{Kind: rollout.Silent})
 		}
+	case *rolloutv1.Halted:
+		v.judgeHalt(next)
 	case *rolloutv1.Succeeded:
 		for _, t := range slices.Collect(v.TargetsOf(f.Key, rolloutv1.TargetState_TARGET_STATE_PENDING)) {
 			v.applyTarget(next, t.ServerId, f, rollout.Event{Kind: rollout.Finished})
@@ -93,6 +100,9 @@ func (v *View) applyRollout(f ledger.Fact) bool {
 	rollout.Settle(next, f.At)
 	if rollouts.Ended(next.State) {
 		v.dropOldRollouts()
+	}
+	if len(next.Strategy.GetKeep()) > 0 || rollouts.Ended(next.State) {
+		v.keepRollouts()
 	}
 	return true
 }
@@ -108,6 +118,9 @@ func (v *View) addTargets(r *rolloutv1.Rollout, targets []*rolloutv1.Target, f l
 		if t.Wave == 0 {
 			t.State = rolloutv1.TargetState_TARGET_STATE_OWED
 		}
+		if why := v.taken(r, t); why != nil {
+			t.State, t.Reason = rolloutv1.TargetState_TARGET_STATE_LEFT_OUT, why
+		}
 		for _, c := range t.Changes {
 			c.Agent, c.From, c.To = v.shared.text(c.Agent), v.shared.ref(c.From), v.shared.ref(c.To)
 			c.FromConfiguration = v.shared.text(c.FromConfiguration)
@@ -122,6 +135,24 @@ func (v *View) addTargets(r *rolloutv1.Rollout, targets []*rolloutv1.Target, f l
 			v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.Away}) // it went since the plan was made
 		}
 	}
+}
+
+// taken returns why a rollout leaves a new target out, or nil: another one that has not ended may still change an agent
+// on it. Of two that were recorded at the same time, the first one in the ledger has the server.
+func (v *View) taken(r *rolloutv1.Rollout, t *rolloutv1.Target) *apiv1.Refusal {
+	for _, id := range v.RolloutsOn(t.ServerId) {
+		other, theirs := row(v.rollouts, id), row(v.targets, ledger.Key(id, t.ServerId))
+		if id == r.Undoes || r.Strategy.GetEmergency() || rollouts.Ended(other.GetState()) ||
+			!rollouts.Open(theirs.GetState()) {
+			continue
+		}
+		if agent := rollouts.Common(t, theirs); agent != "" {
+			return refusal(ledger.Registry, code.RolloutOverlaps, fmt.Sprintf(
+				"rollout %s (%s) changes agent %q on it too, and was recorded first", other.GetId(), other.GetTitle(),
+				agent))
+		}
+	}
+	return nil
 }
 
 // applyTarget applies an event to a target of a rollout.
@@ -176,10 +207,28 @@ func (v *View) dropOldRollouts() {
 			}
 			v.targets.Forget(key)
 		}
-		if n >= keptRollouts {
+		if n >= keptRollouts && r.LastPartSequence < v.LastPart() {
 			v.rollouts.Drop(r.Id, v.rollouts.Sequence(r.Id)) // the sequence still guards the key
 		}
 	}
+}
+
+// LastPart returns the sequence of the last part of a plan, of any rollout; 0 without one.
+func (v *View) LastPart() (last uint64) {
+	for _, r := range v.rollouts.All() {
+		last = max(last, r.LastPartSequence)
+	}
+	return last
+}
+
+// Recording returns a rollout other than one whose plan is recorded in part, or "". Its targets are not all known.
+func (v *View) Recording(but string) (id string) {
+	for key, r := range v.rollouts.All() {
+		if r.State == rolloutv1.State_STATE_PLANNED && key != but && (id == "" || key < id) {
+			id = key
+		}
+	}
+	return id
 }
 
 // Rollout returns a rollout by id.
@@ -225,10 +274,14 @@ func (v *View) TargetsOf(id string, s rolloutv1.TargetState) iter.Seq[*rolloutv1
 	return v.targetsIn(groupOfState(id, s), id, "")
 }
 
-// Silent returns the targets that were reached and whose servers are offline since, by server.
+// Silent returns the targets that were reached and are silent since, by server: their servers are offline, or what
+// their changes led to was not observed.
 func (v *View) Silent(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupSilent(id), id, "")
 }
+
+// Due returns the targets under way on which the next step of their changes is due, by server.
+func (v *View) Due(id string) iter.Seq[*rolloutv1.Target] { return v.targetsIn(groupDue(id), id, "") }
 
 // Unrestored returns the broken targets that were not taken back, by server.
 func (v *View) Unrestored(id string) iter.Seq[*rolloutv1.Target] {

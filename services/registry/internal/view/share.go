@@ -74,13 +74,10 @@ func newShared() shared {
 	}
 }
 
-// instance replaces the values of the record at a key by equal ones that other records have.
-func (s *shared) instance(key string, i *instancev1.Instance) {
+// instance replaces the values of an instance's record by equal ones that other records have.
+func (s *shared) instance(i *instancev1.Instance) {
 	if i == nil {
 		return
-	}
-	if server, agent, _ := strings.Cut(key, "."); i.ServerId == server && i.Agent == agent {
-		i.ServerId, i.Agent = server, agent // parts of the key
 	}
 	i.Wanted, i.Observed, i.Failed = s.ref(i.Wanted), s.ref(i.Observed), s.ref(i.Failed)
 	i.Configuration = s.configuration(i.Configuration)
@@ -88,6 +85,9 @@ func (s *shared) instance(key string, i *instancev1.Instance) {
 		i.ObservedConfigurationDigest = digest
 	}
 	i.Before = s.before(i.Before)
+	for _, k := range i.Kept {
+		k.Image, k.Since = s.ref(k.Image), s.time(k.Since)
+	}
 	i.Since, i.ObservedAt, i.ObservedUntil = s.time(i.Since), s.time(i.ObservedAt), s.time(i.ObservedUntil)
 	for _, text := range []*string{
 		&i.IntentId, &i.Reason, &i.ObservedReason, &i.ObservedCode, &i.TaskCode, &i.AdoptCandidate,
@@ -149,10 +149,6 @@ func (s *shared) text(text string) string {
 	if text == "" {
 		return ""
 	}
-	if have, ok := s.texts[text]; ok {
-		return have
-	}
-	text = strings.Clone(text) // it may be a part of a subject
 	return s.texts.of(text, text)
 }
 

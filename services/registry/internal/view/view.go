@@ -1,6 +1,8 @@
 package view
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
@@ -15,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
@@ -33,13 +36,13 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 18
+const Layout = 28
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Application, ledger.Environment, ledger.Agent, ledger.Server, ledger.Instance,
 	ledger.Intent, ledger.Image, ledger.Channel, ledger.Task, ledger.External, ledger.Token,
-	ledger.LabelRule, ledger.Lobby, ledger.Hold, ledger.Rollout,
+	ledger.LabelRule, ledger.Lobby, ledger.Hold, ledger.Rollout, ledger.Block,
 }
 
 // View is the registry's view.
@@ -59,6 +62,8 @@ type View struct {
 	labelRules   *fold.Table[*labelrulev1.LabelRule]
 	rejections   *fold.Table[*lobbyv1.Rejection] // by key, while they hold
 	holds        *fold.Table[*holdv1.Hold]
+	blocks       *fold.Table[*blockv1.Block]
+	suspects     *fold.Table[*blockv1.Suspect] // builds that failed and are not blocked, by the id of their block
 	rollouts     *fold.Table[*rolloutv1.Rollout]
 	targets      *fold.Table[*rolloutv1.Target] // by rollout and server
 
@@ -68,7 +73,7 @@ type View struct {
 
 // New returns an empty view.
 func New() *View {
-	return &View{
+	v := &View{
 		applications: fold.NewTable[*applicationv1.Application]("application"),
 		environments: fold.NewTable[*environmentv1.Environment]("environment"),
 		agents:       fold.NewTable[*agentv1.Agent]("agent"),
@@ -84,19 +89,28 @@ func New() *View {
 		labelRules:   fold.NewTable[*labelrulev1.LabelRule]("label-rule"),
 		rejections:   fold.NewTable[*lobbyv1.Rejection]("rejection"),
 		holds:        fold.NewTable[*holdv1.Hold]("hold"),
+		blocks:       fold.NewTable[*blockv1.Block]("block"),
+		suspects:     fold.NewTable[*blockv1.Suspect]("suspect"),
 		rollouts:     fold.NewTable[*rolloutv1.Rollout]("rollout"),
 		targets:      fold.NewTable[*rolloutv1.Target]("target"),
 
-		shared: newShared(),
+		indexes: newIndexes(),
+		shared:  newShared(),
 	}
+	v.servers.Share(func(_ string, s *serverv1.Server) { v.shared.server(s) })
+	v.instances.Share(func(key string, i *instancev1.Instance) {
+		i.ServerId, i.Agent, _ = strings.Cut(key, ".") // parts of the key
+		v.shared.instance(i)
+	})
+	return v
 }
 
 // Tables returns the tables, in the order of their names.
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
-		v.agents, v.applications, v.channels, v.environments, v.externals, v.holds, v.images,
-		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.targets, v.tasks,
-		v.tokens,
+		v.agents, v.applications, v.blocks, v.channels, v.environments, v.externals, v.holds, v.images,
+		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.suspects, v.targets,
+		v.tasks, v.tokens,
 	}
 }
 
@@ -119,6 +133,8 @@ func (v *View) Apply(f ledger.Fact) bool {
 		return v.applyLobby(f)
 	case ledger.Rollout:
 		return v.applyRollout(f)
+	case ledger.Block:
+		return v.applyBlock(f)
 	case ledger.Image:
 		return v.applyImage(f)
 	case ledger.Channel:
@@ -135,8 +151,11 @@ func (v *View) applyDeclared(f ledger.Fact) bool {
 		next, fit := application.Apply(row(v.applications, f.Key), f)
 		return own(v.applications, f, next, fit)
 	case ledger.Environment:
-		next, fit := environment.Apply(row(v.environments, f.Key), f)
-		return own(v.environments, f, next, fit)
+		have := row(v.environments, f.Key)
+		next, fit := environment.Apply(have, f)
+		own(v.environments, f, next, fit)
+		v.keepEnvironment(f.Key, have.GetKeep())
+		return fit
 	case ledger.Token:
 		next, fit := token.Apply(row(v.tokens, f.Key), f)
 		return own(v.tokens, f, next, fit)

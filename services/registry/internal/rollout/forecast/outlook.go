@@ -24,16 +24,15 @@ func Runs(stop <-chan struct{}, w World, runs int) (Outlook, error) {
 	var took, halted []time.Duration
 	var touched, broken []int
 	for n := range runs {
-		select {
-		case <-stop:
-			return o.with(took, halted, touched, broken), nil
-		default:
-		}
 		w := w
 		w.Seed += uint64(n) * 1_000_003
+		w.stop = stop
 		r, err := Run(w)
 		if err != nil {
 			return Outlook{}, err
+		}
+		if w.stopped() { // the run may have been cut short
+			break
 		}
 		o.Runs++
 		touched, broken = append(touched, r.Touched), append(broken, r.Broken)

@@ -75,6 +75,10 @@ func Run(w World) (Result, error) {
 		World: w, random: rand.New(rand.NewPCG(w.Seed, 1)), begin: begin, now: begin, index: map[string]int{},
 		broken: map[int]bool{}, absent: map[int]bool{}, busy: map[int]bool{},
 	}
+	if w.From != nil {
+		s.resume()
+		return s.run(), nil
+	}
 	var candidates []rollout.Candidate
 	for i, server := range w.Servers {
 		s.index[server.ServerID] = i
@@ -83,7 +87,7 @@ func Run(w World) (Result, error) {
 			s.absent[i] = true
 			s.book.Apply(server.ServerID, rollout.Event{Kind: rollout.Away, At: begin})
 		}
-		s.fate(i)
+		s.scheduleFaults(i)
 	}
 	s.Strategy = rollout.Filled(w.Strategy)
 	layout, err := rollout.Waves(candidates, s.Strategy, w.ID)
@@ -117,7 +121,7 @@ func (s *simulation) fold(body proto.Message) {
 
 // run lets things happen until the rollout ends or nothing happens any more.
 func (s *simulation) run() Result {
-	for s.now.Sub(s.begin) < longest {
+	for s.now.Sub(s.begin) < longest && !s.stopped() {
 		d := s.decide()
 		if s.book.Rollout.State != rolloutv1.State_STATE_RUNNING {
 			break
@@ -144,6 +148,16 @@ func (s *simulation) run() Result {
 		}
 	}
 	return result
+}
+
+// stopped reports whether the run is to end early.
+func (w World) stopped() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // approves reports whether a wave waits for an approval.
@@ -185,7 +199,7 @@ func (s *simulation) decide() rollout.Decision {
 		case d.Pass > 0:
 			s.fold(&rolloutv1.Passed{Wave: d.Pass, Basis: basis})
 		case len(d.Release) > 0:
-			s.fold(&rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release, Basis: basis})
+			s.fold(&rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release, Basis: basis, Step: d.Step})
 			for _, id := range d.Release {
 				s.release(s.index[id])
 			}

@@ -18,8 +18,8 @@ func (s *simulation) after(mean time.Duration) time.Duration {
 	return time.Duration(s.random.ExpFloat64() * float64(mean))
 }
 
-// fate puts on the agenda what happens to a server by itself within the first days.
-func (s *simulation) fate(i int) {
+// scheduleFaults puts on the agenda what happens to a server by itself within the first days.
+func (s *simulation) scheduleFaults(i int) {
 	const day = 24 * time.Hour
 	if s.BreaksPerDay > 0 {
 		if in := s.after(time.Duration(float64(day) / s.BreaksPerDay)); in < 2*day {

@@ -31,6 +31,9 @@ type World struct {
 	OfflinePerDay float64
 	OfflineFor    time.Duration
 	Seed          uint64
+	From          *Point // where runs go on; nil means from the plan
+
+	stop <-chan struct{} // ends a run early once it is closed; nil means never
 }
 
 // Server is a server of a world.

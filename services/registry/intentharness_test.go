@@ -1,0 +1,82 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+// publish publishes an intent and returns its id.
+func (s *site) publish(verb string, i *intentv1.Intent) string {
+	s.t.Helper()
+	data, err := protojson.Marshal(i)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id := ident.New()
+	s.publishRaw(bus.Durable{
+		Subject: topology.IntentSubject(verb, "alice", id), Once: true, Type: "application/json", Data: data,
+	})
+	return id
+}
+
+func (s *site) publishRaw(d bus.Durable) {
+	s.t.Helper()
+	if _, err := s.ops.PublishDurable(context.Background(), d); err != nil {
+		s.t.Fatalf("publish: %v", err)
+	}
+}
+
+// outcome waits for the outcome of an intent.
+func (s *site) outcome(id string) *intentv1.Record {
+	s.t.Helper()
+	r := must[*registryv1.GetIntentResponse](s, "GetIntent",
+		&registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)})
+	return r.Intent
+}
+
+// accepted publishes an intent that must be accepted.
+func (s *site) accepted(verb string, i *intentv1.Intent) *intentv1.Record {
+	s.t.Helper()
+	r := s.outcome(s.publish(verb, i))
+	if r.State != intentv1.State_STATE_ACCEPTED {
+		s.t.Fatalf("%s was refused: %v", verb, fault.Line(r.Refusal))
+	}
+	return r
+}
+
+func on(servers ...string) *intentv1.Selector { return &intentv1.Selector{Servers: servers} }
+
+func install(agent string, on *intentv1.Selector) *intentv1.Intent {
+	return &intentv1.Intent{
+		AtOnce: true, Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: agent, On: on}},
+	}
+}
+
+func upgrade(agent, version string, on *intentv1.Selector) *intentv1.Intent {
+	choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
+	return &intentv1.Intent{
+		AtOnce: true, Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, On: on, Image: choice}},
+	}
+}
+
+func remove(agent string, on *intentv1.Selector) *intentv1.Intent {
+	return &intentv1.Intent{
+		AtOnce: true, Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: agent, On: on}},
+	}
+}
+
+func decommission(server string, lost bool) *intentv1.Intent {
+	return &intentv1.Intent{
+		Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{Server: server, Lost: lost}},
+	}
+}

@@ -1,0 +1,28 @@
+package image
+
+import (
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+func TestAnImageThatCertainlyDoesNotFitInTheFreeSpaceIsLeftOut(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		need, room uint64
+		want       string
+	}{
+		{need: 100 * mib, room: 0},       // not known
+		{need: 39 * mib, room: 16 * mib}, // up to 40 MiB may be free
+		{need: 80 << 30, room: 64 << 30}, // the largest class has no upper end
+		{need: 40 * mib, room: 16 * mib, want: code.NoSpace},
+	} {
+		m := &imagev1.Manifest{Agent: "web", Blob: &imagev1.Blob{UnpackedSizeBytes: c.need}}
+		s := &serverv1.Server{Name: "one", Sysinfo: &serverv1.Sysinfo{RoomBytes: c.room}}
+		if have := Fits(shelf{}, m, s, nil); have.GetCode() != c.want {
+			t.Errorf("%d bytes into room for %d: %v; want %q", c.need, c.room, have, c.want)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package intent
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+)
+
+// blocked refuses to bring a build that is blocked, or returns nil. What runs on the server already is not brought, and
+// an undo goes back to what ran there before.
+func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
+	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" {
+		return nil
+	}
+	if !image.Same(have.GetObserved(), w.image) {
+		platform := w.server.GetSysinfo().GetPlatform()
+		if b, ok := o.reader.Block(block.ID(block.OfImage(w.agent, w.image, platform))); ok {
+			return Blocked(b)
+		}
+	}
+	digest := w.configuration.GetDigest()
+	if len(digest) == 0 || bytes.Equal(digest, have.GetObservedConfigurationDigest()) {
+		return nil
+	}
+	if b, ok := o.reader.Block(block.ID(block.OfConfiguration(w.agent, digest))); ok {
+		return Blocked(b)
+	}
+	return nil
+}
+
+// Blocked explains that a block keeps an intent from a server.
+func Blocked(b *blockv1.Block) *apiv1.Refusal {
+	return &apiv1.Refusal{
+		Code: code.Blocked, Message: fmt.Sprintf("%s blocked %s: %s", b.SetBy, block.Words(b.Build), b.Reason),
+		Try: "garrison block remove " + ident.Short(b.Id) + " -m WHY",
+	}
+}

@@ -1,0 +1,85 @@
+package intent
+
+import (
+	"fmt"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+)
+
+// MostAtOnce is how many servers a change reaches without waves, unless its request allows more.
+const MostAtOnce = 100
+
+// waves is the strategy that refusals suggest.
+const waves = "--canaries 3 --waves 10%,50% --soak 5m"
+
+// InWaves returns the command that brings a change to servers in waves.
+func InWaves(change string, on *intentv1.Selector) string {
+	return fmt.Sprintf("garrison rollout start %s %s %s", change, selector.Flags(on), waves)
+}
+
+// TooWide refuses a change that would reach many servers at once.
+func TooWide(what string, servers int, try string) *apiv1.Refusal {
+	return &apiv1.Refusal{
+		Code: code.TooWide, Try: try,
+		Message: fmt.Sprintf("%s at once on %d servers; %d are allowed without waves", what, servers, MostAtOnce),
+	}
+}
+
+// tooWide refuses an intent that would change many servers at once, unless it says so. What goes back to what was there
+// before, what follows from a default or a rollout, and what a rollout plans is not refused.
+func (o *outcome) tooWide() *apiv1.Refusal {
+	in, n := o.ask.Intent, o.changed()
+	if n <= MostAtOnce || in.AtOnce || o.resumed || o.ask.Due != nil || o.ask.Walk {
+		return nil
+	}
+	var what, change string
+	var on *intentv1.Selector
+	switch q := in.Ask.(type) {
+	case *intentv1.Intent_Install:
+		what, on = "the intent would install "+q.Install.Agent, q.Install.On
+		change = "--install " + Chosen(q.Install.Agent, q.Install.Image)
+	case *intentv1.Intent_Upgrade:
+		what, on = "the intent would upgrade "+q.Upgrade.Agent, q.Upgrade.On
+		change = Chosen(q.Upgrade.Agent, q.Upgrade.Image)
+	case *intentv1.Intent_Configure:
+		what, change, on = "the intent would configure "+q.Configure.Agent, "--configure "+q.Configure.Agent,
+			q.Configure.On
+		if len(q.Configure.Set) > 0 {
+			change += " --set NAME=VALUE"
+		}
+	case *intentv1.Intent_Remove:
+		what, change, on = "the intent would remove "+q.Remove.Agent, "--remove "+q.Remove.Agent, q.Remove.On
+	case *intentv1.Intent_Refresh:
+		if q.Refresh.PurgeKept {
+			return purgesMany(n, q.Refresh.On)
+		}
+		return nil
+	default:
+		return nil
+	}
+	return TooWide(what, n, InWaves(change, on)+"; or the same command with --at-once")
+}
+
+// purgesMany refuses to delete the versions that many servers keep for a way back. No rollout deletes them.
+func purgesMany(servers int, on *intentv1.Selector) *apiv1.Refusal {
+	purge := "garrison purge-undo " + selector.Flags(on)
+	return &apiv1.Refusal{
+		Code: code.TooWide, Try: purge + " --on LABEL=VALUE, part after part; or the same command with --at-once",
+		Message: fmt.Sprintf("the intent would delete what %d servers keep for a way back; %d are allowed at once",
+			servers, MostAtOnce),
+	}
+}
+
+// Chosen returns an agent with the choice of its image, as the CLI reads it.
+func Chosen(agent string, i *intentv1.ImageChoice) string {
+	for _, by := range []string{i.GetVersion(), i.GetImageId(), i.GetChannel()} {
+		if by != "" {
+			return agent + "@" + by
+		}
+	}
+	return agent
+}

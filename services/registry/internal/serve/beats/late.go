@@ -1,0 +1,95 @@
+package beats
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
+)
+
+// holdBack counts the servers that miss a beat, and begins or ends the hold. It must run inside Read and with mu held.
+func (p *Watch) holdBack(now time.Time) {
+	silent, online := 0, 0
+	for s := range p.records.View.AllServers() {
+		if s.Presence != serverv1.Presence_PRESENCE_ONLINE || !server.Believed(s) {
+			continue
+		}
+		online++
+		if !p.lateSince(s, now).IsZero() {
+			silent++
+		}
+	}
+	before := p.hold
+	p.hold = before.Next(silent, online, now, p.Interval)
+	switch was, is := before.Holds(now), p.hold.Holds(now); {
+	case is && before.Since.IsZero():
+		p.log.Warn().Int("silent", silent).Int("online", online).Time("until", p.hold.Until).
+			Str(logs.Reason, heldText(p.hold)).Msg("presence is held")
+	case !is && (was || !before.Since.IsZero() && p.hold.Since.IsZero()):
+		p.log.Info().Int("silent", silent).Int("online", online).Msg("presence is no longer held")
+	}
+}
+
+// heldText says why no server is called offline.
+func heldText(h presence.Hold) string {
+	return fmt.Sprintf("the registry hears no beats from %d %% of the servers (%d of %d): presence is held",
+		100*h.Silent/max(h.Of, 1), h.Silent, h.Of)
+}
+
+// lateSince returns since when an online server misses a beat; zero while it does not. It must run with mu held.
+func (p *Watch) lateSince(s *serverv1.Server, now time.Time) time.Time {
+	if p.listening.IsZero() {
+		return time.Time{} // no beat is received yet
+	}
+	return presence.LateSince(s, p.last[s.Id], p.hearing.Began(), now, p.Interval)
+}
+
+// PresenceOf returns the presence that is shown of a server, and since when it is late. It must run inside Read.
+func (p *Watch) PresenceOf(s *serverv1.Server) (serverv1.Presence, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if since := p.lateSince(s, p.records.Now()); !since.IsZero() {
+		return serverv1.Presence_PRESENCE_LATE, since
+	}
+	return s.GetPresence(), time.Time{}
+}
+
+// LastBeat returns when this process last received a beat of a server; zero when it received none.
+func (p *Watch) LastBeat(id string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[id].At
+}
+
+// Show puts the presence of a copy of a server's record as it is shown.
+func (p *Watch) Show(row *serverv1.Server) {
+	presence, since := p.PresenceOf(row)
+	if presence != serverv1.Presence_PRESENCE_LATE {
+		return
+	}
+	row.Presence, row.Since, row.Reason = presence, timestamppb.New(since), "a beat is missing"
+	if held := p.Held(); held != nil {
+		row.Reason += fmt.Sprintf("; presence is held: %d of %d servers are silent", held.Silent, held.Of)
+	}
+}
+
+// Held returns the hold on presence; nil without one.
+func (p *Watch) Held() *registryv1.PresenceHeld {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.hold
+	if !h.Holds(p.records.Now()) {
+		return nil
+	}
+	return &registryv1.PresenceHeld{
+		Silent: uint32(h.Silent), Of: uint32(h.Of),
+		Since: timestamppb.New(h.Since), Until: timestamppb.New(h.Until),
+	}
+}

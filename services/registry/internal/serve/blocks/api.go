@@ -1,0 +1,232 @@
+package blocks
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	blocknoun "github.com/garrison-fleet/garrison/pkg/noun/block"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+)
+
+// MostBlocks is how many builds are blocked at a time.
+const MostBlocks = 1000
+
+// API answers requests about blocks.
+type API struct {
+	records *records.Records
+	log     zerolog.Logger
+}
+
+// NewAPI returns what answers requests about blocks.
+func NewAPI(r *records.Records, log zerolog.Logger) *API {
+	return &API{records: r, log: log}
+}
+
+// Add blocks builds. It is safe to run twice: a build that is blocked already stays as it is.
+func (a *API) Add(
+	ctx context.Context, c bus.Caller, q *registryv1.AddBlocksRequest,
+) (*registryv1.AddBlocksResponse, error) {
+	if err := blockReason(q.Reason); err != nil {
+		return nil, err
+	}
+	r := a.records
+	var builds []*blockv1.Build
+	err := r.Change(ctx, func() (drafts []ledger.Draft, err error) {
+		if builds, err = a.builds(q); err != nil {
+			return nil, err
+		}
+		for _, b := range builds {
+			id := blocknoun.ID(b)
+			if _, there := r.View.Block(id); !there {
+				drafts = append(drafts, r.ByCaller(c, ledger.Block, id, &blockv1.Set{Build: b, Reason: q.Reason}))
+			}
+		}
+		if n := r.View.BlockCount(); len(drafts) > 0 && n+len(drafts) > MostBlocks {
+			return nil, fault.Refusef(fault.Conflict, code.TooManyBlocks, "there are %d blocks; %d are the most", n,
+				MostBlocks).Try("garrison block list; garrison block remove BLOCK -m WHY")
+		}
+		return drafts, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info().Str(logs.Agent, q.Agent).Str(logs.Actor, c.Actor).Int(logs.Count, len(builds)).Msg("builds blocked")
+	resp := &registryv1.AddBlocksResponse{}
+	r.Follower.Read(func() {
+		for _, b := range builds {
+			if have, ok := r.View.Block(blocknoun.ID(b)); ok {
+				resp.Blocks = append(resp.Blocks, proto.CloneOf(have))
+			}
+		}
+	})
+	return resp, nil
+}
+
+// blockReason refuses a reason that says nothing.
+func blockReason(reason string) error {
+	if strings.TrimSpace(reason) == "" || !request.Printable(reason, intent.MaxNote) {
+		return request.Invalid(code.BadBlock, "a reason must not be empty, must be printable and have %d bytes at most",
+			intent.MaxNote).Try("the same with -m WHY")
+	}
+	return nil
+}
+
+// builds returns what a request names. It must run inside Read.
+func (a *API) builds(q *registryv1.AddBlocksRequest) ([]*blockv1.Build, error) {
+	v := a.records.View
+	if _, ok := v.Agent(q.Agent); !ok {
+		return nil, request.NotFound(intent.UnknownAgent(v, q.Agent))
+	}
+	named := 0
+	for _, field := range []string{q.Version, q.ImageId, q.ConfigurationDigest} {
+		if field != "" {
+			named++
+		}
+	}
+	if named != 1 {
+		return nil, request.Invalid(code.BadBlock, "name a version, an image or a configuration, and only one of them").
+			Try("garrison block add " + q.Agent + "@VERSION -m WHY")
+	}
+	if q.ConfigurationDigest != "" {
+		digest, err := hex.DecodeString(q.ConfigurationDigest)
+		if err != nil || len(digest) != 32 {
+			return nil, request.Invalid(code.BadBlock,
+				"the digest of a configuration has 64 hexadecimal digits, not %q",
+				q.ConfigurationDigest).Try("garrison instance show SERVER " + q.Agent + " -o json")
+		}
+		return []*blockv1.Build{blocknoun.OfConfiguration(q.Agent, digest)}, nil
+	}
+	images := v.ImagesNamed(q.Agent, q.Version, q.ImageId)
+	if len(images) == 0 || q.ImageId != "" && len(images) > 1 {
+		return nil, a.notOne(q, len(images))
+	}
+	out := make([]*blockv1.Build, 0, len(images))
+	for _, i := range images {
+		m := i.GetManifest()
+		out = append(out, blocknoun.OfImage(q.Agent, image.Ref(m), m.GetPlatform()))
+	}
+	return out, nil
+}
+
+// notOne refuses a version without an image, and the beginning of an id that no image or several have. It must run
+// inside Read.
+func (a *API) notOne(q *registryv1.AddBlocksRequest, found int) error {
+	what := fmt.Sprintf("version %q", q.Version)
+	if q.ImageId != "" {
+		what = fmt.Sprintf("an id that starts with %q", q.ImageId)
+	}
+	var known []string
+	for _, i := range a.records.View.ImagesNamed(q.Agent, "", "") {
+		known = append(known, i.GetManifest().GetVersion())
+	}
+	refusal := fault.Refusef(fault.NotFound, code.NoMatch, "images of agent %q with %s: %d (%d searched)", q.Agent,
+		what, found, len(known)).Try("garrison image list " + q.Agent)
+	if q.Version != "" {
+		refusal = refusal.Near(nearest.Name(q.Version, slices.Values(known)))
+	}
+	return refusal
+}
+
+// Remove lifts a block.
+func (a *API) Remove(
+	ctx context.Context, c bus.Caller, q *registryv1.RemoveBlockRequest,
+) (*registryv1.RemoveBlockResponse, error) {
+	if err := blockReason(q.Reason); err != nil {
+		return nil, err
+	}
+	r := a.records
+	resp := &registryv1.RemoveBlockResponse{}
+	err := r.Change(ctx, func() ([]ledger.Draft, error) {
+		if resp.Block != nil {
+			if _, there := r.View.Block(resp.Block.Id); !there {
+				return nil, nil // another replica recorded it
+			}
+		}
+		b, err := a.named(q.Id)
+		if err != nil {
+			return nil, err
+		}
+		resp.Block = proto.CloneOf(b)
+		return []ledger.Draft{r.ByCaller(c, ledger.Block, b.Id, &blockv1.Lifted{Reason: q.Reason})}, nil
+	})
+	if err == nil {
+		a.log.Info().Str("block", resp.Block.GetId()).Str(logs.Actor, c.Actor).Str(logs.Reason, q.Reason).
+			Msg("block lifted")
+	}
+	return request.Answer(resp, err)
+}
+
+// named returns the block with an id, or with the only id that starts so. It must run inside Read.
+func (a *API) named(reference string) (*blockv1.Block, error) {
+	var found []*blockv1.Block
+	for id, b := range a.records.View.Blocks("") {
+		if reference != "" && strings.HasPrefix(id, reference) {
+			found = append(found, b)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return nil, fault.Refusef(fault.NotFound, code.NotBlocked, "%d blocks have an id that starts with %q (%d searched)",
+		len(found), reference, a.records.View.BlockCount()).Try("garrison block list")
+}
+
+// List returns blocks, a page at a time.
+func (a *API) List(
+	ctx context.Context, _ bus.Caller, q *registryv1.ListBlocksRequest,
+) (*registryv1.ListBlocksResponse, error) {
+	limit, err := request.PageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListBlocksResponse{}
+	r := a.records
+	err = r.Decider.Query(ctx, func() error {
+		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
+			return request.NotFound(intent.UnknownAgent(r.View, q.Agent))
+		}
+		matching := request.Only(r.View.Blocks(q.Page.GetCursor()), func(b *blockv1.Block) bool {
+			return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
+		})
+		rows := page.Map(matching, func(_ string, b *blockv1.Block) *blockv1.Block { return proto.CloneOf(b) })
+		part := page.Take(rows, limit)
+		resp.Blocks, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
+		return nil
+	})
+	return request.Answer(resp, err)
+}
+
+// Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. It must
+// run inside Read.
+func Of(r *records.Records, agent string, p *serverv1.Platform, refs ...*imagev1.Ref) *blockv1.Block {
+	for _, ref := range refs {
+		if ref == nil {
+			continue
+		}
+		if b, ok := r.View.Block(blocknoun.ID(blocknoun.OfImage(agent, ref, p))); ok {
+			return proto.CloneOf(b)
+		}
+	}
+	return nil
+}

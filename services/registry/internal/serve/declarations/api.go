@@ -1,0 +1,314 @@
+package declarations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/keep"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
+	"github.com/garrison-fleet/garrison/services/registry/internal/external"
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+)
+
+// maxDependencies bounds what one agent depends on.
+const maxDependencies = 64
+
+// applications returns the operations on applications, which group agents.
+func applications(r *records.Records) *declared[*applicationv1.Application] {
+	type record = *applicationv1.Application
+	return &declared[record]{
+		records: r, noun: ledger.Application, command: "garrison app",
+		created: func(a record) proto.Message { return &applicationv1.Created{Application: a} },
+		changed: func(a record) proto.Message { return &applicationv1.Changed{Application: a} },
+		deleted: &applicationv1.Deleted{},
+		get:     r.View.Application,
+		unknown: func(name string) error { return UnknownApplication(r, name) },
+		users: func(name string) (int, string, string) {
+			return r.View.AgentsIn(name), "agents", "garrison agent list"
+		},
+		concerns: func(a record) (concern, after) {
+			return concern{application: a.Name}, after{View: r.View, application: a}
+		},
+	}
+}
+
+// environments returns the operations on environments, which group servers.
+func environments(r *records.Records) *declared[*environmentv1.Environment] {
+	type record = *environmentv1.Environment
+	return &declared[record]{
+		records: r, noun: ledger.Environment, command: "garrison env",
+		created: func(e record) proto.Message { return &environmentv1.Created{Environment: e} },
+		changed: func(e record) proto.Message { return &environmentv1.Changed{Environment: e} },
+		deleted: &environmentv1.Deleted{},
+		get:     r.View.Environment,
+		unknown: func(name string) error { return request.NotFound(selector.UnknownEnvironment(r.View, name)) },
+		check:   checkEnvironment,
+		fits:    func(have, next record) error { return environmentFits(r, have, next) },
+		users: func(name string) (int, string, string) {
+			return r.View.ServersIn(name), "servers", "garrison server list --env " + name
+		},
+		concerns: func(e record) (concern, after) {
+			return concern{environment: e.Name}, after{View: r.View, environment: e}
+		},
+	}
+}
+
+// agents returns the operations on agents.
+func agents(r *records.Records) *declared[*agentv1.Agent] {
+	type record = *agentv1.Agent
+	return &declared[record]{
+		records: r, noun: ledger.Agent, command: "garrison agent",
+		created: func(a record) proto.Message { return &agentv1.Created{Agent: a} },
+		changed: func(a record) proto.Message { return &agentv1.Changed{Agent: a} },
+		deleted: &agentv1.Deleted{},
+		get:     r.View.Agent,
+		unknown: func(name string) error { return request.NotFound(intent.UnknownAgent(r.View, name)) },
+		check:   checkAgent,
+		fits:    func(have, next record) error { return agentFits(r, have, next) },
+		users: func(name string) (int, string, string) {
+			if n := r.View.DefaultsFor(name); n > 0 {
+				return n, "environments with a default for it", "garrison env default unset ENVIRONMENT " + name
+			}
+			n := r.View.InstancesOn(name) + r.View.ExternalsOf(name)
+			return n, "instances", "garrison instance list --agent " + name
+		},
+		concerns: func(a record) (concern, after) {
+			return concern{agent: a.Name}, after{View: r.View, agent: a}
+		},
+	}
+}
+
+// checkEnvironment checks the fields that only an environment has.
+func checkEnvironment(e *environmentv1.Environment) error {
+	if e.Name == environment.None {
+		return request.Invalid(code.BadName,
+			"environment %q: the name stands for servers without an environment", e.Name)
+	}
+	if _, ok := environmentv1.DriftPolicy_name[int32(e.Drift)]; !ok {
+		return request.Invalid(code.BadDriftPolicy,
+			"environment %q: want one of the drift policies report, heal, hold", e.Name)
+	}
+	if e.DriftBrake > 100 {
+		return request.Invalid(code.BadDriftPolicy,
+			"environment %q: a brake of %d %%; 100 is the most", e.Name, e.DriftBrake)
+	}
+	if err := window.Check(e); err != nil {
+		return request.Invalid(code.BadWindow, "environment %q: %v", e.Name, err)
+	}
+	if err := keep.Check(e.Keep); err != nil {
+		return request.Invalid(code.BadKeep, "environment %q: %v", e.Name, err)
+	}
+	if e.Channel == "" {
+		return nil
+	}
+	if err := ident.CheckName("channel", e.Channel); err != nil {
+		return request.BadName(err)
+	}
+	return nil
+}
+
+// environmentFits checks that the channel that an environment is set to exists, and that a change of its drift policy
+// does not heal many servers at once. It must run inside Read.
+func environmentFits(r *records.Records, have, next *environmentv1.Environment) error {
+	if have != nil && drift.Widens(have, next) {
+		if refusal := drift.TooWide(next.Name, drifting(r, next.Name), intent.MostAtOnce); refusal != nil {
+			return fault.Refuse(fault.Invalid, refusal)
+		}
+	}
+	if next.Channel == "" || next.Channel == have.GetChannel() {
+		return nil
+	}
+	if refusal := image.CheckChannel(r.View, next.Channel); refusal != nil {
+		return request.NotFound(refusal)
+	}
+	return nil
+}
+
+// drifting counts the online servers of an environment, and those that drift.
+func drifting(r *records.Records, name string) drift.Count {
+	tally := drift.NewTally()
+	for s := range r.View.AllServers() {
+		if s.Environment == name {
+			tally.Set(s.Id, s, r.View.InstancesOf(s.Id))
+		}
+	}
+	return tally.Of(name)
+}
+
+// checkAgent checks the fields that only an agent has.
+func checkAgent(a *agentv1.Agent) error {
+	if _, ok := agentv1.Kind_name[int32(a.Kind)]; !ok || a.Kind == agentv1.Kind_KIND_UNSPECIFIED {
+		return request.Invalid(code.BadKind,
+			"agent %q: want one of the kinds daemon, oneshot, files, self, external", a.Name)
+	}
+	if refusal := external.CheckAgent(a); refusal != nil {
+		return fault.Refuse(fault.Invalid, refusal)
+	}
+	if len(a.Dependencies) > maxDependencies {
+		return request.Invalid(code.BadDependency,
+			"agent %q: %d dependencies; %d are the most", a.Name, len(a.Dependencies), maxDependencies)
+	}
+	return intent.CheckSchema(a.Schema)
+}
+
+// agentFits checks that an agent's kind stays, that the records it names exist, and that no agent
+// depends on itself. It must run inside Read.
+func agentFits(r *records.Records, have, next *agentv1.Agent) error {
+	if have != nil && have.Kind != next.Kind {
+		return request.Invalid(code.KindFixed,
+			"agent %q is of kind %s and stays so; it cannot become %s", next.Name, have.Kind, next.Kind)
+	}
+	if next.Application != "" {
+		if _, ok := r.View.Application(next.Application); !ok {
+			return UnknownApplication(r, next.Application)
+		}
+	}
+	for _, d := range next.Dependencies {
+		if _, ok := r.View.Agent(d); !ok && d != next.Name {
+			return request.NotFound(intent.UnknownAgent(r.View, d))
+		}
+		if dependsOn(r, d, next.Name, map[string]bool{}) {
+			return request.Invalid(code.DependencyCycle,
+				"agent %q depends on %q, which depends on it", next.Name, d)
+		}
+	}
+	return nil
+}
+
+// dependsOn reports whether an agent is another one, or needs it directly or indirectly.
+func dependsOn(r *records.Records, name, other string, seen map[string]bool) bool {
+	if name == other {
+		return true
+	}
+	if seen[name] {
+		return false
+	}
+	seen[name] = true
+	a, _ := r.View.Agent(name)
+	for _, d := range a.GetDependencies() {
+		if dependsOn(r, d, other, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// UnknownApplication refuses the name of an application that does not exist. It must run inside Read.
+func UnknownApplication(r *records.Records, name string) error {
+	return request.NotFound(&apiv1.Refusal{
+		Code: code.UnknownApplication, Message: fmt.Sprintf("no application %q", name),
+		Nearest: nearest.Name(name, r.View.ApplicationNames()), Try: "garrison app list",
+	})
+}
+
+// list copies one part of a declared noun.
+func list[T proto.Message](
+	r *records.Records, p *apiv1.Page, rows func(after string) iter.Seq2[string, T],
+) (part page.Part[T], err error) {
+	limit, err := request.PageLimit(p)
+	if err != nil {
+		return part, err
+	}
+	r.Follower.Read(func() { part = page.Take(page.Cloned(rows(p.GetCursor())), limit) })
+	return part, nil
+}
+
+// lists lists applications, environments and agents.
+type lists struct{ records *records.Records }
+
+// Serve answers the requests about applications, environments and agents.
+func Serve(r *records.Records, s *bus.Service) error {
+	api := lists{records: r}
+	apps, envs, agents := applications(r), environments(r), agents(r)
+	return errors.Join(
+		bus.Handle(s, "ListApplications", api.listApplications),
+		bus.Handle(s, "CreateApplication", putting(apps.create,
+			(*registryv1.CreateApplicationRequest).GetApplication,
+			func(a *applicationv1.Application) *registryv1.CreateApplicationResponse {
+				return &registryv1.CreateApplicationResponse{Application: a}
+			})),
+		bus.Handle(s, "ChangeApplication", putting(apps.change,
+			(*registryv1.ChangeApplicationRequest).GetApplication,
+			func(a *applicationv1.Application) *registryv1.ChangeApplicationResponse {
+				return &registryv1.ChangeApplicationResponse{Application: a, Outdated: apps.outdated(a)}
+			})),
+		bus.Handle(s, "DeleteApplication",
+			deleting[*registryv1.DeleteApplicationRequest](apps, &registryv1.DeleteApplicationResponse{})),
+		bus.Handle(s, "ListEnvironments", api.listEnvironments),
+		bus.Handle(s, "CreateEnvironment", putting(envs.create,
+			(*registryv1.CreateEnvironmentRequest).GetEnvironment,
+			func(e *environmentv1.Environment) *registryv1.CreateEnvironmentResponse {
+				return &registryv1.CreateEnvironmentResponse{Environment: e}
+			})),
+		bus.Handle(s, "ChangeEnvironment", putting(envs.change,
+			(*registryv1.ChangeEnvironmentRequest).GetEnvironment,
+			func(e *environmentv1.Environment) *registryv1.ChangeEnvironmentResponse {
+				return &registryv1.ChangeEnvironmentResponse{Environment: e, Outdated: envs.outdated(e)}
+			})),
+		bus.Handle(s, "DeleteEnvironment",
+			deleting[*registryv1.DeleteEnvironmentRequest](envs, &registryv1.DeleteEnvironmentResponse{})),
+		bus.Handle(s, "ListAgents", api.listAgents),
+		bus.Handle(s, "CreateAgent", putting(agents.create,
+			(*registryv1.CreateAgentRequest).GetAgent,
+			func(a *agentv1.Agent) *registryv1.CreateAgentResponse {
+				return &registryv1.CreateAgentResponse{Agent: a}
+			})),
+		bus.Handle(s, "ChangeAgent", putting(agents.change,
+			(*registryv1.ChangeAgentRequest).GetAgent,
+			func(a *agentv1.Agent) *registryv1.ChangeAgentResponse {
+				return &registryv1.ChangeAgentResponse{Agent: a, Outdated: agents.outdated(a)}
+			})),
+		bus.Handle(s, "DeleteAgent",
+			deleting[*registryv1.DeleteAgentRequest](agents, &registryv1.DeleteAgentResponse{})),
+	)
+}
+
+func (a lists) listApplications(
+	_ context.Context, _ bus.Caller, q *registryv1.ListApplicationsRequest,
+) (*registryv1.ListApplicationsResponse, error) {
+	part, err := list(a.records, q.Page, a.records.View.Applications)
+	return request.Answer(&registryv1.ListApplicationsResponse{
+		Applications: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
+}
+
+func (a lists) listEnvironments(
+	_ context.Context, _ bus.Caller, q *registryv1.ListEnvironmentsRequest,
+) (*registryv1.ListEnvironmentsResponse, error) {
+	part, err := list(a.records, q.Page, a.records.View.Environments)
+	return request.Answer(&registryv1.ListEnvironmentsResponse{
+		Environments: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
+}
+
+func (a lists) listAgents(
+	_ context.Context, _ bus.Caller, q *registryv1.ListAgentsRequest,
+) (*registryv1.ListAgentsResponse, error) {
+	part, err := list(a.records, q.Page, a.records.View.Agents)
+	return request.Answer(&registryv1.ListAgentsResponse{
+		Agents: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
+}

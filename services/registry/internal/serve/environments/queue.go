@@ -1,0 +1,152 @@
+package environments
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/defaults"
+)
+
+// NoteFacts receives the facts that were just folded.
+func (d *Work) NoteFacts(facts []ledger.Fact) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range facts {
+		d.note(f)
+	}
+	if len(d.next)+len(d.environments) > 0 {
+		d.wake.Wake()
+	}
+}
+
+// note adds what a fact may make due. The caller holds the lock.
+func (d *Work) note(f ledger.Fact) {
+	switch f.Body.(type) {
+	case *serverv1.Enrolled, *serverv1.Changed, *serverv1.SysinfoSeen, *serverv1.AgentsFound, *serverv1.Reinstalled:
+		d.next[f.Key] = true
+	case *instancev1.Wanted, *instancev1.Gone: // what another agent needs has come, or what it conflicts with has gone
+		if id, _, _ := strings.Cut(f.Key, "."); d.waiting[id] {
+			d.next[id] = true
+		}
+	case *environmentv1.DefaultSet, *environmentv1.Changed:
+		d.environments[f.Key] = true
+	}
+	switch f.Noun {
+	case ledger.Image, ledger.Channel, ledger.Agent, ledger.Block:
+		d.again = true
+	}
+}
+
+// Take returns the servers to look at, sorted, at most defaults.Batch.
+func (d *Work) Take() []string {
+	d.addMembers()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	from := d.next
+	if len(from) == 0 {
+		from = d.later
+	}
+	var out []string
+	for id := range from {
+		if out = append(out, id); len(out) == defaults.Batch {
+			break
+		}
+	}
+	for _, id := range out {
+		delete(d.next, id)
+		delete(d.later, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// addMembers adds the servers of the environments that changed.
+func (d *Work) addMembers() {
+	d.mu.Lock()
+	names := slices.Collect(maps.Keys(d.environments))
+	clear(d.environments)
+	d.mu.Unlock()
+	if len(names) == 0 {
+		return
+	}
+	members := map[string]bool{}
+	d.records.Follower.Read(func() {
+		for _, name := range names {
+			for s := range d.records.View.ServersWhere(name, nil) {
+				members[s.Id] = true
+			}
+		}
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.Copy(d.later, members)
+}
+
+// AddEverything adds every environment with defaults.
+func (d *Work) AddEverything() {
+	var names []string
+	d.records.Follower.Read(func() {
+		for name, e := range d.records.View.Environments("") {
+			if len(e.Defaults) > 0 {
+				names = append(names, name)
+			}
+		}
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		d.environments[name] = true
+	}
+	d.wake.Wake()
+}
+
+// Idle reports whether no server is due to be looked at.
+func (d *Work) Idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.next)+len(d.later)+len(d.environments) == 0
+}
+
+// takeWaiting adds the servers that wait, if something changed that may end it.
+func (d *Work) takeWaiting() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.again {
+		maps.Copy(d.later, d.waiting)
+	}
+	d.again = false
+}
+
+// expect counts servers as waiting while they are looked at, so that no fact of that time is missed.
+func (d *Work) expect(servers []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range servers {
+		d.waiting[id] = true
+	}
+}
+
+// looked records on which servers a default waits. After a failure all of them are looked at again.
+func (d *Work) looked(servers []string, waiting map[string]bool, failed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.again = d.again || failed
+	for _, id := range servers {
+		if !failed && !waiting[id] {
+			delete(d.waiting, id)
+		}
+	}
+}
+
+// Waits returns on how many servers a default waits.
+func (d *Work) Waits() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting)
+}

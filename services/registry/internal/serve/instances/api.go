@@ -1,0 +1,177 @@
+// Package instances lists, counts and checks instances, external ones too.
+package instances
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/blocks"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/declarations"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+)
+
+// API answers requests about instances.
+type API struct {
+	records   *records.Records
+	presence  *beats.Watch
+	externals *Externals
+}
+
+// NewAPI returns what lists and counts instances.
+func NewAPI(r *records.Records, p *beats.Watch, e *Externals) *API {
+	return &API{records: r, presence: p, externals: e}
+}
+
+// List returns instances, a page at a time, with external ones when they match.
+func (a *API) List(
+	ctx context.Context, _ bus.Caller, q *registryv1.ListInstancesRequest,
+) (*registryv1.ListInstancesResponse, error) {
+	limit, err := request.PageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	after, err := page.After(q)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListInstancesResponse{}
+	err = a.records.Decider.Query(ctx, func() error {
+		filter, err := a.filter(q)
+		if err != nil {
+			return err
+		}
+		holds := hold.NewIndex(a.records.View, a.records.Now())
+		rows := page.Map(a.records.View.Instances(filter, after),
+			func(_ string, i *instancev1.Instance) *registryv1.InstanceRow { return a.row(i, holds) })
+		if q.WithExternal {
+			rows = a.externals.behind(rows, filter, after)
+		}
+		part := page.Take(rows, limit)
+		resp.Instances, resp.NextCursor, resp.LeftOut = part.Rows, page.Cursor(q, part.Next), part.LeftOut
+		return nil
+	})
+	return request.Answer(resp, err)
+}
+
+// row returns a copy of an instance with what the list shows of its server. It must run inside Read.
+func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.InstanceRow {
+	s, _ := a.records.View.Server(i.ServerId)
+	row := &registryv1.InstanceRow{Instance: proto.CloneOf(i), ServerName: s.GetName(), Presence: s.GetPresence()}
+	if h := holds.On(s, i.Agent); h != nil {
+		row.Hold = proto.CloneOf(h)
+	}
+	if a.records.View.BlockCount() > 0 {
+		row.Block = blocks.Of(a.records, i.Agent, s.GetSysinfo().GetPlatform(), i.Failed, i.Wanted)
+	}
+	row.Instance.ConfirmedAt = a.presence.ConfirmedAt(i.ServerId)
+	return row
+}
+
+// Count counts instances.
+func (a *API) Count(
+	ctx context.Context, _ bus.Caller, q *registryv1.CountInstancesRequest,
+) (*registryv1.CountInstancesResponse, error) {
+	by, top, err := request.CountBy(q.By, q.Top, q.Filter.GetPage(), true)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.CountInstancesResponse{}
+	err = a.records.Decider.Query(ctx, func() error {
+		filter, err := a.filter(cmp.Or(q.Filter, &registryv1.ListInstancesRequest{}))
+		switch {
+		case err != nil:
+		case q.Filter.GetWithExternal():
+			resp.Counts = a.records.View.CountWithExternals(filter, by, top, a.externals.confirmedAt)
+		default:
+			resp.Counts = a.records.View.CountInstances(filter, by, top)
+		}
+		return err
+	})
+	return request.Answer(resp, err)
+}
+
+// filter checks that the records that a request names exist: a typing error must not look like an
+// empty list. An image may be deleted while instances have it. It must run inside Read.
+func (a *API) filter(q *registryv1.ListInstancesRequest) (view.InstanceFilter, error) {
+	filter := view.InstanceFilter{
+		Agent: q.Agent, Version: q.Version, Kind: q.Kind, Application: q.Application,
+		Environment: q.Environment, State: q.State, Health: q.Health, NotAtWanted: q.NotAtWanted,
+	}
+	if q.Server != "" {
+		s, err := a.records.Find(q.Server)
+		if err != nil {
+			return filter, err
+		}
+		filter.Server = s.Id
+	}
+	if err := a.names(q); err != nil {
+		return filter, err
+	}
+	var err error
+	if filter.ImageID, err = a.image(q.ImageId); err != nil {
+		return filter, err
+	}
+	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
+		return filter, err
+	}
+	var refusal *apiv1.Refusal
+	if filter.On, refusal = selector.NewQuery(a.records.View, q.On); refusal != nil {
+		return filter, request.NotFound(refusal)
+	}
+	return filter, a.records.CheckEnvironment(q.Environment)
+}
+
+// names refuses an unknown agent or application. It must run inside Read.
+func (a *API) names(q *registryv1.ListInstancesRequest) error {
+	v := a.records.View
+	if _, ok := v.Agent(q.Agent); !ok && q.Agent != "" {
+		return request.NotFound(intent.UnknownAgent(v, q.Agent))
+	}
+	if _, ok := v.Application(q.Application); !ok && q.Application != "" {
+		return declarations.UnknownApplication(a.records, q.Application)
+	}
+	return nil
+}
+
+// mostCandidates is how many images an ambiguous prefix is answered with.
+const mostCandidates = 3
+
+// image returns the id of the image that a reference stands for: an id, or a prefix of one. It must run inside Read.
+func (a *API) image(reference string) (string, error) {
+	if reference == "" || ident.IsUUID(reference) {
+		return reference, nil
+	}
+	ids := a.records.View.ImagesWith(reference)
+	switch {
+	case len(ids) == 0:
+		return "", fault.Refusef(fault.NotFound, code.NoMatch, "no image has an id that starts with %q", reference).
+			Try("garrison image list -o wide")
+	case len(ids) > 1:
+		more := ""
+		if len(ids) > mostCandidates {
+			more = fmt.Sprintf(" and %d more", len(ids)-mostCandidates)
+		}
+		return "", fault.Refusef(fault.Conflict, code.AmbiguousImage, "%q matches several images: %s%s", reference,
+			strings.Join(ids[:min(len(ids), mostCandidates)], ", "), more).Try("a longer prefix, or the whole id")
+	}
+	return ids[0], nil
+}

@@ -1,0 +1,213 @@
+package intents
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/decide"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+)
+
+// longestWait is how long GetIntent waits for a decision at most.
+const longestWait = 30 * time.Second
+
+// API answers requests about intents.
+type API struct {
+	records *records.Records
+	lookup  *Lookup
+}
+
+// NewAPI returns what answers requests about intents.
+func NewAPI(r *records.Records, l *Lookup) *API {
+	return &API{records: r, lookup: l}
+}
+
+// Get returns an intent's record. It waits for the decision as long as the request says.
+func (a *API) Get(
+	ctx context.Context, _ bus.Caller, q *registryv1.GetIntentRequest,
+) (*registryv1.GetIntentResponse, error) {
+	if err := ident.Check("intent id", q.IntentId); err != nil {
+		return nil, err
+	}
+	wait := q.GetWait().AsDuration()
+	if wait < 0 || wait > longestWait {
+		return nil, request.Invalid(code.BadWait, "a wait of %v; want 0 to %v", wait, longestWait)
+	}
+	until, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for first := true; ; first = false {
+		changed := a.records.Follower.Changed() // taken before the read, so that no change is missed
+		if found := a.lookup.Recent(q.IntentId); found != nil {
+			return &registryv1.GetIntentResponse{Intent: found}, nil
+		}
+		if first { // an old one is only in the ledger; once is enough, because a new one comes through the view
+			found, err := a.lookup.held(ctx, q.IntentId, a.lookup.anywhere)
+			if err == nil {
+				return &registryv1.GetIntentResponse{Intent: found}, nil
+			}
+			if !fault.Is(err, fault.NotFound) {
+				return nil, err
+			}
+		}
+		select {
+		case <-changed:
+		case <-until.Done():
+			return a.last(ctx, q.IntentId)
+		}
+	}
+}
+
+// last looks for an intent once more, where none that was recorded is missing, before it is called unknown.
+func (a *API) last(ctx context.Context, id string) (*registryv1.GetIntentResponse, error) {
+	found, err := a.lookup.Past(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return nil, unknownIntent(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.GetIntentResponse{Intent: found}, nil
+}
+
+// List lists the intents in the view, the one with the newest fact first.
+func (a *API) List(
+	_ context.Context, _ bus.Caller, q *registryv1.ListIntentsRequest,
+) (*registryv1.ListIntentsResponse, error) {
+	limit, err := request.PageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	f := view.IntentFilter{Actor: q.Actor, State: q.State, Is: isVerb(q.Verb)}
+	if q.Since != nil {
+		f.Since = q.Since.AsTime()
+	}
+	if c := q.Page.GetCursor(); c != "" {
+		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
+			return nil, request.Invalid(code.BadCursor, "cursor %q is not one that a list returned", c)
+		}
+	}
+	resp := &registryv1.ListIntentsResponse{}
+	a.records.Follower.Read(func() {
+		part := page.Take(page.Map(a.records.View.Intents(f), intentRow), limit)
+		resp.Intents, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
+		resp.Kept = a.records.View.KeptIntents()
+	})
+	return resp, nil
+}
+
+// intentRow returns a copy of an intent without its servers.
+func intentRow(_ string, i *intentv1.Record) *intentv1.Record {
+	row := proto.CloneOf(i)
+	row.ServerIds = nil
+	return row
+}
+
+// Withdraw records that an accepted intent is withdrawn. Everything else follows from that fact: the
+// dispatcher cancels its queued tasks, and for each cancelled task the registry makes the instance
+// wanted as before. So the dispatcher, which assigns tasks, decides which changes had begun, and the
+// order of the ledger settles it. A second request writes nothing.
+func (a *API) Withdraw(
+	ctx context.Context, c bus.Caller, q *registryv1.WithdrawIntentRequest,
+) (*registryv1.WithdrawIntentResponse, error) {
+	if err := ident.Check("intent id", q.IntentId); err != nil {
+		return nil, err
+	}
+	if len(q.Reason) > request.MaxReason || !utf8.ValidString(q.Reason) {
+		return nil, request.Invalid(code.BadReason, "a reason is text of at most %d bytes", request.MaxReason)
+	}
+	var record *intentv1.Record
+	err := a.records.Decider.Retry(ctx, func(ctx context.Context) (err error) {
+		record, err = a.withdrawOnce(ctx, c, q)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &registryv1.WithdrawIntentResponse{Intent: record}, nil
+}
+
+// withdrawOnce reads the intent from the ledger and records its withdrawal on that reading. It does
+// not use the view, which keeps recent intents only.
+func (a *API) withdrawOnce(
+	ctx context.Context, c bus.Caller, q *registryv1.WithdrawIntentRequest,
+) (*intentv1.Record, error) {
+	d, err := a.lookup.decision(ctx, q.IntentId)
+	if fault.Is(err, fault.NotFound) {
+		return nil, unknownIntent(q.IntentId)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.record.State == intentv1.State_STATE_WITHDRAWN {
+		return d.record, a.records.Follower.Wait(ctx, d.sequence)
+	}
+	if refusal := withdrawable(d.record); refusal != nil {
+		return nil, fault.Refuse(fault.Conflict, refusal)
+	}
+	withdrawn := &intentv1.Withdrawn{Reason: q.Reason}
+	f := a.records.Decider.Fact(decide.By(c), ledger.Intent, q.IntentId, withdrawn)
+	if _, err := a.records.Decider.Append(ctx, ledger.OnKey(f, d.sequence)); err != nil {
+		return nil, err
+	}
+	return a.lookup.Past(ctx, q.IntentId)
+}
+
+// withdrawable refuses an intent of which nothing can be taken back.
+func withdrawable(r *intentv1.Record) *apiv1.Refusal {
+	show := "garrison intent show " + r.Id
+	switch {
+	case r.State != intentv1.State_STATE_ACCEPTED:
+		return &apiv1.Refusal{
+			Code: code.NotAccepted, Message: "intent " + r.Id + " was refused and changes nothing", Try: show,
+		}
+	case r.Intent.GetDryRun() || r.Changed == 0:
+		return &apiv1.Refusal{Code: code.NotAccepted, Message: "intent " + r.Id + " changes nothing", Try: show}
+	case r.Intent.GetDecommission() != nil:
+		return &apiv1.Refusal{
+			Code:    code.NotWithdrawable,
+			Message: "intent " + r.Id + " decommissions a server, which began when it was accepted", Try: show,
+		}
+	case r.Intent.GetReinstall() != nil:
+		return &apiv1.Refusal{
+			Code:    code.NotWithdrawable,
+			Message: "intent " + r.Id + " reinstalls a server, which began when it was accepted", Try: show,
+		}
+	}
+	return nil
+}
+
+func unknownIntent(id string) error {
+	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
+		Code: code.UnknownIntent, Message: fmt.Sprintf("intent %s is not decided, or was never published", id),
+		Try: "garrison intent list",
+	})
+}
+
+// isVerb returns a filter for intents with a verb; nil for the empty verb.
+func isVerb(verb string) func(*intentv1.Intent) bool {
+	if verb == "" {
+		return nil
+	}
+	return func(i *intentv1.Intent) bool {
+		ask := i.ProtoReflect().WhichOneof(i.ProtoReflect().Descriptor().Oneofs().ByName("ask"))
+		return ask != nil && strings.EqualFold(string(ask.Name()), verb)
+	}
+}

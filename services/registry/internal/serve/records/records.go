@@ -1,0 +1,116 @@
+// Package records is what every part of the registry works with: the view, and facts recorded on decisions about it.
+package records
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/decide"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+)
+
+// Records is what every part of the registry works with: the view, and facts that are recorded on
+// decisions about it. A method that "must run inside Read" reads the view and must be called
+// inside follower.Read or inside a decision.
+type Records struct {
+	View     *view.View
+	Follower *fold.Follower
+	Decider  *decide.Decider
+	Now      func() time.Time
+	NewID    func() string
+	Secrets  *secret.Key // nil without one
+	Budget   uint64      // how many bytes of facts one server may cause in a day
+}
+
+// Believed reports whether a server's beats and reports count: it is under management, neither quarantined nor revoked,
+// and within its budget.
+func (r *Records) Believed(s *serverv1.Server) bool {
+	return server.Believed(s) && !intake.Over(s, r.Budget, r.Now())
+}
+
+// Change takes a decision, records it, and waits until the view holds it.
+func (r *Records) Change(ctx context.Context, decision decide.Decision) error {
+	_, err := r.Decider.Do(ctx, decision)
+	return err
+}
+
+// ByCaller drafts a fact that a caller requested, on condition that nothing else happened to its
+// key. It must run inside Read.
+func (r *Records) ByCaller(c bus.Caller, noun ledger.Noun, key string, body proto.Message) ledger.Draft {
+	return r.Guard(r.Decider.Fact(decide.By(c), noun, key, body))
+}
+
+// Own returns a fact that the registry records on its own account.
+func (r *Records) Own(noun ledger.Noun, key string, body proto.Message, cause string) ledger.Fact {
+	return r.Decider.Fact(decide.Origin{Cause: cause}, noun, key, body)
+}
+
+// Guard drafts a fact on condition that nothing else happened to its key. It must run inside Read.
+func (r *Records) Guard(f ledger.Fact) ledger.Draft {
+	return ledger.OnKey(f, r.View.Sequence(f.Noun, f.Key))
+}
+
+// Find returns the server that a caller refers to. It must run inside Read.
+func (r *Records) Find(reference string) (*serverv1.Server, error) {
+	if reference == "" {
+		return nil, request.Invalid(code.EmptySelector, "no server is named")
+	}
+	s, refusal := selector.Find(r.View, reference)
+	if refusal == nil {
+		return s, nil
+	}
+	if refusal.Code == code.AmbiguousServer {
+		return nil, fault.Refuse(fault.Conflict, refusal)
+	}
+	return nil, request.NotFound(refusal)
+}
+
+// CheckEnvironment refuses an unknown environment; empty means none. It must run inside Read.
+func (r *Records) CheckEnvironment(name string) error {
+	if name == "" || r.View.EnvironmentExists(name) {
+		return nil
+	}
+	return request.NotFound(selector.UnknownEnvironment(r.View, name))
+}
+
+// atOnce bounds how many appends of one pass wait for the writer.
+const atOnce = 256
+
+// InParallel calls f for 0 to n-1, up to atOnce at a time, and waits for all.
+func InParallel(n int, f func(int)) {
+	slots := make(chan struct{}, atOnce)
+	for i := range n {
+		slots <- struct{}{}
+		go func() {
+			defer func() { <-slots }()
+			f(i)
+		}()
+	}
+	for range atOnce {
+		slots <- struct{}{}
+	}
+}
+
+// Sleep waits, and reports false when ctx is done first.
+func Sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

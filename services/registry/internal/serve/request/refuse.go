@@ -1,0 +1,114 @@
+// Package request has what the methods of the API share: limits of fields and pages, owners, refusals and answers.
+package request
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+)
+
+// Invalid refuses a request with a wrong field.
+func Invalid(code, format string, args ...any) *fault.Error {
+	return fault.Refusef(fault.Invalid, code, format, args...)
+}
+
+// NotFound returns a refusal of a decision that something does not exist as an error.
+func NotFound(r *apiv1.Refusal) error { return fault.Refuse(fault.NotFound, r) }
+
+// BadName refuses a malformed name.
+func BadName(err error) error { return Invalid(code.BadName, "%v", err) }
+
+// The limits of what operators write.
+const (
+	maxLabels      = 64
+	maxLabelValue  = 255
+	MaxDescription = 1000
+	MaxReason      = 1000
+)
+
+// CheckNewLabels refuses what CheckLabels refuses, and names that an older program may have set.
+func CheckNewLabels(labels map[string]string) error {
+	for k := range labels {
+		if slices.Contains(selectorWords, k) {
+			return Invalid(code.BadLabel, "label %q: a selector reads that name as something else", k).
+				Try("another name, or garrison server move SERVER --env NAME")
+		}
+	}
+	return CheckLabels(labels)
+}
+
+// selectorWords are names that mean something else in a selector: --on env=prod are servers of an environment.
+var selectorWords = []string{"env", "all"}
+
+// CheckLabels refuses labels that a selector or a variable cannot name.
+func CheckLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return Invalid(code.BadLabel, "%d labels; %d are the most", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if err := ident.CheckHostname("label", k); err != nil || len(k) > 63 {
+			return Invalid(code.BadLabel,
+				"label %q: want 1 to 63 letters, digits, inner dashes, underscores and dots", k)
+		}
+		if !Printable(v, maxLabelValue) {
+			return Invalid(code.BadLabel,
+				"label %q: its value must be printable and have %d bytes at most", k, maxLabelValue)
+		}
+	}
+	return nil
+}
+
+// CheckDescription refuses a description that is too long or not printable.
+func CheckDescription(s string) error {
+	if !Printable(s, MaxDescription) {
+		return Invalid(code.BadDescription,
+			"a description must be printable and have %d bytes at most", MaxDescription)
+	}
+	return nil
+}
+
+// Printable reports whether a text is printable UTF-8 of so many bytes at most.
+func Printable(s string, longest int) bool {
+	if len(s) > longest || !utf8.ValidString(s) {
+		return false
+	}
+	for _, c := range s {
+		if !unicode.IsPrint(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// Answer returns a response or an error, never both.
+func Answer[R any](resp *R, err error) (*R, error) {
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// NameTaken refuses a name that another living server has.
+func NameTaken(name string) error {
+	return AlreadyExists("server", name, "garrison server show "+name)
+}
+
+// AlreadyExists refuses to create a record that exists.
+func AlreadyExists(noun, name, try string) error {
+	return fault.Refusef(fault.Conflict, code.Exists, "%s %q exists", noun, name).Try(try)
+}
+
+// OneLine returns a text from a machine as one line of bounded length.
+func OneLine(text string) string {
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	if len(text) > MaxReason {
+		text = strings.ToValidUTF8(text[:MaxReason], "")
+	}
+	return text
+}

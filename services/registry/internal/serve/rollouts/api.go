@@ -1,0 +1,269 @@
+package rollouts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+)
+
+// API answers requests about rollouts.
+type API struct {
+	records *records.Records
+	log     zerolog.Logger
+}
+
+// NewAPI returns what answers requests about rollouts.
+func NewAPI(r *records.Records, log zerolog.Logger) *API {
+	return &API{records: r, log: log}
+}
+
+// plan returns what a rollout would do if it were accepted now. It writes nothing.
+func (a *API) plan(
+	ctx context.Context, c bus.Caller, q *registryv1.PlanRolloutRequest,
+) (*registryv1.PlanRolloutResponse, error) {
+	limit, err := request.PageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	in := proto.CloneOf(q.Intent)
+	if in.GetRollout() == nil {
+		return nil, request.Invalid(code.Malformed, "the intent is no rollout")
+	}
+	if !q.EveryAgent && len(q.Exclude) > 0 || q.EveryAgent && len(in.GetRollout().Steps) > 0 {
+		return nil, request.Invalid(code.Malformed, "a rollout has steps, or is for every agent without those excluded")
+	}
+	// A plan that lacks what the caller did a moment ago would be stale at once.
+	if err := a.records.Decider.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	resp := &registryv1.PlanRolloutResponse{}
+	a.records.Follower.Read(func() {
+		if q.EveryAgent {
+			if err = a.everyAgent(in, q.Exclude); err != nil {
+				return
+			}
+		}
+		p := rolling.Plan(a.records.View, intent.Ask{
+			Actor: c.Actor, Verb: topology.VerbRollout, Intent: in, At: a.records.Now(), Secrets: a.records.Secrets,
+			Wrong: a.records.SealedWrong(in),
+		})
+		resp.Intent, resp.Steps, resp.Waves, resp.Owed = p.Intent, p.Steps, p.Waves, p.Owed
+		resp.Strategy, resp.Refusal, resp.Title = p.Strategy, p.Refusal, p.Title
+		resp.Values, resp.MoreValues = p.Values, p.More
+		cost := rolling.CostOf(a.records.View, p, a.records.Now())
+		resp.Bytes, resp.Closed, resp.ClosedBecause = cost.Bytes, uint32(cost.Closed), cost.Because
+		if !cost.Until.IsZero() {
+			resp.ClosedUntil = timestamppb.New(cost.Until)
+		}
+		err = a.planPage(resp, p.Targets, q.Page.GetCursor(), limit)
+		resp = proto.CloneOf(resp) // its parts belong to the view
+	})
+	return request.Answer(resp, err)
+}
+
+// everyAgent adds an upgrade of each agent on the selected servers. It must run inside Read.
+func (a *API) everyAgent(in *intentv1.Intent, exclude []string) error {
+	q := in.GetRollout()
+	like := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: q.On}}}
+	all, refusal := intent.EveryAgent(a.records.View, like, exclude)
+	if refusal != nil {
+		return request.NotFound(refusal)
+	}
+	for _, one := range all {
+		if p := intent.Plan(a.records.View, intent.Ask{Intent: one, Walk: true}); p.Changed > 0 {
+			q.Steps = append(q.Steps, &intentv1.Step{Change: &intentv1.Step_Upgrade{
+				Upgrade: &intentv1.Upgrade{Agent: one.GetUpgrade().Agent},
+			}})
+		}
+	}
+	if len(q.Steps) == 0 {
+		return fault.Refusef(fault.Invalid, code.NothingLeft, "no agent on the selected servers has a newer image")
+	}
+	return nil
+}
+
+// planPage adds one part of the targets. The cursor is the position of the next one.
+func (a *API) planPage(
+	resp *registryv1.PlanRolloutResponse, targets []*rolloutv1.Target, cursor string, limit int,
+) error {
+	from := 0
+	if cursor != "" {
+		var err error
+		if from, err = strconv.Atoi(cursor); err != nil || from < 0 || from > len(targets) {
+			return request.Invalid(code.BadCursor, "cursor %q is not one that a plan returned", cursor)
+		}
+	}
+	size := 0
+	for n, t := range targets[from:] {
+		bytes := proto.Size(t)
+		if n == limit || n > 0 && size+bytes > page.Bytes {
+			resp.NextCursor = strconv.Itoa(from + n)
+			break
+		}
+		resp.Targets, size = append(resp.Targets, a.row(t)), size+bytes
+	}
+	return nil
+}
+
+func (a *API) row(t *rolloutv1.Target) *registryv1.RolloutTarget {
+	s, _ := a.records.View.Server(t.ServerId)
+	return &registryv1.RolloutTarget{Target: t, ServerName: s.GetName()}
+}
+
+// find returns the rollout with an id, or with the only id that starts so. It must run inside Read.
+func (a *API) find(reference string) (*rolloutv1.Rollout, error) {
+	if r, ok := a.records.View.Rollout(reference); ok {
+		return r, nil
+	}
+	var found *rolloutv1.Rollout
+	var ids []string
+	for _, r := range a.records.View.Rollouts() {
+		if reference != "" && strings.HasPrefix(r.Id, reference) {
+			found, ids = r, append(ids, r.Id)
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return nil, request.NotFound(rolling.UnknownRollout(reference))
+	case 1:
+		return found, nil
+	}
+	return nil, fault.Refuse(fault.Conflict, rolling.AmbiguousRollout(reference, ids))
+}
+
+// get returns a rollout, what it waits for, and why its servers are not as they should be.
+func (a *API) get(
+	_ context.Context, _ bus.Caller, q *registryv1.GetRolloutRequest,
+) (*registryv1.GetRolloutResponse, error) {
+	resp := &registryv1.GetRolloutResponse{}
+	var err error
+	a.records.Follower.Read(func() {
+		var r *rolloutv1.Rollout
+		if r, err = a.find(q.RolloutId); err != nil {
+			return
+		}
+		resp.Rollout, resp.Reasons, resp.Restoring = r, a.reasons(r.Id), a.records.View.CountUnrestored(r.Id)
+		now := &rolloutv1.Basis{At: timestamppb.New(a.records.Now())}
+		d := rollout.Decide(rolling.Input(a.records.View, r, now))
+		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
+			resp.NextAt = timestamppb.New(d.Next)
+		}
+		resp = proto.CloneOf(resp)
+	})
+	return request.Answer(resp, err)
+}
+
+// namedByRolloutReason is how many servers a reason names.
+const namedByRolloutReason = 10
+
+// reasons counts the targets that are broken, left out or owed. It must run inside Read.
+func (a *API) reasons(id string) (out []*registryv1.RolloutReason) {
+	for _, state := range []rolloutv1.TargetState{
+		rolloutv1.TargetState_TARGET_STATE_BROKEN, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT,
+		rolloutv1.TargetState_TARGET_STATE_OWED,
+	} {
+		byCode := map[string]*registryv1.RolloutReason{}
+		for t := range a.records.View.TargetsOf(id, state) {
+			key := t.GetReason().GetComponent() + " " + t.GetReason().GetCode() + " " + t.FailedStep
+			r := byCode[key]
+			if r == nil {
+				r = &registryv1.RolloutReason{
+					State: state, Code: t.GetReason().GetCode(), Component: t.GetReason().GetComponent(),
+					First: t.GetReason().GetMessage(), Step: t.FailedStep,
+				}
+				byCode[key], out = r, append(out, r)
+			}
+			if r.Count++; len(r.ServerNames) < namedByRolloutReason {
+				r.ServerNames = append(r.ServerNames, a.row(t).ServerName)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(x, y *registryv1.RolloutReason) int { return int(y.Count) - int(x.Count) })
+	return out
+}
+
+// List lists rollouts, the newest first. The cursor is the id of the last one.
+func (a *API) List(
+	_ context.Context, _ bus.Caller, q *registryv1.ListRolloutsRequest,
+) (*registryv1.ListRolloutsResponse, error) {
+	limit, err := request.PageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListRolloutsResponse{}
+	a.records.Follower.Read(func() {
+		after := q.Page.GetCursor() == ""
+		for _, r := range a.records.View.Rollouts() {
+			match := (q.State == 0 || r.State == q.State) && (q.Agent == "" || slices.Contains(r.Agents, q.Agent))
+			if after && match {
+				if len(resp.Rollouts) == limit {
+					resp.NextCursor = resp.Rollouts[limit-1].Id
+					break
+				}
+				resp.Rollouts = append(resp.Rollouts, r)
+			}
+			after = after || r.Id == q.Page.GetCursor()
+		}
+		resp = proto.CloneOf(resp)
+	})
+	return resp, nil
+}
+
+// Targets lists the servers of a rollout, by id. The cursor is the id of the last one.
+func (a *API) Targets(
+	_ context.Context, _ bus.Caller, q *registryv1.ListRolloutTargetsRequest,
+) (*registryv1.ListRolloutTargetsResponse, error) {
+	limit, err := request.PageLimit(q.Page)
+	if err != nil {
+		return nil, err
+	}
+	resp := &registryv1.ListRolloutTargetsResponse{}
+	a.records.Follower.Read(func() {
+		var r *rolloutv1.Rollout
+		if r, err = a.find(q.RolloutId); err != nil {
+			return
+		}
+		size := 0
+		for t := range a.records.View.Targets(r.Id, q.Page.GetCursor()) {
+			if len(q.States) > 0 && !slices.Contains(q.States, t.State) || q.Wave != nil && t.Wave != *q.Wave {
+				continue
+			}
+			bytes := proto.Size(t)
+			if len(resp.Targets) == limit || size > 0 && size+bytes > page.Bytes {
+				resp.NextCursor = resp.Targets[len(resp.Targets)-1].Target.ServerId
+				break
+			}
+			resp.Targets, size = append(resp.Targets, a.row(t)), size+bytes
+		}
+		resp = proto.CloneOf(resp)
+	})
+	return request.Answer(resp, err)
+}
+
+// notFit refuses to do something to a rollout in its state.
+func notFit(r *rolloutv1.Rollout, what string) error {
+	state := strings.ToLower(strings.TrimPrefix(r.State.String(), "STATE_"))
+	return fault.Refusef(fault.Conflict, code.RolloutNotFit, "rollout %s is %s: %s", r.Id, state, what).
+		Try(fmt.Sprintf("garrison rollout show %s", r.Id))
+}

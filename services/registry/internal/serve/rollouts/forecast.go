@@ -1,0 +1,116 @@
+package rollouts
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout/forecast"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+)
+
+const (
+	usualRuns = 100
+	mostRuns  = 1000
+	// mostSimulated bounds the servers of all runs together.
+	mostSimulated = 500_000
+)
+
+// Forecast runs a rollout against the fleet as it is, in virtual time.
+func (p *Past) Forecast(
+	ctx context.Context, c bus.Caller, q *registryv1.ForecastRolloutRequest,
+) (*registryv1.ForecastRolloutResponse, error) {
+	if q.Intent.GetRollout() == nil || q.Runs > mostRuns || q.BrokenPermille > 1000 {
+		return nil, request.Invalid(code.Malformed,
+			"a forecast needs a rollout, at most %d runs and at most 1,000 ‰", mostRuns)
+	}
+	end, err := p.TakeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return p.foretell(ctx, c, q)
+}
+
+// foretell is forecast once it is its turn.
+func (p *Past) foretell(
+	ctx context.Context, c bus.Caller, q *registryv1.ForecastRolloutRequest,
+) (*registryv1.ForecastRolloutResponse, error) {
+	w, err := p.world(c, q)
+	if err != nil {
+		return nil, err
+	}
+	learnt, err := p.learnt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs := int(q.Runs)
+	if runs == 0 {
+		runs = usualRuns
+	}
+	return outlook(ctx, w, learnt, max(1, min(runs, mostSimulated/max(1, len(w.Servers)))))
+}
+
+// outlook runs a world with what was learnt.
+func outlook(
+	ctx context.Context, w forecast.World, learnt lessons, runs int,
+) (*registryv1.ForecastRolloutResponse, error) {
+	w.Durations, w.Fails = learnt.durations, learnt.fails
+	resp := &registryv1.ForecastRolloutResponse{
+		Tasks: learnt.tasks, FailedPermille: uint32(learnt.fails * 1000),
+	}
+	o, err := forecast.Runs(ctx.Done(), w, runs)
+	if err != nil {
+		return nil, err
+	}
+	resp.Runs, resp.Succeeded, resp.Halted = uint32(o.Runs), uint32(o.Succeeded), uint32(o.Halts)
+	resp.Took_50, resp.Took_90 = durationpb.New(o.Took50), durationpb.New(o.Took90)
+	resp.Halted_50, resp.Halted_90 = durationpb.New(o.Halted50), durationpb.New(o.Halted90)
+	resp.Touched_50, resp.Touched_90 = uint32(o.Touched50), uint32(o.Touched90)
+	resp.Broken_50, resp.Broken_90 = uint32(o.Broken50), uint32(o.Broken90)
+	resp.HaltedIn, resp.HaltedBecause = map[uint32]uint32{}, map[string]uint32{}
+	for wave, n := range o.HaltedIn {
+		resp.HaltedIn[wave] = uint32(n)
+	}
+	for why, n := range o.Why {
+		resp.HaltedBecause[why] = uint32(n)
+	}
+	return resp, nil
+}
+
+// world returns the servers that a rollout would change now, as a world. It returns the refusal of the plan.
+func (p *Past) world(c bus.Caller, q *registryv1.ForecastRolloutRequest) (w forecast.World, err error) {
+	in := proto.CloneOf(q.Intent)
+	w = forecast.World{
+		ID: "forecast", Seed: max(q.Seed, 1), Fault: forecast.Fault{Share: float64(q.BrokenPermille) / 1000, Late: 0.5},
+	}
+	p.records.Follower.Read(func() {
+		plan := rolling.Plan(p.records.View, intent.Ask{
+			Actor: c.Actor, Verb: topology.VerbRollout, Intent: in, At: p.records.Now(), Secrets: p.records.Secrets,
+			Wrong: p.records.SealedWrong(in),
+		})
+		if plan.Refusal != nil {
+			err = fault.Refuse(fault.Invalid, plan.Refusal)
+			return
+		}
+		w.Strategy = proto.CloneOf(plan.Strategy)
+		for _, t := range plan.Targets {
+			s, _ := p.records.View.Server(t.ServerId)
+			w.Servers = append(w.Servers, forecast.Server{
+				Candidate: rollout.Candidate{ServerID: t.ServerId, Fields: rolling.Fields(s), Owed: t.Wave == 0},
+				Dead:      t.Wave == 0,
+			})
+		}
+	})
+	return w, err
+}

@@ -1,0 +1,240 @@
+package view
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+const (
+	// mostSuspects is how many builds that failed the view keeps; the one that failed first goes.
+	mostSuspects = 1000
+	// MostFailed is how many servers of a suspect are kept.
+	MostFailed = 100
+	// soonAfter is for how long after a change an agent that becomes unhealthy counts against what was brought.
+	soonAfter = 10 * time.Minute
+)
+
+// applyBlock folds a fact about a block. The failures before it are counted no longer.
+func (v *View) applyBlock(f ledger.Fact) bool {
+	next, fit := block.Apply(row(v.blocks, f.Key), f)
+	if fit {
+		v.suspects.Forget(f.Key)
+	}
+	return own(v.blocks, f, next, fit)
+}
+
+// judgeTask folds the end of a task: what it was to bring failed on the server, or did not. i is the instance after it.
+func (v *View) judgeTask(t *taskv1.Task, i *instancev1.Instance, f ledger.Fact) {
+	build := v.builtBy(t, i)
+	switch {
+	case build == nil:
+	case t.State == taskv1.State_STATE_SUCCEEDED && failedSince(i, f.At), ofTheBuild(t):
+		v.suspect(build, t.ServerId, t.IntentId, f)
+	case t.State == taskv1.State_STATE_SUCCEEDED:
+		v.acquit(build, t.ServerId)
+	}
+}
+
+// judgeObservation folds an observation: an agent that is not healthy soon after its change counts against what came,
+// and no longer once it is healthy with that. A process that keeps ending is not, however often it is started.
+func (v *View) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
+	failed := failedSince(i, f.At)
+	recovered := v.suspects.Len() > 0 && i.State == instancev1.State_STATE_CONVERGED &&
+		i.Health == instancev1.Health_HEALTH_GOOD
+	if i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !failed && !recovered || v.undoes(i.IntentId) {
+		return
+	}
+	build := v.buildOf(i.ServerId, i.Agent, i.Before.GetImage(), i.Wanted, i.Configuration)
+	switch {
+	case build == nil:
+	case failed:
+		v.suspect(build, i.ServerId, i.IntentId, f)
+	case row(v.suspects, block.ID(build)).GetRolloutId() == "": // it is blocked for the rollout that it halted
+		v.acquit(build, i.ServerId)
+	}
+}
+
+// builtBy returns what a task was to bring; nil for a removal, for an undo, which brings what ran before, and for an
+// adoption, which takes what runs.
+func (v *View) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
+	if t.Verb == taskv1.Verb_VERB_ADOPT || v.undoes(t.IntentId) {
+		return nil
+	}
+	var c *instancev1.Configuration
+	if i != nil && i.Id == t.InstanceId && i.Generation == t.Generation {
+		c = i.Configuration
+	}
+	return v.buildOf(t.ServerId, t.Agent, t.From, t.To, c)
+}
+
+// undoes reports whether an intent undoes another one, or is part of a rollout that undoes another one.
+func (v *View) undoes(intent string) bool {
+	in := row(v.intents, intent).GetIntent()
+	return in.GetUndo() != nil || row(v.rollouts, in.GetSource().GetRolloutId()).GetUndoes() != ""
+}
+
+// buildOf returns what a change brings: the image when it changes, otherwise the configuration, if there is one.
+func (v *View) buildOf(
+	server, agent string, from, to *imagev1.Ref, c *instancev1.Configuration,
+) *blockv1.Build {
+	switch {
+	case to == nil:
+		return nil
+	case !instance.SameImage(from, to):
+		return block.OfImage(v.shared.text(agent), v.shared.ref(to), row(v.servers, server).GetSysinfo().GetPlatform())
+	case len(c.GetDigest()) > 0:
+		return block.OfConfiguration(v.shared.text(agent), c.Digest)
+	}
+	return nil
+}
+
+// ofTheBuild reports whether a task failed for a reason of what it was to bring, rather than of the server or the way.
+func ofTheBuild(t *taskv1.Task) bool {
+	if t.State != taskv1.State_STATE_FAILED && t.State != taskv1.State_STATE_UNDONE {
+		return false
+	}
+	switch t.GetOutcome().GetFailedStep() {
+	case taskv1.Step_STEP_REHEARSE, taskv1.Step_STEP_SWITCH, taskv1.Step_STEP_PROVE:
+		return !code.OfServer(t.Outcome.Code)
+	case taskv1.Step_STEP_COMMIT: // a program of the executor that does not start after its trial
+		return code.EndsByBuild(t.Outcome.Code)
+	}
+	return false
+}
+
+// failedSince reports whether an agent was observed not to work since its last change, which was not long ago. What is
+// missing or was damaged on the disk is no fault of the build.
+func failedSince(i *instancev1.Instance, now time.Time) bool {
+	if i.GetWanted() == nil || i.Health != instancev1.Health_HEALTH_BAD || !instance.Shown(i) ||
+		i.ChangedAt == nil || now.Sub(i.ChangedAt.AsTime()) > soonAfter {
+		return false
+	}
+	return code.OfBuild(i.ObservedCode)
+}
+
+// suspect notes that a build failed on a server, to which an intent brought it, unless it is blocked.
+func (v *View) suspect(b *blockv1.Build, server, intent string, f ledger.Fact) {
+	id := block.ID(b)
+	if row(v.blocks, id) != nil {
+		return
+	}
+	s := row(v.suspects, id)
+	if s == nil {
+		v.dropOldSuspect()
+		s = &blockv1.Suspect{Build: b}
+	}
+	at, known := slices.BinarySearch(s.ServerIds, server)
+	if !known && len(s.ServerIds) < MostFailed {
+		s.ServerIds = slices.Insert(s.ServerIds, at, strings.Clone(server))
+	}
+	s.LastAt = timestamppb.New(f.At)
+	if r := v.haltedBefore(intent, server); r != "" {
+		s.RolloutId = r
+	}
+	v.suspects.Put(id, s, f.Sequence)
+}
+
+// haltedBefore returns the halted rollout of an intent when a server broke in it, or "". A server that was silent is
+// broken before its report says what failed there.
+func (v *View) haltedBefore(intent, server string) string {
+	r := row(v.rollouts, row(v.intents, intent).GetIntent().GetSource().GetRolloutId())
+	if r.GetState() != rolloutv1.State_STATE_HALTED || r.Undoes != "" {
+		return ""
+	}
+	if t, ok := v.Target(r.Id, server); !ok || t.State != rolloutv1.TargetState_TARGET_STATE_BROKEN {
+		return ""
+	}
+	return r.Id
+}
+
+// acquit notes that a build works on a server after all.
+func (v *View) acquit(b *blockv1.Build, server string) {
+	id := block.ID(b)
+	s := row(v.suspects, id)
+	at, known := slices.BinarySearch(s.GetServerIds(), server)
+	if !known {
+		return
+	}
+	if s.ServerIds = slices.Delete(s.ServerIds, at, at+1); len(s.ServerIds) == 0 {
+		v.suspects.Forget(id)
+	}
+}
+
+// dropOldSuspect makes room for one more suspect.
+func (v *View) dropOldSuspect() {
+	if v.suspects.Len() < mostSuspects {
+		return
+	}
+	oldest := ""
+	for id, s := range v.suspects.All() {
+		first := row(v.suspects, oldest)
+		c := s.LastAt.AsTime().Compare(first.GetLastAt().AsTime())
+		if first == nil || c < 0 || c == 0 && id < oldest {
+			oldest = id
+		}
+	}
+	v.suspects.Forget(oldest)
+}
+
+// judgeHalt folds that a rollout halted: what failed on its broken servers halted it, unless it brings back what was.
+func (v *View) judgeHalt(r *rolloutv1.Rollout) {
+	if r.Undoes != "" {
+		return
+	}
+	for t := range v.TargetsOf(r.Id, rolloutv1.TargetState_TARGET_STATE_BROKEN) {
+		for _, c := range t.Changes {
+			i, _ := v.Instance(t.ServerId, c.Agent)
+			b := v.buildOf(t.ServerId, c.Agent, c.From, c.To, i.GetConfiguration())
+			if s := row(v.suspects, block.ID(b)); b != nil && slices.Contains(s.GetServerIds(), t.ServerId) {
+				s.RolloutId = r.Id
+			}
+		}
+	}
+}
+
+// Block returns a block by id.
+func (v *View) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
+
+// Blocks returns the blocks that sort after an id, by id.
+func (v *View) Blocks(after string) iter.Seq2[string, *blockv1.Block] { return sorted(v.blocks, after) }
+
+// BlockCount returns how many blocks there are.
+func (v *View) BlockCount() int { return v.blocks.Len() }
+
+// Suspects returns the builds that failed on servers and are not blocked, by the id of their block.
+func (v *View) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
+
+// LastFailure returns the sequence of the fact with which a suspect last failed; 0 for an unknown one.
+func (v *View) LastFailure(id string) uint64 { return v.suspects.Sequence(id) }
+
+// SuspectCount returns how many suspects there are.
+func (v *View) SuspectCount() int { return v.suspects.Len() }
+
+// ImagesNamed returns the images of an agent with a version, or with an id that starts so; an empty one is any.
+func (v *View) ImagesNamed(agent, version, id string) []*imagev1.Image {
+	var out []*imagev1.Image
+	for key, i := range v.images.All() {
+		m := i.GetManifest()
+		if m.GetAgent() == agent && (version == "" || m.GetVersion() == version) && strings.HasPrefix(key, id) {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b *imagev1.Image) int {
+		return strings.Compare(a.GetManifest().GetId(), b.GetManifest().GetId())
+	})
+	return out
+}

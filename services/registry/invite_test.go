@@ -1,0 +1,141 @@
+package registry
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+func TestATokenAdmitsOneKey(t *testing.T) {
+	s := start(t)
+	token := s.invite("one")
+	if token.URL != "nats://bus:4222" || token.JWT != "guest jwt of "+token.ServerID || len(token.Secret) < 43 {
+		t.Errorf("the token holds %+v", token)
+	}
+	first, err := s.enrol(token, "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.enrol(token, "mine"); err != nil || !proto.Equal(first, again) {
+		t.Errorf("the same key again: %v, %v; want the same answer", again, err)
+	}
+	if _, err := s.enrol(token, "another"); codeOf(err) != "USED_TOKEN" {
+		t.Errorf("another key: %v", err)
+	}
+	token.Secret = "guessed"
+	if _, err := s.enrol(token, "mine"); codeOf(err) != "UNKNOWN_TOKEN" {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	if have := names(s.facts(ledger.Server, token.ServerID)); len(have) != 2 {
+		t.Errorf("facts %v; want invited and enrolled", have)
+	}
+}
+
+// A token has room for fingerprints only; a server that is in gets the CAs themselves, whenever they change.
+func TestServersLearnTheCAsOfTheBus(t *testing.T) {
+	s := start(t)
+	dir := t.TempDir()
+	ca, err := trust.OpenCA(dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ca = ca.Bundle()
+	token := s.invite("one")
+	want, err := trust.Pins(s.ca)
+	if err != nil || !slices.Equal(token.Pins, want) {
+		t.Errorf("the token has the pins %v, %v; want %v", token.Pins, err, want)
+	}
+	if answer, err := s.enrol(token, "mine"); err != nil || answer.BusCa != string(s.ca) {
+		t.Errorf("the answer to the join: %v, %v", answer, err)
+	}
+	if err := ca.Change(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.ca = ca.Bundle()
+	if answer, err := s.renew(token.ServerID, "mine"); err != nil || answer.BusCa != string(s.ca) {
+		t.Errorf("the answer to a renewal: %v, %v", answer, err)
+	}
+}
+
+func TestASecretIsNotInTheLedger(t *testing.T) {
+	s := start(t)
+	token := s.invite("one")
+	for _, f := range s.facts(ledger.Server, token.ServerID) {
+		data, err := proto.Marshal(f.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte(token.Secret)) {
+			t.Errorf("the fact %s holds the secret", f.Name())
+		}
+	}
+}
+
+func TestOfManyKeysAtOnceOneIsAdmitted(t *testing.T) {
+	s := start(t)
+	s.registry()
+	token := s.invite("one")
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			_, err := s.enrol(token, fmt.Sprintf("key-%d", n))
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[codeOf(err)]++
+		})
+	}
+	all.Wait()
+	if outcomes["none"] != 1 || outcomes["USED_TOKEN"] != 7 {
+		t.Errorf("outcomes %v; want one admitted and seven USED_TOKEN", outcomes)
+	}
+}
+
+func TestATokenExpires(t *testing.T) {
+	s := start(t)
+	r := must[*registryv1.InviteServerResponse](s, "InviteServer",
+		&registryv1.InviteServerRequest{Name: "one", ValidFor: durationpb.New(time.Hour)})
+	s.skew.Store(int64(time.Hour))
+	token := s.tokenOf(r)
+	if _, err := s.enrol(token, "mine"); codeOf(err) != "EXPIRED_TOKEN" {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
+	s := start(t)
+	s.registry()
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer",
+				&registryv1.InviteServerRequest{Name: "one"})
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[codeOf(err)]++
+		})
+	}
+	all.Wait()
+	if outcomes["none"] != 1 || outcomes["EXISTS"] != 7 {
+		t.Errorf("outcomes %v; want one invited and seven EXISTS", outcomes)
+	}
+	_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
+	if try := fault.RefusalOf(err).GetTry(); !strings.Contains(try, "garrison server forget one") {
+		t.Errorf("an invitation that was not used: try %q", try)
+	}
+}

@@ -1,0 +1,401 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
+)
+
+// members is a site with so many servers in environment prod that are online and lack web 1.0.0.
+func members(t *testing.T, servers int) (s *site, ids []string) {
+	s = startBeating(t, time.Hour)
+	s.agent("web")
+	s.channel("release", true)
+	s.channel("stable", false)
+	s.image("web", "1.0.0", "release")
+	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
+		Environment: &environmentv1.Environment{Name: "prod"},
+	})
+	var drafts []ledger.Draft
+	for n := range servers {
+		id := ident.New()
+		ids = append(ids, id)
+		drafts = append(drafts,
+			fact(ledger.Server, id, &serverv1.Invited{Name: fmt.Sprint("s", n), Cell: "main", Environment: "prod"}),
+			fact(ledger.Server, id, &serverv1.Enrolled{
+				Sysinfo: &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}},
+			}))
+	}
+	s.append(drafts...)
+	s.comeOnline()
+	return s, ids
+}
+
+// bringing is a rollout that installs web in prod in two waves, and ends with changes.
+func bringing(approve bool, then ...*rolloutv1.Standing) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
+		Steps: []*intentv1.Step{{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}},
+		On:    &intentv1.Selector{Environment: "prod"},
+		Strategy: &rolloutv1.Strategy{Approve: approve, Stages: []*rolloutv1.Stage{
+			{Size: &rolloutv1.Stage_Canaries{Canaries: 1}},
+		}},
+		Then: then,
+	}}}
+}
+
+func thenDefault(values map[string]string) *rolloutv1.Standing {
+	return &rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
+		Default: &rolloutv1.StandingDefault{Environment: "prod", Agent: "web", Metadata: values},
+	}}
+}
+
+func (s *site) defaultOf(agent string) (d *environmentv1.Default) {
+	s.r.follower.Read(func() {
+		e, _ := s.r.records.View.Environment("prod")
+		d = proto.CloneOf(e.GetDefaults()[agent])
+	})
+	return d
+}
+
+func TestARolloutRecordsADefaultOnceEveryWavePassedAndItsUndoTakesItBack(t *testing.T) {
+	s, ids := members(t, 4)
+	id := s.accepted(topology.VerbRollout, bringing(true, thenDefault(map[string]string{"level": "debug"}))).Id
+	s.eventually("the first wave passed", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		return r.GetWaves()[0].GetPassedAt() != nil
+	})
+	early := s.join("early", "prod")
+	s.settled(s.r)
+	if s.defaultOf("web") != nil || s.wanted(early, "web") {
+		t.Errorf("the default holds before every wave passed")
+	}
+	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
+		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE,
+	})
+	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	d := s.defaultOf("web")
+	if d.GetRolloutId() != id || d.GetReach() != environmentv1.Reach_REACH_ALL || d.GetActor() != "alice" {
+		t.Fatalf("the default is %v; want one for all servers by rollout %s and alice", d, id)
+	}
+	late := s.join("late", "prod")
+	s.untilInstalled("web", early, late)
+	for _, server := range append([]string{late}, ids...) {
+		if have := s.valueOf(server, "level"); have != "debug" {
+			t.Errorf("web on %s has level %q; want the value of the default", server, have)
+		}
+	}
+
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
+	s.accepted(topology.VerbRollout, undo)
+	if d := s.defaultOf("web"); d != nil {
+		t.Errorf("the undo left the default %v", d)
+	}
+}
+
+func (s *site) valueOf(server, name string) (value string) {
+	s.r.follower.Read(func() {
+		i, _ := s.r.records.View.Instance(server, "web")
+		value = i.GetConfiguration().GetMetadata()[name]
+	})
+	return value
+}
+
+// A default that a rollout brought is not an order to install at once: what the rollout owes comes with its gates.
+func TestADefaultOfARolloutLeavesServersThatAreOwedToTheRollout(t *testing.T) {
+	s, ids := members(t, 3)
+	offline := ids[0]
+	s.append(fact(ledger.Server, offline, &serverv1.Offline{}))
+	id := s.accepted(topology.VerbRollout, bringing(false, thenDefault(nil))).Id
+	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	s.settled(s.r)
+	if s.wanted(offline, "web") {
+		t.Error("the default installed on a server that the rollout owes")
+	}
+	s.append(fact(ledger.Server, offline, &serverv1.Online{}))
+	s.eventually("the rollout served the server that it owed", nil, func() bool {
+		x, _ := s.r.records.View.Target(id, offline)
+		return x.GetState() == rolloutv1.TargetState_TARGET_STATE_SUCCEEDED
+	})
+}
+
+// setByHand sets the default of web for servers that join from now on.
+func (s *site) setByHand(level string) {
+	s.t.Helper()
+	must[*registryv1.SetDefaultResponse](s, "SetDefault", &registryv1.SetDefaultRequest{
+		Environment: "prod", Agent: "web", Reach: environmentv1.Reach_REACH_NEW,
+		Metadata: map[string]string{"level": level},
+	})
+}
+
+func TestADefaultThatIsSetAgainByAnUndoHasTheReachThatItHad(t *testing.T) {
+	s, ids := members(t, 3)
+	offline := ids[0]
+	s.append(fact(ledger.Server, offline, &serverv1.Offline{}))
+	s.setByHand("info") // which reaches none of the three
+	in := bringing(false, thenDefault(map[string]string{"level": "debug"}))
+	id := s.accepted(topology.VerbRollout, in).Id
+	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if d := s.defaultOf("web"); d.GetAllSince() == 0 {
+		t.Fatalf("the default of the rollout is %v; want one for all servers", d)
+	}
+	s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{
+		Rollout: &intentv1.Rollout{UndoOf: id},
+	}})
+	if d := s.defaultOf("web"); d.GetMetadata()["level"] != "info" || d.GetAllSince() != 0 {
+		t.Errorf("after the undo the default is %v; want the first one, for new servers", d)
+	}
+	s.append(fact(ledger.Server, offline, &serverv1.Online{}))
+	s.settled(s.r)
+	if s.wanted(offline, "web") {
+		t.Error("the default that was set again installed on a server that it had never reached")
+	}
+}
+
+func TestADefaultThatIsSetWhileARolloutRunsStays(t *testing.T) {
+	s, _ := members(t, 3)
+	id := s.accepted(topology.VerbRollout, bringing(true, thenDefault(map[string]string{"level": "debug"}))).Id
+	s.eventually("the first wave passed", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		return r.GetWaves()[0].GetPassedAt() != nil
+	})
+	s.setByHand("trace")
+	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
+		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE,
+	})
+	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if d := s.defaultOf("web"); d.GetMetadata()["level"] != "trace" || d.GetRolloutId() != "" {
+		t.Errorf("the default is %v; want the one that was set last", d)
+	}
+	if then := s.ended(id).Then; len(then) > 0 {
+		t.Errorf("the rollout recorded %v", then)
+	}
+}
+
+func TestARolloutThatHaltsRecordsNoDefault(t *testing.T) {
+	s, _ := members(t, 3)
+	s.image("web", "1.1.0", "release") // which does not start
+	in := bringing(false, thenDefault(nil))
+	id := s.accepted(topology.VerbRollout, in).Id
+	s.eventually("the rollout halted", func(string) bool { return true }, s.is(id, rolloutv1.State_STATE_HALTED))
+	s.settled(s.r)
+	if d := s.defaultOf("web"); d != nil {
+		t.Errorf("a rollout that halted recorded %v", d)
+	}
+	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
+		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
+	})
+	s.settled(s.r)
+	if d := s.defaultOf("web"); d != nil {
+		t.Errorf("an aborted rollout recorded %v", d)
+	}
+}
+
+func TestARolloutNamesTheImagesThatItPromotes(t *testing.T) {
+	s, _ := members(t, 2)
+	promotion := &rolloutv1.Standing{Change: &rolloutv1.Standing_Promotion{
+		Promotion: &rolloutv1.StandingPromotion{Channel: "stable"},
+	}}
+	id := s.accepted(topology.VerbRollout, bringing(false, promotion)).Id
+	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	then := s.ended(id).Then
+	if len(then) != 1 || len(then[0].GetPromotion().GetImageIds()) != 1 {
+		t.Errorf("it ends with %v; want one image for channel stable", then)
+	}
+}
+
+// ended returns the fact of a rollout's success.
+func (s *site) ended(id string) (b *rolloutv1.Succeeded) {
+	s.t.Helper()
+	for _, f := range s.facts(ledger.Rollout, id) {
+		if succeeded, ok := f.Body.(*rolloutv1.Succeeded); ok {
+			b = succeeded
+		}
+	}
+	if b == nil {
+		s.t.Fatalf("rollout %s has not succeeded", id)
+	}
+	return b
+}
+
+func TestARolloutThatCannotEndAsAskedIsRefused(t *testing.T) {
+	s, _ := members(t, 1)
+	s.agent("db")
+	for name, c := range map[string]struct {
+		then *rolloutv1.Standing
+		code string
+	}{
+		"an unknown environment": {&rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
+			Default: &rolloutv1.StandingDefault{Environment: "prd", Agent: "web"},
+		}}, code.UnknownEnvironment},
+		"an agent that no step brings": {&rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
+			Default: &rolloutv1.StandingDefault{Environment: "prod", Agent: "db"},
+		}}, code.Malformed},
+		"an unknown channel": {&rolloutv1.Standing{Change: &rolloutv1.Standing_Promotion{
+			Promotion: &rolloutv1.StandingPromotion{Channel: "stabel"},
+		}}, code.UnknownChannel},
+		"an empty change":                {&rolloutv1.Standing{}, code.Malformed},
+		"a value that no image may have": {thenDefault(map[string]string{"": "x"}), code.BadMetadata},
+	} {
+		r := s.outcome(s.publish(topology.VerbRollout, bringing(false, c.then)))
+		if have := r.GetRefusal().GetCode(); have != c.code {
+			t.Errorf("%s: %q; want %s", name, have, c.code)
+		}
+	}
+}
+
+// An upgrade passes over the servers that lack the agent, and the default would bring it to them without a wave.
+func TestADefaultThatWouldReachManyServersBesideTheRolloutIsRefused(t *testing.T) {
+	s, ids := members(t, environments.MostAtOnce+2)
+	some := func(n int) *intentv1.Selector { return &intentv1.Selector{Servers: ids[:n]} }
+	s.accepted(topology.VerbInstall, install("web", some(1)))
+	s.untilInstalled("web", ids[0])
+	s.image("web", "1.1.0", "release")
+	in := bringing(false, thenDefault(nil))
+	plan := func(steps ...*intentv1.Step) *registryv1.PlanRolloutResponse {
+		in.GetRollout().Steps = steps
+		return must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
+	}
+	up := &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web"}}}
+	why := plan(up).GetRefusal()
+	const over = environments.MostAtOnce + 1
+	if why.GetCode() != code.TooWide || !strings.Contains(why.Message, fmt.Sprint(over, " servers")) {
+		t.Errorf("an upgrade that passes over %d servers: %v; want %s", over, why, code.TooWide)
+	}
+	installs := &intentv1.Step{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}
+	if have := plan(installs); have.Refusal != nil || strings.Contains(have.Title, "at once") {
+		t.Errorf("an install everywhere: %q, %v; want it accepted", have.Title, have.Refusal)
+	}
+	in.GetRollout().On = some(2)
+	want := fmt.Sprintf("(at once on others: %d)", environments.MostAtOnce)
+	if have := plan(installs); have.Refusal != nil || !strings.HasSuffix(have.Title, want) {
+		t.Errorf("an install on two: %q, %v; want it with %q", have.Title, have.Refusal, want)
+	}
+}
+
+func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.T) {
+	s, ids := members(t, environments.MostAtOnce+1)
+	everywhere := &intentv1.Selector{Environment: "prod"}
+	wide := &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: "web", On: everywhere}}}
+	refused := s.outcome(s.publish(topology.VerbInstall, wide)).GetRefusal()
+	if refused.GetCode() != code.TooWide ||
+		!strings.Contains(refused.GetTry(), "garrison rollout start --install web --on env=prod --canaries 3") {
+		t.Fatalf("an install on %d servers: %v; want %s with the rollout", len(ids), refused, code.TooWide)
+	}
+	plan := must[*registryv1.PlanIntentResponse](s, "PlanIntent", &registryv1.PlanIntentRequest{Intent: wide})
+	if have := plan.GetPlans()[0].GetRefusal().GetCode(); have != code.TooWide {
+		t.Errorf("its plan: %q; want %s", have, code.TooWide)
+	}
+	wide.AtOnce = true
+	s.accepted(topology.VerbInstall, wide)
+	for verb, in := range map[string]*intentv1.Intent{
+		topology.VerbConfigure: {Ask: &intentv1.Intent_Configure{Configure: &intentv1.Configure{
+			Agent: "web", On: everywhere, Set: map[string]string{"a": "b"},
+		}}},
+		topology.VerbRemove: {Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: "web", On: everywhere}}},
+	} {
+		if have := s.outcome(s.publish(verb, in)).GetRefusal(); have.GetCode() != code.TooWide {
+			t.Errorf("%s: %v; want %s", verb, have, code.TooWide)
+		}
+	}
+	fewer := &intentv1.Selector{Servers: ids[:environments.MostAtOnce]}
+	s.accepted(topology.VerbRemove, &intentv1.Intent{Ask: &intentv1.Intent_Remove{
+		Remove: &intentv1.Remove{Agent: "web", On: fewer},
+	}})
+}
+
+func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	s, _ := members(t, environments.MostAtOnce+1)
+	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
+		Environment: &environmentv1.Environment{Name: "next"},
+	})
+	must[*registryv1.SetDefaultResponse](s, "SetDefault", &registryv1.SetDefaultRequest{
+		Environment: "next", Agent: "web", Reach: environmentv1.Reach_REACH_NEW,
+		Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "1.0.0"}},
+	})
+	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}, Environment: "next"}
+	plan := &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Move{Move: q}}
+	for method, q := range map[string]proto.Message{"MoveServers": q, "PlanDefaults": plan} {
+		if have := s.code(method, q); have != code.TooWide {
+			t.Errorf("%s: %q; want %s", method, have, code.TooWide)
+		}
+	}
+	if have := s.try("MoveServers", q); !strings.Contains(have, "start --install web@1.0.0 --on env=prod ") {
+		t.Errorf("the refusal suggests %q; want the version of the default", have)
+	}
+	q.AtOnce = true
+	must[*registryv1.MoveServersResponse](s, "MoveServers", q)
+}
+
+func TestAMoveCountsTheDefaultsThatRolloutsUnderWayEndWith(t *testing.T) {
+	s, ids := members(t, environments.MostAtOnce+2)
+	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
+		Environment: &environmentv1.Environment{Name: "next"},
+	})
+	must[*registryv1.MoveServersResponse](s, "MoveServers", &registryv1.MoveServersRequest{
+		On: on(ids[0]), Environment: "next",
+	})
+	in := bringing(true, &rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
+		Default: &rolloutv1.StandingDefault{Environment: "next", Agent: "web"},
+	}})
+	in.GetRollout().On.Environment = "next"
+	id := s.accepted(topology.VerbRollout, in).Id
+	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}, Environment: "next"}
+	if have := s.code("MoveServers", q); have != code.TooWide {
+		t.Errorf("while the rollout runs: %q; want %s", have, code.TooWide)
+	}
+	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
+		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
+	})
+	if r := must[*registryv1.MoveServersResponse](s, "MoveServers", q); r.Moved != environments.MostAtOnce+1 {
+		t.Errorf("once it is aborted %d servers moved", r.Moved)
+	}
+}
+
+// try returns what a refused request is to do instead.
+func (s *site) try(method protoreflect.Name, q proto.Message) string {
+	s.t.Helper()
+	_, err := ask[*emptypb.Empty](s, method, q) // an answer would decode as an empty one
+	if err == nil {
+		s.t.Fatalf("%s was not refused", method)
+	}
+	return fault.RefusalOf(err).GetTry()
+}
+
+func TestADefaultThatIsTooWideNamesARolloutThatEndsWithItsValues(t *testing.T) {
+	s, _ := members(t, environments.MostAtOnce+1)
+	q := &registryv1.SetDefaultRequest{
+		Environment: "prod", Agent: "web", Reach: environmentv1.Reach_REACH_ALL,
+		Metadata: map[string]string{"level": "debug"},
+	}
+	const rollout = "garrison rollout start --install web --then-default prod --on env=prod "
+	first := "garrison env default set prod web --reach new --set level=VALUE, and then " + rollout
+	if have := s.try("SetDefault", q); !strings.HasPrefix(have, first) {
+		t.Errorf("the refusal suggests %q; want first %q", have, first)
+	}
+	s.setByHand("debug")
+	if have := s.try("SetDefault", q); !strings.HasPrefix(have, rollout) {
+		t.Errorf("with the same values the refusal suggests %q; want first %q", have, rollout)
+	}
+	q.Metadata = nil
+	if have := s.try("SetDefault", q); !strings.Contains(have, " --unset level") {
+		t.Errorf("without the value the refusal suggests %q", have)
+	}
+}

@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+// frozen puts all servers into the environment prod, and freezes it for a day.
+func (s *site) frozen() {
+	s.t.Helper()
+	e := &environmentv1.Environment{Name: "prod", Freezes: []*environmentv1.Freeze{{
+		Until: timestamppb.New(time.Now().Add(24 * time.Hour)), Reason: "end of the year",
+	}}}
+	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
+		&registryv1.CreateEnvironmentRequest{Environment: e})
+	for _, id := range s.serverIDs() {
+		s.append(fact(ledger.Server, id, &serverv1.Changed{Environment: "prod"}))
+	}
+}
+
+func (s *site) thawed() {
+	s.t.Helper()
+	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment",
+		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
+}
+
+func TestARolloutWaitsForTheEndOfAFreeze(t *testing.T) {
+	s := rolledOut(t, 4)
+	s.frozen()
+	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+		&registryv1.PlanRolloutRequest{Intent: waves(&rolloutv1.Strategy{})})
+	if plan.Closed != 4 || plan.ClosedUntil == nil || !strings.Contains(plan.ClosedBecause, "end of the year") {
+		t.Errorf("planned %v", plan)
+	}
+	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
+	s.eventually("the first wave is open", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		return len(r.GetWaves()) > 0 && r.Waves[0].OpenedAt != nil
+	})
+	resp := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id})
+	if !strings.Contains(resp.WaitsFor, "frozen") || resp.NextAt == nil || s.versions()["1.1.0"] != 0 {
+		t.Errorf("waits for %q until %v; versions %v", resp.WaitsFor, resp.NextAt, s.versions())
+	}
+	s.thawed()
+	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+}
+
+func TestAFreezeRefusesIntentsUnlessItIsOverridden(t *testing.T) {
+	s := rolledOut(t, 2)
+	s.frozen()
+	up := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
+		Agent: "web", On: &intentv1.Selector{All: true},
+	}}}
+	if have := s.outcome(s.publish(topology.VerbUpgrade, proto.CloneOf(up))); have.Refusal.GetCode() != code.Frozen {
+		t.Errorf("an upgrade: %v", have.Refusal)
+	}
+	remove := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{
+		Agent: "web", On: &intentv1.Selector{All: true},
+	}}}
+	if have := s.outcome(s.publish(topology.VerbRemove, remove)); have.Refusal.GetCode() != code.Frozen {
+		t.Errorf("a removal: %v", have.Refusal)
+	}
+	up.Override = true
+	if have := s.accepted(topology.VerbUpgrade, up); have.Changed != 2 || !have.Intent.Override {
+		t.Errorf("an override: %v", have)
+	}
+}
+
+func TestAServerNamesWhatClosesItsEnvironment(t *testing.T) {
+	s := rolledOut(t, 1)
+	q := &registryv1.GetServerRequest{Server: s.serverIDs()[0]}
+	if have := must[*registryv1.GetServerResponse](s, "GetServer", q).Closed; have != nil {
+		t.Errorf("without an environment: %v", have)
+	}
+	s.frozen()
+	closed := func() *registryv1.Closed { return must[*registryv1.GetServerResponse](s, "GetServer", q).Closed }
+	s.eventually("the server is in the environment", nil, func() bool { return closed() != nil })
+	if have := closed(); have.Environment != "prod" || !strings.Contains(have.Reason, "end of the year") ||
+		!have.OpensAt.AsTime().After(time.Now()) {
+		t.Errorf("frozen: %v", have)
+	}
+	s.thawed()
+	if have := closed(); have != nil {
+		t.Errorf("thawed: %v", have)
+	}
+}
+
+func TestTheEmergencyLaneAndAnOverridePassAFreeze(t *testing.T) {
+	for name, strategy := range map[string]*rolloutv1.Strategy{
+		"emergency": {Emergency: true}, "override": {Override: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := rolledOut(t, 3)
+			s.frozen()
+			id := s.accepted(topology.VerbRollout, waves(strategy)).Id
+			s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+		})
+	}
+}
+
+func TestARolloutThatWaitsForAWindowAndItsUndoPassWithAnOverride(t *testing.T) {
+	s := rolledOut(t, 4)
+	s.frozen()
+	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
+	s.waits(id, "frozen")
+	r := must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
+		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME, Override: true,
+	}).Rollout
+	if !r.Strategy.Override {
+		t.Errorf("the strategy is %v; want an override", r.Strategy)
+	}
+	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
+		UndoOf: id, Strategy: &rolloutv1.Strategy{Override: true},
+	}}}
+	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: undo})
+	if len(plan.Waves) != len(r.Waves) || !plan.Strategy.GetOverride() || plan.Closed != 0 {
+		t.Errorf("the undo has waves %v, %v and %d closed servers; want those of the rollout, with an override",
+			plan.Waves, plan.Strategy, plan.Closed)
+	}
+	back := s.accepted(topology.VerbRollout, undo).Id
+	s.eventually("the undo succeeds", nil, s.is(back, rolloutv1.State_STATE_SUCCEEDED))
+}
+
+func TestWindowsThatCannotBeAreRefused(t *testing.T) {
+	s := startBeating(t, time.Hour)
+	e := &environmentv1.Environment{Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}}}
+	if c := s.code("CreateEnvironment", &registryv1.CreateEnvironmentRequest{Environment: e}); c != code.BadWindow {
+		t.Errorf("a window on Mars: %s", c)
+	}
+}
