@@ -23,8 +23,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
-// The sizes of a page of a list.
-const defaultLimit, maxLimit = 100, 1000
+// The sizes of a page of a list, and how many servers a filter names at most.
+const defaultLimit, maxLimit, maxServers = 100, 1000, 10_000
 
 // api answers requests.
 type api struct {
@@ -70,12 +70,15 @@ func (a *api) listTasks(
 	_ bus.Caller,
 	q *dispatcherv1.ListTasksRequest,
 ) (*dispatcherv1.ListTasksResponse, error) {
-	f := view.Filter{Intent: q.IntentId, Server: q.ServerId, Agent: q.Agent, States: q.States, Limit: defaultLimit}
+	f, err := filterOf(q)
+	if err != nil {
+		return nil, err
+	}
+	f.Limit = defaultLimit
 	if n := q.GetPage().GetLimit(); n > 0 {
 		f.Limit = int(min(n, maxLimit))
 	}
 	if c := q.GetPage().GetCursor(); c != "" {
-		var err error
 		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
 			return nil, fault.Refusef(fault.Invalid, code.BadCursor,
 				"invalid cursor %.80q: pass next_cursor of an answer", c).
@@ -97,6 +100,24 @@ func (a *api) listTasks(
 	return r, nil
 }
 
+// filterOf returns the filter of a request without its page.
+func filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
+	f := view.Filter{
+		Intent: q.GetIntentId(), Server: q.GetServerId(), Agent: q.GetAgent(), States: q.GetStates(),
+	}
+	if n := len(q.GetServerIds()); n > maxServers {
+		return f, fault.Refusef(fault.Invalid, code.BadFilter, "the filter names %d servers; %d are the most", n,
+			maxServers).Try("fewer servers, or another filter: --agent, --intent or --state")
+	}
+	for _, id := range q.GetServerIds() {
+		if f.Servers == nil {
+			f.Servers = map[string]bool{}
+		}
+		f.Servers[id] = true
+	}
+	return f, nil
+}
+
 // row completes a copy of a task. It must be called while the view stands still.
 func (a *api) row(_ string, t *taskv1.Task) *taskv1.Task {
 	a.explain(t)
@@ -116,7 +137,7 @@ func (a *api) explain(tasks ...*taskv1.Task) {
 		if !exact {
 			text = "behind more than " + strconv.Itoa(place) + " in the queue"
 		}
-		t.Reason = "waits for its turn: " + text + "; " + strconv.Itoa(a.view.UnderWay()) + " of " +
+		t.Reason = "waits for its turn: " + text + "; " + strconv.Itoa(a.view.SlotsTaken(a.cfg.Concurrency)) + " of " +
 			strconv.Itoa(a.cfg.Concurrency) + " tasks are under way"
 	}
 }

@@ -50,12 +50,16 @@ func TestTasksAreListedPageByPageNewestFirst(t *testing.T) {
 		q    *dispatcherv1.ListTasksRequest
 		want int
 	}{
-		"all":          {&dispatcherv1.ListTasksRequest{}, 10},
-		"of an agent":  {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
-		"on a server":  {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
-		"of both":      {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
-		"of an intent": {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
-		"in a state":   {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}}, 9},
+		"all":             {&dispatcherv1.ListTasksRequest{}, 10},
+		"of an agent":     {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
+		"on a server":     {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
+		"of both":         {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
+		"of an intent":    {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
+		"on some servers": {&dispatcherv1.ListTasksRequest{ServerIds: all[1:3]}, 4},
+		"on some servers, of an agent": {
+			&dispatcherv1.ListTasksRequest{ServerIds: append([]string{"none"}, all[1:4]...), Agent: "a"}, 3,
+		},
+		"in a state": {&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}}, 9},
 		"in one of two": {
 			&dispatcherv1.ListTasksRequest{
 				States: []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED},

@@ -41,9 +41,9 @@ func (a *api) countTasks(
 		return nil, fault.Refusef(fault.Invalid, code.BadPage,
 			"a count has no pages, and %d groups at most", maxGroups).Try("the filter without its page")
 	}
-	f := view.Filter{
-		Intent: q.Filter.GetIntentId(), Server: q.Filter.GetServerId(), Agent: q.Filter.GetAgent(),
-		States: q.Filter.GetStates(),
+	f, err := filterOf(q.Filter)
+	if err != nil {
+		return nil, err
 	}
 	var r *dispatcherv1.CountTasksResponse
 	a.follower.Read(func() { r = a.view.Count(f, q.By, int(cmp.Or(q.Top, defaultGroups))) })

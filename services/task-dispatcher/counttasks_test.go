@@ -15,7 +15,7 @@ import (
 )
 
 func TestTasksAreCountedByTheValuesOfFields(t *testing.T) {
-	w, _, _ := queuedWorld(t)
+	w, _, all := queuedWorld(t)
 	group := func(count uint64, values ...string) *dispatcherv1.TaskGroup {
 		return &dispatcherv1.TaskGroup{Values: values, Count: count}
 	}
@@ -39,6 +39,12 @@ func TestTasksAreCountedByTheValuesOfFields(t *testing.T) {
 				By: []string{"agent", "verb"}, Filter: &dispatcherv1.ListTasksRequest{Agent: "b"},
 			},
 			&dispatcherv1.CountTasksResponse{Total: 5, Groups: []*dispatcherv1.TaskGroup{group(5, "b", "install")}},
+		},
+		"by state, on two servers": {
+			&dispatcherv1.CountTasksRequest{
+				By: []string{"verb"}, Filter: &dispatcherv1.ListTasksRequest{ServerIds: all[:2]},
+			},
+			&dispatcherv1.CountTasksResponse{Total: 4, Groups: []*dispatcherv1.TaskGroup{group(4, "install")}},
 		},
 		"the largest group": {
 			&dispatcherv1.CountTasksRequest{By: []string{"agent"}, Top: 1},
@@ -65,10 +71,13 @@ func TestTasksAreCountedByTheValuesOfFields(t *testing.T) {
 		{&dispatcherv1.CountTasksRequest{
 			Filter: &dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Limit: 1}},
 		}, code.BadPage},
+		{&dispatcherv1.CountTasksRequest{
+			Filter: &dispatcherv1.ListTasksRequest{ServerIds: servers(maxServers + 1)},
+		}, code.BadFilter},
 	} {
 		_, err := call[*dispatcherv1.CountTasksResponse](w, "CountTasks", c.q)
 		if have := fault.RefusalOf(err).GetCode(); have != c.want {
-			t.Errorf("%v: have %v, want %s", c.q, err, c.want)
+			t.Errorf("%.200v: have %v, want %s", c.q, err, c.want)
 		}
 	}
 }

@@ -202,14 +202,18 @@ func TestTwoDispatchersDoNotFightForTheClaim(t *testing.T) {
 	img := w.image("any", "1.0.0")
 	one, _ := w.start(Config{Concurrency: concurrency})
 	two, _ := w.start(Config{Concurrency: concurrency})
+	began := time.Now()
 	w.wantAll(all, agents, 1, img)
 	w.awaitEnds(one, len(all)*len(agents))
 	w.awaitEnds(two, len(all)*len(agents))
+	// One that fights claims for each task. One that does not claims after a second without progress, which a busy
+	// machine brings about more often.
+	most := 3 + int(time.Since(began)/(5*time.Second))
 	if ended := w.replay(concurrency); len(ended) != len(all)*len(agents) {
 		t.Errorf("%d tasks ended, want %d", len(ended), len(all)*len(agents))
 	}
-	if got := w.claimants(); len(got) > 3 {
-		t.Errorf("%d claims, want at most 3: %v", len(got), got)
+	if got := w.claimants(); len(got) > most {
+		t.Errorf("%d claims, want at most %d: %v", len(got), most, got)
 	}
 }
 

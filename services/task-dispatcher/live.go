@@ -146,7 +146,7 @@ func progressOf(
 		l.Since = t.AssignedAt
 	}
 	median, ok := medians[l.Step]
-	if !ok {
+	if !ok || task.Waits(t) { // it waits for a program, not for itself
 		return l
 	}
 	l.Usual = durationpb.New(median)

@@ -22,12 +22,14 @@ func (d *Dispatcher) measure(m *metrics.Set, documents *queue) {
 	d.writer.Measure(m)
 	m.Gauge(metrics.QueueDepth, func(context.Context) []metrics.Sample { return metrics.By(d.queues(documents)) })
 	m.Gauge(metrics.TasksOpen, func(context.Context) []metrics.Sample {
-		var open, underWay int
+		var open, underWay, deferred int
 		d.follower.Read(func() {
 			open, _, _ = d.view.Counts()
-			underWay = d.view.UnderWay()
+			underWay, deferred = d.view.UnderWay(), d.view.Deferred()
 		})
-		return metrics.By(map[string]int{"queued": open - underWay, "under-way": underWay})
+		return metrics.By(map[string]int{
+			"queued": open - underWay - deferred, "deferred": deferred, "under-way": underWay,
+		})
 	})
 }
 

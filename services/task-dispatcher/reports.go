@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,13 +46,20 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 		return err
 	}
 	p.clock.checkServer(&r, m.Time)
+	now := p.cfg.Now()
+	if r.GetTask().Deferral != nil { // its times are of the bus
+		var err error
+		if now, err = p.clock.now(ctx, clockAge); err != nil {
+			return err
+		}
+	}
 	var t *taskv1.Task
 	var facts []proto.Message
 	_, err := p.decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		var sequence uint64
 		t, sequence, _ = p.view.Task(r.GetTask().TaskId)
 		server, _ := p.view.Server(r.ServerId)
-		if facts, err = report.Decide(t, server, &r); err != nil {
+		if facts, err = report.Decide(t, server, &r, p.times(t, now)); err != nil {
 			return nil, err
 		}
 		o := decide.Origin{
@@ -80,6 +88,13 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 		}
 	}
 	return err
+}
+
+// times returns what bounds the wait of a task. It must be called while the view stands still.
+func (p *reports) times(t *taskv1.Task, now time.Time) report.Times {
+	return report.Times{
+		Now: now, Busy: p.view.BusyLimit(t.GetServerId()), UnderWay: p.cfg.TaskDeadline + p.view.Extra(t),
+	}
 }
 
 // checkReport refuses a report that does not match its subject.

@@ -143,20 +143,25 @@ func (w *world) wantAll(servers, agents []string, generation uint64, image *imag
 	}
 }
 
-// awaitEnds waits until a number of tasks have ended, in the view of a dispatcher.
+// awaitEnds waits until a number of tasks have ended, in the view of a dispatcher, and fails the test when none ends
+// for a minute.
 func (w *world) awaitEnds(d *Dispatcher, n int) {
 	w.t.Helper()
-	end := time.After(60 * time.Second)
-	for have := -1; ; {
+	end := time.NewTimer(time.Minute)
+	defer end.Stop()
+	for have, before := -1, -1; ; before = have {
 		moved := d.follower.Changed()
 		d.follower.Read(func() { _, have, _ = d.view.Counts() })
 		if have >= n {
 			return
 		}
+		if have > before {
+			end.Reset(time.Minute)
+		}
 		select {
 		case <-moved:
-		case <-end:
-			w.t.Fatalf("%d tasks ended within a minute, want %d", have, n)
+		case <-end.C:
+			w.t.Fatalf("%d tasks ended, want %d, and none for a minute", have, n)
 		}
 	}
 }

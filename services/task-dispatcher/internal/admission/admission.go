@@ -67,6 +67,13 @@ func byServer(s Server, t Task) string {
 		return "is outdated; what is wanted has changed since"
 	case s.Life == serverv1.Life_LIFE_DYING && !t.Removes:
 		return "is not sent: the server is dying, and only removals are sent to it"
+	}
+	return Away(s)
+}
+
+// Away returns why nothing is sent to a server, or "".
+func Away(s Server) string {
+	switch {
 	case s.Life != serverv1.Life_LIFE_ALIVE && s.Life != serverv1.Life_LIFE_DYING:
 		return "waits for the server, which is not enrolled"
 	case s.Standing == serverv1.Standing_STANDING_REVOKED:

@@ -39,11 +39,14 @@ func Project(r Rows) *desiredv1.Document {
 		return d
 	}
 	d.Drift, d.DriftBraked = r.Environment.GetDrift(), r.Environment.GetDriftBraked()
+	d.BusyLimit = r.Environment.GetBusyLimit()
 	tasks := map[string]*taskv1.Task{}
 	for _, t := range r.UnderWay {
 		tasks[t.Id] = t
 		if t.Verb == taskv1.Verb_VERB_REFRESH {
-			d.Requests = append(d.Requests, &desiredv1.Request{TaskId: t.Id, Deadline: t.Deadline, Scan: t.Scan})
+			d.Requests = append(d.Requests, &desiredv1.Request{
+				TaskId: t.Id, Deadline: t.Deadline, Scan: t.Scan, PurgeKept: t.PurgeKept,
+			})
 		}
 	}
 	for _, i := range r.Instances {

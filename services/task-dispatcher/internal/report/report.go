@@ -35,17 +35,11 @@ var ErrIgnored = errors.New("report ignored")
 // start was lost with the bus, or waits to be delivered again. The task is nil when it is unknown,
 // the server is the one that reports. An error is Invalid when such a report is never believed, or
 // wraps ErrIgnored.
-func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report) ([]proto.Message, error) {
-	switch {
-	case t == nil:
-		return nil, fault.New(fault.NotFound, "%w: the task is unknown, or was forgotten", ErrIgnored)
-	case t.ServerId != r.ServerId:
-		return nil, fault.New(fault.Invalid, "server %s reports on task %s of server %s", r.ServerId, t.Id, t.ServerId)
-	case server.GetLife() == serverv1.Life_LIFE_DEAD:
-		return nil, fault.New(fault.NotFound, "%w: the server is dead", ErrIgnored)
-	case server.GetStanding() != serverv1.Standing_STANDING_ENROLLED:
-		return nil, fault.New(fault.Invalid, "server %s is shut out; its report on task %s is not believed",
-			r.ServerId, t.Id)
+func Decide(
+	t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report, times Times,
+) ([]proto.Message, error) {
+	if err := believed(t, server, r); err != nil {
+		return nil, err
 	}
 	said := r.GetTask()
 	body, err := factOf(said, r.BootId)
@@ -56,6 +50,8 @@ func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Repor
 		return []proto.Message{&taskv1.ReportedLate{State: said.State, Outcome: bounded(said.Outcome)}}, nil
 	case task.Ended(t.State):
 		return nil, nil // the end is recorded; the server does not know that yet
+	case said.State == taskv1.State_STATE_RUNNING && said.Deferral != nil && task.UnderWay(t.State):
+		return deferral(t, r, times), nil
 	case t.State == taskv1.State_STATE_RUNNING && said.State == taskv1.State_STATE_RUNNING:
 		return nil, nil
 	case !task.Fits(t, ledger.Fact{Body: body}):
@@ -65,6 +61,22 @@ func Decide(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Repor
 		return []proto.Message{started(r.BootId), body}, nil
 	}
 	return []proto.Message{body}, nil
+}
+
+// believed refuses a report that is dropped, or never believed.
+func believed(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report) error {
+	switch {
+	case t == nil:
+		return fault.New(fault.NotFound, "%w: the task is unknown, or was forgotten", ErrIgnored)
+	case t.ServerId != r.ServerId:
+		return fault.New(fault.Invalid, "server %s reports on task %s of server %s", r.ServerId, t.Id, t.ServerId)
+	case server.GetLife() == serverv1.Life_LIFE_DEAD:
+		return fault.New(fault.NotFound, "%w: the server is dead", ErrIgnored)
+	case server.GetStanding() != serverv1.Standing_STANDING_ENROLLED:
+		return fault.New(fault.Invalid, "server %s is shut out; its report on task %s is not believed",
+			r.ServerId, t.Id)
+	}
+	return nil
 }
 
 func started(bootID string) *taskv1.Started { return &taskv1.Started{BootId: tidy(bootID, MaxCode)} }

@@ -39,9 +39,7 @@ func (v *View) indexTask(id string, r *dispatcherv1.TaskRecord) {
 		v.ended.add(id, r)
 		return
 	}
-	if task.UnderWay(r.Task.State) {
-		v.underWay++
-	}
+	v.count(r.Task, 1)
 	v.setDeadline(deadlineOf(id, r.Task))
 	of := v.openOf[r.Task.ServerId]
 	if of == nil {
@@ -54,9 +52,7 @@ func (v *View) indexTask(id string, r *dispatcherv1.TaskRecord) {
 // unindexTask removes a task that has not ended from every index except ready.
 func (v *View) unindexTask(id string, r *dispatcherv1.TaskRecord) {
 	v.lists.remove(id, r)
-	if task.UnderWay(r.Task.State) {
-		v.underWay--
-	}
+	v.count(r.Task, -1)
 	v.deadlines.Delete(v.due[id])
 	delete(v.due, id)
 	delete(v.outdated, id)
@@ -75,6 +71,21 @@ func (v *View) setDeadline(d deadline) {
 	v.due[d.id] = d
 }
 
+// count counts a task that is under way, or that is no more.
+func (v *View) count(t *taskv1.Task, n int) {
+	switch {
+	case task.Waits(t):
+		v.deferred += n
+	case task.UnderWay(t.State):
+		v.underWay += n
+	}
+}
+
+// SlotsTaken returns how many slots of a limit on tasks under way are not free. A deferred task needs none: it waits
+// for a program on its server, perhaps for an hour, and other servers need not. But when it goes on, it asks for none
+// either. So as many as the limit wait without a slot, and never more than twice the limit are under way.
+func (v *View) SlotsTaken(concurrency int) int { return v.underWay + max(0, v.deferred-concurrency) }
+
 // isDead reports whether a server is dead or forgotten: no report comes from it any more.
 func (v *View) isDead(server string) bool {
 	s, ok := v.servers.Get(server)
@@ -84,6 +95,7 @@ func (v *View) isDead(server string) bool {
 // reviewTasks updates the indexes ready and outdated for one server. What is under way on a server that was given up
 // is due at once.
 func (v *View) reviewTasks(server string) {
+	v.reviewKeep(server)
 	for _, key := range v.readyOf[server] {
 		v.ready.Delete(key)
 	}

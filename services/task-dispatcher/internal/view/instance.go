@@ -39,8 +39,10 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 		v.unwanted(f, i, b)
 	case *instancev1.Gone:
 		v.gone(f, i)
+	case *instancev1.Observed:
+		v.observed(i, b)
 	}
-	return true // an observation or an adoption changes nothing here
+	return true // an adoption changes nothing here
 }
 
 func (v *View) wanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instancev1.Wanted, waited string) {

@@ -41,6 +41,9 @@ func (n *instances) settle(i *dispatcherv1.InstanceRecord, end taskv1.State) {
 			return // the entry stays: how far the server came is unknown
 		case taskv1.State_STATE_SUCCEEDED:
 			i.Removing = false
+			if i.ObservedGeneration < i.PlacedGeneration { // it passed its health check, and was not seen since
+				i.Unwell = false
+			}
 		case taskv1.State_STATE_UNDONE:
 			rollBack(i)
 			i.Removing = false

@@ -74,6 +74,13 @@ func (l *taskLists) shortest(f Filter) []string {
 	if f.Server != "" {
 		candidates = append(candidates, []string{inServer(f.Server)})
 	}
+	if f.Servers != nil {
+		var names []string
+		for id := range f.Servers {
+			names = append(names, inServer(id))
+		}
+		candidates = append(candidates, names)
+	}
 	if f.Agent != "" {
 		candidates = append(candidates, []string{inAgent(f.Agent)})
 	}

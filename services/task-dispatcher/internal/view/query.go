@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 // Filter selects tasks. All conditions that are set must hold.
 type Filter struct {
 	Intent, Server, Agent string
+	Servers               map[string]bool // nil means all
 	States                []taskv1.State
 	Before                uint64 // only tasks queued before this sequence; 0 means all
 	Limit                 int
@@ -24,7 +26,8 @@ type Filter struct {
 
 func (f Filter) matches(t *taskv1.Task) bool {
 	return (f.Intent == "" || t.IntentId == f.Intent) && (f.Server == "" || t.ServerId == f.Server) &&
-		(f.Agent == "" || t.Agent == f.Agent) && (len(f.States) == 0 || slices.Contains(f.States, t.State))
+		(f.Servers == nil || f.Servers[t.ServerId]) && (f.Agent == "" || t.Agent == f.Agent) &&
+		(len(f.States) == 0 || slices.Contains(f.States, t.State))
 }
 
 // List returns copies of the tasks of a filter, the newest first, by the sequence by which they were queued, and, when
@@ -57,7 +60,7 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	reasons := admission.Decide(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
 	for n, r := range records {
 		if r.Task.Id == t.Id {
-			t.Reason = reasons[n]
+			t.Reason = cmp.Or(reasons[n], v.held(t))
 		}
 	}
 	return t

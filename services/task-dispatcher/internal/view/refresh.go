@@ -26,7 +26,8 @@ func (v *View) applyAccepted(f ledger.Fact, a *intentv1.Accepted) {
 	if a.GetIntent().GetRefresh() == nil || a.GetIntent().GetDryRun() {
 		return
 	}
-	r := &dispatcherv1.RefreshRecord{Sequence: f.Sequence, Scan: a.GetIntent().GetRefresh().GetScan()}
+	q := a.GetIntent().GetRefresh()
+	r := &dispatcherv1.RefreshRecord{Sequence: f.Sequence, Scan: q.GetScan(), PurgeKept: q.GetPurgeKept()}
 	for _, id := range a.ServerIds {
 		if s, ok := v.servers.Get(id); ok && s.Life == serverv1.Life_LIFE_ALIVE {
 			r.ServerIds = append(r.ServerIds, id)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -47,7 +48,7 @@ func newStory(t *rapid.T) *story {
 		return s
 	}
 	for _, id := range []string{"s1", "s2", "s3"} { // most facts need servers
-		s.fold(ledger.Server, id, &serverv1.Invited{Cell: "main"})
+		s.fold(ledger.Server, id, &serverv1.Invited{Cell: "main", Environment: "prod"})
 		s.fold(ledger.Server, id, &serverv1.Enrolled{})
 		s.fold(ledger.Server, id, &serverv1.Online{})
 	}
@@ -71,7 +72,7 @@ func (s *story) fold(noun ledger.Noun, key string, body proto.Message) bool {
 
 // step folds the facts of one event.
 func (s *story) step() {
-	switch s.number("step", 9) {
+	switch s.number("step", 10) {
 	case 0:
 		s.serverStep()
 	case 1, 2:
@@ -86,6 +87,8 @@ func (s *story) step() {
 		s.reportStep()
 	case 9:
 		s.endStep()
+	case 10:
+		s.keepStep()
 	}
 }
 
@@ -96,7 +99,8 @@ func (s *story) serverStep() {
 			Cell: "main",
 		}, &serverv1.Enrolled{}, &serverv1.Online{}, &serverv1.Online{}, &serverv1.Offline{},
 		&serverv1.Changed{
-			Labels: map[string]string{"n": fmt.Sprint(len(s.facts) % 3), "z": "1"},
+			Labels:      map[string]string{"n": fmt.Sprint(len(s.facts) % 3), "z": "1"},
+			Environment: s.pick("environment", "", "prod", "prod"),
 		}, &serverv1.SysinfoSeen{},
 		&serverv1.Quarantined{}, &serverv1.Released{}, &serverv1.Released{}, &serverv1.Dying{}, &serverv1.Dead{},
 		&serverv1.Forgotten{},
@@ -125,7 +129,9 @@ func (s *story) instanceStep() {
 			InstanceId: id, Generation: generation, IntentId: s.intent(), Release: s.number("release", 1) == 1,
 		})
 	case 5:
-		s.fold(ledger.Instance, key, &instancev1.Observed{InstanceId: id, Image: ref})
+		s.fold(ledger.Instance, key, &instancev1.Observed{
+			InstanceId: id, Image: ref, Health: instancev1.Health(s.number("health", 3)),
+		})
 	case 6:
 		s.fold(ledger.Instance, key, &instancev1.Gone{InstanceId: id})
 	case 7:
@@ -187,7 +193,9 @@ func (s *story) admitStep() {
 		s.fold(ledger.Task, s.pick("claim key", ClaimKey, ClaimKey, "other"),
 			&taskv1.Claimed{ProcessId: s.pick("process", "p1", "p2")})
 	}
-	for _, a := range s.view.Admissions(limit, 2) {
+	admissions := s.view.Admissions(limit, 2)
+	checkKeep(s.t, s.view, admissions)
+	for _, a := range admissions {
 		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
 	}
 }
@@ -241,8 +249,9 @@ func counted(v *View) string {
 		len(v.refreshes.byServer), v.counts.ended.Len())
 }
 
-// heal brings every server online that can be.
+// heal brings every server online that can be, and lifts the keep budgets, which may need more servers than there are.
 func (s *story) heal() {
+	s.fold(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{}})
 	for _, id := range []string{"s1", "s2", "s3"} {
 		s.fold(ledger.Server, id, &serverv1.Released{})
 		s.fold(ledger.Server, id, &serverv1.Online{})

@@ -91,7 +91,8 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	if task.Ended(now) {
 		r.Configuration = nil // not needed any more, and thousands of ended tasks are kept
 	}
-	if now != taskv1.State_STATE_RUNNING && (task.UnderWay(before) || task.UnderWay(now)) {
+	deadlineMoved := before == now // it was deferred, or goes on
+	if deadlineMoved || now != taskv1.State_STATE_RUNNING && (task.UnderWay(before) || task.UnderWay(now)) {
 		v.documents.changed(r.Task.ServerId, f)
 	}
 	v.reviewTasks(r.Task.ServerId)

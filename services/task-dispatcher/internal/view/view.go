@@ -8,11 +8,12 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 9
+const Layout = 14
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -45,10 +46,12 @@ type indexes struct {
 	outdated  map[string]bool                                // task ids
 	ready     btree.Map[uint64, string]                      // task ids, by queued sequence
 	readyOf   map[string][]uint64                            // by server, its keys in ready
-	underWay  int                                            // how many tasks are assigned or running
+	underWay  int                                            // how many tasks are assigned or running, and not deferred
+	deferred  int                                            // how many tasks are deferred
 	deadlines *btree.BTreeG[deadline]                        // of open tasks
 	due       map[string]deadline                            // by task id, its key in deadlines
 	openOf    map[string]map[string]*dispatcherv1.TaskRecord // by server and task id, what has not ended
+	kept      *keep.Tally                                    // of the servers of environments with keep budgets
 }
 
 // New returns an empty view. onDocument, which may be nil, is called while facts are applied; it must
@@ -91,7 +94,7 @@ func newIndexes() indexes {
 	return indexes{
 		outdated: map[string]bool{}, readyOf: map[string][]uint64{},
 		deadlines: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}), due: map[string]deadline{},
-		openOf: map[string]map[string]*dispatcherv1.TaskRecord{},
+		openOf: map[string]map[string]*dispatcherv1.TaskRecord{}, kept: keep.NewTally(),
 	}
 }
 
@@ -151,6 +154,9 @@ func (v *View) Loaded() {
 	}
 	for server := range v.openOf { // also of servers that were forgotten meanwhile
 		v.reviewTasks(server)
+	}
+	for server := range v.servers.All() {
+		v.reviewKeep(server)
 	}
 	v.ReviewDocuments()
 }

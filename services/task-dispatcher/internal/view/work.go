@@ -144,21 +144,39 @@ type Admission struct {
 
 // Admissions returns the tasks that may be assigned now under a limit, at most most.
 func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
-	ids := admission.Limit(func(yield func(uint64, string) bool) { v.ready.Scan(yield) }, v.underWay, concurrency, most)
+	ids := admission.Limit(v.unspent, v.SlotsTaken(concurrency), concurrency, most)
 	room := &room{images: v.images, instancesOf: v.instances.byServer, taken: map[string]int{}}
 	for _, id := range ids {
 		r, _ := v.tasks.Get(id)
 		a := Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)}
 		a.Refused = room.take(r)
-		a.Extra = deadlines.Extra(v.images.manifest(r.GetTask().GetTo().GetId()).GetRun(),
-			v.images.manifest(r.GetTask().GetFrom().GetId()).GetRun())
+		a.Extra = v.Extra(r.GetTask())
 		tasks = append(tasks, a)
 	}
 	return tasks
 }
 
-// UnderWay returns how many tasks are assigned or running.
+// Extra returns how much longer than others a task may be under way, because of its images' own limits.
+func (v *View) Extra(t *taskv1.Task) time.Duration {
+	to, from := v.images.manifest(t.GetTo().GetId()), v.images.manifest(t.GetFrom().GetId())
+	return deadlines.Extra(to.GetRun(), from.GetRun())
+}
+
+// BusyLimit returns how long critical sections on a server defer a change at most.
+func (v *View) BusyLimit(server string) time.Duration {
+	s, _ := v.servers.Get(server)
+	e, _ := v.settings.Get(s.GetEnvironment())
+	if own := e.GetBusyLimit(); own != nil {
+		return own.AsDuration()
+	}
+	return deadlines.Busy
+}
+
+// UnderWay returns how many tasks are assigned or running, without those that are deferred.
 func (v *View) UnderWay() int { return v.underWay }
+
+// Deferred returns how many tasks are deferred.
+func (v *View) Deferred() int { return v.deferred }
 
 // Task returns a copy of a task, the sequence of the last fact on its key, and whether it is known.
 func (v *View) Task(id string) (*taskv1.Task, uint64, bool) {

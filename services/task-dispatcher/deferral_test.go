@@ -1,0 +1,66 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+func (w *world) defers(server, id string, d *taskv1.Deferral) {
+	w.t.Helper()
+	w.publish(topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: server}, topology.ReportTask),
+		&reportv1.Report{ServerId: server, BootId: "b", At: timestamppb.Now(), Body: &reportv1.Report_Task{
+			Task: &reportv1.TaskReport{TaskId: id, State: taskv1.State_STATE_RUNNING, Deferral: d},
+		}})
+}
+
+func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{Concurrency: 1})
+	busy, free := serverID(1), serverID(2)
+	w.enrol(busy, free)
+	w.say(ledger.Environment, "prod", &environmentv1.Created{
+		Environment: &environmentv1.Environment{Name: "prod", BusyLimit: durationpb.New(2 * time.Hour)},
+	})
+	w.say(ledger.Server, busy, &serverv1.Changed{Name: "host", Environment: "prod"})
+	bustest.Eventually(t, "the document has the limit", func() bool {
+		return w.document(busy).GetBusyLimit().AsDuration() == 2*time.Hour
+	})
+	image := w.image("shipper", "1.0.0")
+	w.want(busy, "shipper", 1, image)
+	first := w.awaitTask(d, busy, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	w.want(free, "shipper", 1, image)
+	waiting := w.awaitTask(d, free, "shipper", 1, taskv1.State_STATE_QUEUED)
+	w.defers(busy, first.Id, &taskv1.Deferral{
+		Code: "CRITICAL_SECTION", Reason: "backup", Until: timestamppb.New(time.Now().Add(100 * time.Hour)),
+	})
+	w.awaitTask(d, free, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	first = w.awaitTask(d, busy, "shipper", 1, taskv1.State_STATE_RUNNING)
+	want := 2*time.Hour + DefaultTaskDeadline
+	if got := time.Until(first.Deadline.AsTime()); !task.Waits(first) || (got-want).Abs() > time.Minute {
+		t.Errorf("it has %s, want %s: %v", got, want, first)
+	}
+	bustest.Eventually(t, "the document has the new deadline", func() bool {
+		e := w.document(busy).GetEntries()
+		return len(e) == 1 && e[0].GetDeadline().AsTime().Equal(first.Deadline.AsTime())
+	})
+	w.report(free, waiting.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	w.defers(busy, first.Id, &taskv1.Deferral{ResumedAt: timestamppb.Now()})
+	w.report(busy, first.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	w.awaitTask(d, busy, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
+	if got := w.factsOf(first.Id); got != "queued assigned started deferred resumed succeeded" {
+		t.Errorf("the facts are %s", got)
+	}
+}
