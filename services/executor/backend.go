@@ -1,9 +1,12 @@
 package executor
 
 import (
+	"strings"
+
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
@@ -45,6 +48,16 @@ func (b *backend) News() <-chan struct{} { return b.journal.Outbox() }
 func (b *backend) Beat() (p link.Pulse, err error) {
 	is := b.standing()
 	p.State, p.Code, p.Reason = beatStates[is.Outcome.Action], is.Outcome.Code, is.Why()
+	if is.Outcome.Action == lifecycle.Work && p.Code == "" {
+		last, err := b.engine.Busy()
+		if err != nil {
+			return p, err
+		}
+		if len(last) > 0 {
+			p.State = serverv1.ExecutorState_EXECUTOR_STATE_BUSY
+			p.Code, p.Reason = code.CriticalSection, strings.Join(last, "; ")
+		}
+	}
 	p.Agents, p.Looked = b.engine.Seen()
 	return p, b.journal.Read(func(tx *journal.Tx) error {
 		p.Place, p.Outbox, p.Reset = tx.Position(), tx.OutboxLength(), tx.Note(journal.NoteEmptied)

@@ -281,7 +281,7 @@ func TestACleanUpGivesAnInterruptedChangeUp(t *testing.T) {
 	}})
 	<-proves
 	stop()
-	within, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	o, err := h.clean(within, h.proof(h.who.ServerID), false)
 	if left := there(h); err != nil || len(left) > 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/logview"
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/renewal"
@@ -218,6 +219,9 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 		{Name: "monitor", Run: m.Run},
 		{Name: "status", Run: s.Run},
 	}
+	parts = append(parts, rungroup.Part{Name: "logs", Run: logview.New(logview.Config{
+		Conn: conn, Address: who.Address(), Root: x.root, Log: log,
+	}).Run})
 	if x.cfg.Anonymous == nil {
 		renewed := &renewal.Renewal{Root: x.root, Conn: conn, Log: log}
 		parts = append(parts, rungroup.Part{Name: "credentials", Run: renewed.Run})
@@ -283,7 +287,7 @@ func (x *Executor) engineConfig(
 	}
 	return engine.Config{
 		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Version: version.Version, Journal: j,
-		Sysinfo: sysinfo.Read, Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
+		Sysinfo: sysinfo.ReadAt(x.cfg.Root, j.KeptBytes), Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
 		CheckEvery: cmp.Or(x.cfg.CheckEvery, DefaultCheckEvery), ContentEvery: x.cfg.ContentEvery,
 		Keep: *x.cfg.Keep, Trust: x.trust, Self: x.process.For(j, conn), Trial: x.process.Candidate() != nil,
 		Log: log, FailPoint: x.cfg.FailPoint,

@@ -21,72 +21,15 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
-	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 // A journal that was lost must not let an executor tell or do what is not true. Each state
 // of a server's life meets each way in which a journal is lost.
-
-// losses are the ways. early is a copy of the journal from before the agent was installed.
-var losses = map[string]func(t *testing.T, root layout.Root, early map[string][]byte){
-	"deleted": func(t *testing.T, root layout.Root, _ map[string][]byte) { remove(t, root.Journal()) },
-	"deleted with its mark": func(t *testing.T, root layout.Root, _ map[string][]byte) {
-		remove(t, root.Journal())
-		remove(t, root.JournalMark())
-	},
-	"emptied": func(t *testing.T, root layout.Root, _ map[string][]byte) { put(t, root.Journal(), nil) },
-	"cut": func(t *testing.T, root layout.Root, _ map[string][]byte) {
-		put(t, root.Journal(), contents(t, root.Journal())[:9000])
-	},
-	"flipped": func(t *testing.T, root layout.Root, _ map[string][]byte) {
-		data := contents(t, root.Journal())
-		for at := 2 * os.Getpagesize(); at < len(data); at += 37 {
-			data[at] ^= 0x10
-		}
-		put(t, root.Journal(), data)
-	},
-	"a flipped record": func(t *testing.T, root layout.Root, _ map[string][]byte) {
-		data := contents(t, root.Journal())
-		put(t, root.Journal(), bytes.ReplaceAll(data, []byte(`"agent":"gz-tools"`), []byte(`"agent":"gz-toolt"`)))
-	},
-	"garbage": func(t *testing.T, root layout.Root, _ map[string][]byte) {
-		put(t, root.Journal(), bytes.Repeat([]byte("garbage "), 4096))
-	},
-	"set back": func(t *testing.T, root layout.Root, early map[string][]byte) {
-		put(t, root.Journal(), early[root.Journal()])
-	},
-	"set back with its mark": func(t *testing.T, root layout.Root, early map[string][]byte) {
-		put(t, root.Journal(), early[root.Journal()])
-		put(t, root.JournalMark(), early[root.JournalMark()])
-	},
-}
-
-func remove(t *testing.T, path string) {
-	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func put(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func contents(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
 
 // life is a state of a server's life: how it is brought about, and what must come of it.
 type life struct {
@@ -173,7 +116,7 @@ func (l *lost) interrupt(point string) {
 	c := l.config()
 	c.FailPoint = func(p string) {
 		if p == point {
-			once.Do(func() { <-begun; go l.stops(); time.Sleep(50 * time.Millisecond) })
+			once.Do(func() { <-begun; l.quit(); time.Sleep(50 * time.Millisecond) })
 		}
 	}
 	l.ended, l.stops = l.run(c)

@@ -122,7 +122,7 @@ func (c *career) end(o operation, task string, k *interruption) (now string, bad
 		runs = "1.0.0"
 	}
 	c.forgetBeat()
-	ok := within(20*time.Second, func() bool {
+	ok := within(time.Minute, func() bool {
 		a, s := c.box.agent("sleeper"), c.status()
 		return c.alone() && s.Version == runs && s.Pid == c.unit.pid() && s.Connected && c.beat() == runs &&
 			a.Health == "good" &&
@@ -156,7 +156,7 @@ func mayEnd(o operation, s taskv1.State, code string, k *interruption) bool {
 func (c *career) reported(o operation, task string) error {
 	var came bool
 	var err error
-	within(20*time.Second, func() bool {
+	within(time.Minute, func() bool {
 		came, err = c.receipt(task)
 		return came || err != nil || o.Version != ""
 	})
@@ -200,7 +200,7 @@ func (c *career) do(o operation, k interruption) (step, now string, bad []string
 var errNotPassed = errors.New("the point was not passed")
 
 func (c *career) passes(point string) bool {
-	return within(20*time.Second, func() bool { return slices.Contains(c.passed(), point) })
+	return within(time.Minute, func() bool { return slices.Contains(c.passed(), point) })
 }
 
 // soon is an instant in the start after an interruption.

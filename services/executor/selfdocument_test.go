@@ -144,7 +144,7 @@ func (b *box) everFound(agent string) (out []*reportv1.Found) {
 
 // waitEnd waits for a task's end.
 func (b *box) waitEnd(task string) (*reportv1.TaskReport, error) {
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		ends, err := b.ends()
 		if err != nil {
 			return nil, err
@@ -153,5 +153,5 @@ func (b *box) waitEnd(task string) (*reportv1.TaskReport, error) {
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("task %s did not end within a minute", task)
+	return nil, fmt.Errorf("task %s did not end within two minutes", task)
 }

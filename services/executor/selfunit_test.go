@@ -102,8 +102,8 @@ func (b *box) stop() {
 	u.mu.Unlock()
 	select {
 	case <-u.stopped:
-	case <-time.After(20 * time.Second):
-		b.t.Error("the executor did not stop within 20 s")
+	case <-time.After(time.Minute):
+		b.t.Error("the executor did not stop within a minute")
 		u.mu.Lock()
 		_ = u.cmd.Process.Kill()
 		u.mu.Unlock()

@@ -68,7 +68,7 @@ func (h *host) slay(point string, nth int) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDoomed$", "-test.v")
 	cmd.Env = append(os.Environ(), doomedVariable+"="+string(spec))

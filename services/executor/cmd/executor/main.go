@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/completion"
 	"github.com/garrison-fleet/garrison/pkg/config"
 	pkgdebug "github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -37,6 +38,8 @@ type command struct {
 	flags func(*flags) // those of its own, or nil
 	run   func(*flags, context.Context) error
 }
+
+const runInSection = "busy run"
 
 // commands are all subcommands, in the order of the help.
 var commands = []command{
@@ -62,9 +65,24 @@ var commands = []command{
 		nil, (*flags).resetGeneration,
 	},
 	{
+		runInSection, "run a command as a critical section: executor busy run --for 10m -- COMMAND;\n" +
+			"changes of the server wait until it has ended",
+		(*flags).busyBegin, (*flags).runBusy,
+	},
+	{
+		"busy begin", "begin a critical section; changes of the server wait for its end", (*flags).busyBegin,
+		(*flags).beginBusy,
+	},
+	{"busy end", "end a critical section", (*flags).busyNamed, (*flags).endBusy},
+	{"busy list", "print the critical sections that last", (*flags).format, (*flags).listBusy},
+	{
 		"rehearse", "check that this program can take over from the executor under a root: it reads a copy of its\n" +
 			"journal, logs in to the bus and reads the document; an executor runs this on its successor",
 		(*flags).rehearseOnly, (*flags).rehearse,
+	},
+	{
+		"completion", "print the completion script of bash, zsh or fish: source <(executor completion bash)", nil,
+		(*flags).wantsShell,
 	},
 	{"version", "print the version", nil, func(*flags, context.Context) error {
 		_, err := fmt.Println(version.Version)
@@ -126,6 +144,7 @@ type flags struct {
 	keep                     executor.Keep
 	imageKeys                seal.Keys
 	clean                    cleanFlags
+	busy                     busyFlags
 }
 
 // execute runs the command that args name.
@@ -138,6 +157,13 @@ func execute(ctx context.Context, args []string) error {
 	case "help", "-h", "--help":
 		args[0] = "help"
 		return parse(newFlags("help"), args[1:], func() error { _, err := fmt.Print(usage()); return err })
+	case completion.Ask:
+		completed().Print(os.Stdout, args[1:])
+		return nil
+	case "completion":
+		if len(args) == 2 && !strings.HasPrefix(args[1], "-") {
+			return printScript(args[1])
+		}
 	case "--version":
 		args = append([]string{"version"}, args[1:]...)
 	}
@@ -150,7 +176,7 @@ func execute(ctx context.Context, args []string) error {
 		if c.flags != nil {
 			c.flags(f)
 		}
-		return parse(f, args[len(words):], func() error { return c.run(f, ctx) })
+		return parse(f, f.splitCommand(c.name, args[len(words):]), func() error { return c.run(f, ctx) })
 	}
 	fmt.Fprintf(os.Stderr, "executor: unknown command %q\n%s", args[0], usage())
 	return config.ErrUsage

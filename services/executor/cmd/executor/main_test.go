@@ -48,7 +48,7 @@ func TestAWrongCommandLineDoesNothingAndEndsWith2(t *testing.T) {
 		"no time at all":       {"uninstall", "--root", root, "--tombstone", "main.go", "--within", "0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := execute(ctx, args); config.ExitCode(err) != 2 {
 				t.Errorf("execute returned %v", err)

@@ -94,10 +94,17 @@ type summary struct {
 	Compared   int               `json:"ledger_tasks_compared"`
 	Open       int               `json:"ledger_tasks_open"`
 	Findings   []string          `json:"findings"`
+	Tried      map[string]int    `json:"servers_tried"` // how many servers began a change to a version
 }
 
 func (s *summary) fill(fleet *sim.Fleet, r *sim.Result) {
 	seen := &fleet.Seen
+	s.Tried = map[string]int{}
+	for _, truth := range fleet.Truths() {
+		for _, version := range truth.Tried {
+			s.Tried[version]++
+		}
+	}
 	s.Faults, s.Dead = fleet.Faulty(), seen.Ended.Load()
 	s.Documents, s.Refused, s.Unread = seen.Documents.Load(), seen.Refused.Load(), seen.Unread.Load()
 	s.Begun, s.Succeeded, s.Undone = seen.Begun.Load(), seen.Succeeded.Load(), seen.Undone.Load()

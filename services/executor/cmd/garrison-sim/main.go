@@ -69,9 +69,13 @@ func newFlags() *flags {
 		{&c.Shares.Slow, "slow", "share of servers on which a task takes ten times as long"},
 		{&c.Shares.Flapping, "flapping", "share of servers whose connection breaks every ten seconds"},
 		{&c.Shares.Misleading, "misleading", "share of servers that report success and change nothing"},
+		{&c.Shares.Hanging, "hanging", "share of servers on which a change of an agent that is there never ends"},
+		{&c.Shares.Vanishing, "vanishing", "share of servers that go away forever once an agent is on them"},
 	} {
 		config.Checked(f.FlagSet, s.p, s.name, 0, s.usage+", from 0 to 1", share)
 	}
+	config.Checked(f.FlagSet, &c.Bad, "bad", sim.Bad{}, "`VERSION=SHARE`: changes to this version are rolled back "+
+		"on this share of servers, such as 2.0.0=0.05", bad)
 	config.Checked(f.FlagSet, &c.BeatInterval, "beat-interval", 5*time.Second, "the time between two beats",
 		config.Lasting(100*time.Millisecond))
 	config.Checked(f.FlagSet, &c.PollInterval, "poll-interval", time.Minute,
@@ -95,6 +99,17 @@ func share(s string) (float64, error) {
 		return 0, errors.New("want a number from 0 to 1")
 	}
 	return p, nil
+}
+
+// bad takes a version that does not work everywhere.
+func bad(s string) (b sim.Bad, err error) {
+	version, part, ok := strings.Cut(s, "=")
+	if !ok || version == "" {
+		return b, errors.New("want VERSION=SHARE, such as 2.0.0=0.05")
+	}
+	b.Version = version
+	b.Share, err = share(part)
+	return b, err
 }
 
 // parse reads the flags.
@@ -149,6 +164,9 @@ func run(ctx context.Context, args []string) error {
 	began := time.Now()
 	joined, err := fleet.Join(ctx)
 	if err != nil {
+		return err
+	}
+	if err := fleet.WriteFaults(); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%d of %d servers joined in %.1f s; running\n", joined, f.fleet.Servers,

@@ -9,6 +9,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -76,13 +77,24 @@ func (p *Processes) Unit(v Version) (supervise.Unit, error) {
 	log := p.log.With().Str(logs.Agent, v.Agent).Str(logs.Version, v.Image.GetVersion()).Logger()
 	u := p.supervisor.Unit(spec, log, p.changed)
 	if v.Adopted != nil {
-		u = supervise.Take(u, spec, *v.Adopted, p.changed)
+		u = p.take(u, spec, *v.Adopted, log)
 	}
 	if p.units[v.Agent] == nil {
 		p.units[v.Agent] = map[string]supervise.Unit{}
 	}
 	p.units[v.Agent][v.Image.GetId()] = u
 	return u, nil
+}
+
+// take returns the unit of an adopted process. A service of a server whose init is not systemd any more is a process
+// that ended.
+func (p *Processes) take(
+	below supervise.Unit, s supervise.Spec, is change.Adoption, log zerolog.Logger,
+) supervise.Unit {
+	if by, ok := p.supervisor.(supervise.Services); ok && is.Service != "" {
+		return by.TakeService(s, is, log, p.changed)
+	}
+	return supervise.Take(below, s, is, p.changed)
 }
 
 // spec returns how to run a version, with its sockets and the wait for a repair.
@@ -129,12 +141,17 @@ func (p *Processes) Stop(v Version) error {
 
 // LetGo forgets a version's unit, and leaves its process as it is.
 func (p *Processes) LetGo(v Version) {
-	if u := p.Known(v.Agent, v.Image.GetId()); u != nil {
-		u.Leave()
+	u := p.Known(v.Agent, v.Image.GetId())
+	if u == nil {
+		return
 	}
+	u.Leave()
 	p.mu.Lock()
 	delete(p.units[v.Agent], v.Image.GetId())
 	p.mu.Unlock()
+	if f, ok := u.(supervise.Forgetter); ok {
+		f.Forget()
+	}
 }
 
 // Keep starts a version's process unless it runs, and restarts it from now on.

@@ -22,10 +22,25 @@ type Adoption struct {
 	Same    bool      `json:"same,omitempty"`
 	Sockets []string  `json:"sockets,omitempty"`
 	At      time.Time `json:"at"`
+	// Service is the systemd service whose main process it is; empty for another process. Systemd goes on to run it.
+	Service string `json:"service,omitempty"`
+	// Enabled reports that systemd starts the service with the machine.
+	Enabled bool `json:"enabled,omitempty"`
 }
 
-// Foreign reports whether the process of an instance was adopted and does not run the image's program.
-func (i *Instance) Foreign() bool { return i != nil && i.Adopted != nil && !i.Adopted.Same }
+// Foreign reports whether the process of an instance was adopted and is not as Garrison would start it: it runs another
+// program than the image's, or is that of a service.
+func (i *Instance) Foreign() bool {
+	return i != nil && i.Adopted != nil && (!i.Adopted.Same || i.Adopted.Service != "")
+}
+
+// ServiceName returns the service of an adoption; empty for none.
+func (a *Adoption) ServiceName() string {
+	if a == nil {
+		return ""
+	}
+	return a.Service
+}
 
 // Report returns an adoption as reports have it.
 func (a *Adoption) Report() *serverv1.Adoption {
@@ -34,7 +49,7 @@ func (a *Adoption) Report() *serverv1.Adoption {
 	}
 	out := &serverv1.Adoption{
 		Candidate: a.Candidate, Pid: uint32(a.Pid), StartedAt: timestamppb.New(a.StartedAt), Exe: printable(a.Exe),
-		ExeSha256: a.ExeSHA256, Same: a.Same, At: timestamppb.New(a.At),
+		ExeSha256: a.ExeSHA256, Same: a.Same, At: timestamppb.New(a.At), Service: a.Service,
 	}
 	for _, s := range a.Sockets {
 		out.Sockets = append(out.Sockets, printable(s))

@@ -16,6 +16,7 @@ const (
 	Fetching       State = "fetching"        // the chunks
 	Verifying      State = "verifying"       // the whole against its digest
 	Staging        State = "staging"         // unpacked and sealed
+	Deferring      State = "deferring"       // until no critical section lasts on the server
 	Replacing      State = "replacing"       // a fresh copy takes the place of a damaged image
 	Rehearsing     State = "rehearsing"      // the new version checks itself
 	Assessing      State = "assessing"       // how healthy the old version is
@@ -70,7 +71,8 @@ func preparing(t Table, switches State) Table {
 	t[Reserving] = prepare(Fetching)
 	t[Fetching] = prepare(Verifying)
 	t[Verifying] = prepare(Staging)
-	t[Staging] = prepare(Replacing)
+	t[Staging] = prepare(Deferring)
+	t[Deferring] = prepare(Replacing)
 	// Once a copy has begun to replace the image, the change is finished or rolled back, not dropped.
 	t[Replacing] = moves{Done: Rehearsing, Refused: Restored, Failing: RollingBack, Interrupted: Replacing}
 	t[Rehearsing] = moves{Done: Assessing, Refused: Restored, Failing: RollingBack, Interrupted: Dropped}
@@ -108,23 +110,21 @@ var Self = preparing(Table{
 
 // Removal is the life of a removal. Until the move is committed the agent comes back whole;
 // after it the agent is gone, and only files can be left.
-var Removal = func() Table {
-	t := ending(Table{
-		Checking:    {Done: Stopping, Refused: Restored, Interrupted: Checking},
-		Stopping:    {Done: MovingOut, Refused: Restored, Failing: RollingBack, Interrupted: Stopping},
-		MovingOut:   {Done: Deleting, Failing: RollingBack, Interrupted: Stopping},
-		RollingBack: {Done: Restored, Failing: Broken, Interrupted: RollingBack},
-		Deleting:    {Done: Committed, Failing: Broken, Interrupted: Deleting},
-		Committed:   {Done: Good, Interrupted: Committed},
-	})
-	delete(t, Dropped)
-	return t
-}()
+var Removal = ending(Table{
+	Checking:    prepare(Deferring),
+	Deferring:   prepare(Stopping),
+	Stopping:    {Done: MovingOut, Refused: Restored, Failing: RollingBack, Interrupted: Stopping},
+	MovingOut:   {Done: Deleting, Failing: RollingBack, Interrupted: Stopping},
+	RollingBack: {Done: Restored, Failing: Broken, Interrupted: RollingBack},
+	Deleting:    {Done: Committed, Failing: Broken, Interrupted: Deleting},
+	Committed:   {Done: Good, Interrupted: Committed},
+})
 
 // Steps names the journal's step of each state.
 var Steps = map[State]taskv1.Step{
 	Checking: taskv1.Step_STEP_CHECK, Reserving: taskv1.Step_STEP_RESERVE, Fetching: taskv1.Step_STEP_FETCH,
-	Verifying: taskv1.Step_STEP_VERIFY, Staging: taskv1.Step_STEP_STAGE, Replacing: taskv1.Step_STEP_REHEARSE,
+	Verifying: taskv1.Step_STEP_VERIFY, Staging: taskv1.Step_STEP_STAGE, Deferring: taskv1.Step_STEP_DEFER,
+	Replacing:  taskv1.Step_STEP_REHEARSE,
 	Rehearsing: taskv1.Step_STEP_REHEARSE, Assessing: taskv1.Step_STEP_REHEARSE,
 	Switching: taskv1.Step_STEP_SWITCH, Trial: taskv1.Step_STEP_SWITCH, HealthChecking: taskv1.Step_STEP_PROVE,
 	Committing: taskv1.Step_STEP_COMMIT, Starting: taskv1.Step_STEP_COMMIT, RollingBack: taskv1.Step_STEP_UNDO,

@@ -91,6 +91,8 @@ func (r *Record) removing() State {
 		return Deleting
 	case r.Failure != nil:
 		return r.failing()
+	case r.Step == taskv1.Step_STEP_DEFER:
+		return Deferring
 	case r.Step == taskv1.Step_STEP_COMMIT:
 		return MovingOut
 	case Touches(r.Step):
@@ -113,6 +115,8 @@ func preparation(s taskv1.Step) State {
 		return Verifying
 	case taskv1.Step_STEP_STAGE:
 		return Staging
+	case taskv1.Step_STEP_DEFER:
+		return Deferring
 	case taskv1.Step_STEP_REHEARSE:
 		return Rehearsing
 	case taskv1.Step_STEP_PROVE:
@@ -133,6 +137,7 @@ func Touches(s taskv1.Step) bool {
 		taskv1.Step_STEP_FETCH,
 		taskv1.Step_STEP_VERIFY,
 		taskv1.Step_STEP_STAGE,
+		taskv1.Step_STEP_DEFER,
 		taskv1.Step_STEP_REHEARSE,
 		taskv1.Step_STEP_SWEEP:
 		return false
@@ -145,5 +150,5 @@ func (r *Record) touching() bool { return Touches(r.Step) || r.ReplacesImage }
 
 // Touched reports whether an interrupted change had begun to touch the agent itself.
 func (r *Record) Touched() bool {
-	return r.Removes() || Touches(r.Step) || r.Failure != nil || r.Committed
+	return Touches(r.Step) || r.Failure != nil || r.Committed
 }

@@ -97,10 +97,13 @@ func TestAChangeTouchesTheServerFromItsSwitchOn(t *testing.T) {
 	for name, c := range map[string]*Record{
 		"that failed":       {Verb: taskv1.Verb_VERB_INSTALL, Failure: &Failure{}},
 		"that is committed": {Verb: taskv1.Verb_VERB_INSTALL, Committed: true},
-		"that removes":      {Verb: taskv1.Verb_VERB_REMOVE},
+		"that removes":      {Verb: taskv1.Verb_VERB_REMOVE, Step: taskv1.Step_STEP_SWITCH},
 	} {
 		if !c.Touched() {
 			t.Errorf("a change %s counts as one that touched nothing", name)
 		}
+	}
+	if waits := (&Record{Verb: taskv1.Verb_VERB_REMOVE, Step: taskv1.Step_STEP_DEFER}); waits.Touched() {
+		t.Error("a removal that waits counts as one that touched something: its agent would not be started")
 	}
 }

@@ -68,120 +68,6 @@ func reasons(r *reportv1.CandidatesReport) (out []string) {
 	return out
 }
 
-const status = `Package: nginx
-Status: install ok installed
-Priority: optional
-Section: web
-Architecture: amd64
-Version: 1.22.1-9
-Description: small server
- with a second line: of text
-
-Package: gone
-Status: deinstall ok config-files
-Version: 1
-
-Package: libfoo
-Status: install ok installed
-Priority: optional
-Section: libs
-Architecture: amd64
-Version: 3
-
-Package: bash
-Essential: yes
-Status: install ok installed
-Priority: required
-Section: shells
-Architecture: amd64
-Version: 5.2`
-
-func TestPackagesOfDpkgAreReadWithTheirFiles(t *testing.T) {
-	root := t.TempDir()
-	write(t, root, "var/lib/dpkg/status", status, 0o644)
-	write(t, root, "var/lib/dpkg/info/nginx.list",
-		"/.\n/usr\n/usr/sbin\n/usr/sbin/nginx\n/usr/lib\n/usr/lib/systemd\n/usr/lib/systemd/system\n"+
-			"/usr/lib/systemd/system/nginx.service\n/usr/share/doc/nginx/copyright\n", 0o644)
-	write(t, root, "var/lib/dpkg/info/libfoo:amd64.list", "/.\n/usr/lib/libfoo.so.3\n", 0o644)
-	write(t, root, "var/lib/dpkg/info/bash.list", "/bin/bash\n", 0o644)
-	nginx := "dpkg/nginx 1.22.1-9 [/usr/sbin/nginx /usr/lib/systemd/system/nginx.service] +1"
-	for all, want := range map[bool][]string{
-		false: {nginx},
-		true:  {"dpkg/bash 5.2 [/bin/bash]", "dpkg/libfoo 3 [] +1", nginx},
-	} {
-		got := lines(run(t, Config{Root: root}, all, "dpkg"))
-		for n := range got { // the first entry, /. , is a file of its own in a package that holds nothing else there
-			got[n] = strings.Replace(got[n], " +2", " +1", 1)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("all %v (-want +got):\n%s", all, diff)
-		}
-	}
-	s := &Scan{Config: Config{Root: root}}
-	owners := dpkg{}.owners(t.Context(), s, map[string]bool{"/usr/sbin/nginx": true, "/usr/bin/bash": true, "/x": true})
-	if diff := cmp.Diff(map[string]string{"/usr/sbin/nginx": "nginx", "/usr/bin/bash": "bash"}, owners); diff != "" {
-		t.Errorf("owners (-want +got):\n%s", diff)
-	}
-}
-
-func TestPackagesOfRpmAreReadFromItsProgram(t *testing.T) {
-	text := "/usr/lib/systemd/system/web.service\n/usr/sbin/web\n/etc/web.conf\n= web 2.4-1.el9 x86_64\n" +
-		"/usr/share/words\n= words 1-1 noarch\n/usr/lib/systemd/system/systemd-x.service\n= systemd 252-1 x86_64\n"
-	root := t.TempDir()
-	write(t, root, "packages", text, 0o644)
-	write(t, root, "usr/bin/rpm", "#!/bin/sh\ncase $1 in -qa) cat "+root+"/packages;; "+
-		"-qf) shift 3; for f; do case $f in /usr/sbin/web) echo web;; "+
-		"*) echo \"file $f is not owned by any package\";; "+
-		"esac; done;; esac\n", 0o755)
-	web := "rpm/web.x86_64 2.4-1.el9 [/usr/lib/systemd/system/web.service /usr/sbin/web] +1"
-	if diff := cmp.Diff([]string{web}, lines(run(t, Config{Root: root}, false, "rpm"))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if n := len(run(t, Config{Root: root}, true, "rpm").Candidates); n != 3 {
-		t.Errorf("%d packages with all, want 3", n)
-	}
-	owners := rpm{}.owners(t.Context(), &Scan{Config: Config{Root: root}},
-		map[string]bool{"/usr/sbin/web": true, "/usr/bin/other": true})
-	if diff := cmp.Diff(map[string]string{"/usr/sbin/web": "web"}, owners); diff != "" {
-		t.Errorf("owners (-want +got):\n%s", diff)
-	}
-}
-
-func TestTritonsAgentsAreFoundAndNoLinkLeadsOutOfTheirDirectory(t *testing.T) {
-	root := t.TempDir()
-	const modules = "opt/smartdc/agents/lib/node_modules/"
-	write(t, root, modules+"cn-agent/package.json", `{"name": "cn-agent", "version": "2.10.0"}`, 0o644)
-	write(t, root, modules+"cn-agent/image_uuid", "4cf2d1f6-0000-4000-8000-000000000001\n", 0o644)
-	write(t, root, "opt/smartdc/agents/etc/cn-agent", "11111111-0000-4000-8000-000000000002\n", 0o644)
-	write(t, root, "opt/smartdc/agents/smf/cn-agent.xml", "<x/>", 0o644)
-	write(t, root, modules+"cn-agent.updating-to.4cf2d1f6/package.json", `{"name": "old"}`, 0o644)
-	write(t, root, modules+"broken/package.json", `{`, 0o644)
-	write(t, root, "secret.json", `{"version": "stolen"}`, 0o600)
-	write(t, root, modules+"thief/README", "", 0o644)
-	link := filepath.Join(root, modules, "thief/package.json")
-	if err := os.Symlink(filepath.Join(root, "secret.json"), link); err != nil {
-		t.Fatal(err)
-	}
-	write(t, root, "usr/bin/sysinfo", "#!/bin/sh\n"+
-		"echo '{\"SDC Agents\": [{\"name\": \"cn-agent\", \"version\": \"1\"}, "+
-		"{\"name\": \"firewaller\", \"version\": \"1.4.0\"}]}'\n", 0o755)
-	r := run(t, Config{Root: root}, false, "apm")
-	want := []string{
-		"apm/cn-agent 2.10.0 [/opt/smartdc/agents/smf/cn-agent.xml]", "apm/firewaller 1.4.0 []",
-	}
-	if diff := cmp.Diff(want, lines(r)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if c := r.Candidates[0]; c.State != "image 4cf2d1f6-0000-4000-8000-000000000001, "+
-		"instance 11111111-0000-4000-8000-000000000002" {
-		t.Errorf("state %q", c.State)
-	}
-	if why := reasons(r); len(why) != 1 || !strings.Contains(why[0], "agent broken") ||
-		!strings.Contains(why[0], "agent thief") {
-		t.Errorf("reasons %q", why)
-	}
-}
-
 func TestUnitsOfSystemdAreReadWithTheirFiles(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "shown", `MainPID=0
@@ -281,11 +167,11 @@ func TestAProcessThatListensIsFoundWithoutItsSecrets(t *testing.T) {
 	if text := c.String(); strings.Contains(text, "hunter") || strings.Contains(text, "in-the-environment") {
 		t.Errorf("it shows a secret: %s", text)
 	}
-	p, ok := Find(c.Id)
+	p, ok := Find(c.Id, nil)
 	if !ok || p.Pid != pid || p.Exe != exe || !slices.Contains(p.Sockets, "tcp "+at) {
 		t.Errorf("its id finds %v, %v", p, ok)
 	}
-	if _, ok := Find(fmt.Sprintf("process/%d-%d", pid, p.Start+1)); ok {
+	if _, ok := Find(fmt.Sprintf("process/%d-%d", pid, p.Start+1), nil); ok {
 		t.Error("another start of the same id counts as the process")
 	}
 	again := run(t, Config{}, false, "process")

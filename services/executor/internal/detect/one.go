@@ -4,20 +4,30 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 // Process is a process that a candidate's id names.
 type Process struct {
 	Pid       int
+	Service   string // of systemd, when the candidate is that
 	Start     uint64 // in clock ticks since the boot
 	StartedAt time.Time
 	Exe, Unit string
 	Sockets   []string
 }
 
-// Find returns the process that a candidate's id names, if it still runs.
-func Find(id string) (p Process, ok bool) {
+// Find returns the process that a candidate's id names, if it still runs. mainOf returns the main process of a service;
+// nil where there are none.
+func Find(id string, mainOf func(service string) int) (p Process, ok bool) {
 	pid, start, ok := parseProcessID(id)
+	service, isUnit := strings.CutPrefix(id, "unit/")
+	if isUnit && mainOf != nil && strings.HasSuffix(service, ".service") {
+		pid = mainOf(service)
+		start, ok = proctree.StartTime(pid)
+		ok = ok && pid > 1
+	}
 	if !ok {
 		return p, false
 	}
@@ -25,10 +35,14 @@ func Find(id string) (p Process, ok bool) {
 	if is == nil || is.start != start {
 		return p, false
 	}
-	return Process{
+	p = Process{
 		Pid: pid, Start: start, StartedAt: startedAt(start), Exe: is.exe, Unit: is.unit,
 		Sockets: newSockets().of(pid),
-	}, true
+	}
+	if isUnit {
+		p.Service = service
+	}
+	return p, true
 }
 
 // parseProcessID reads what ProcessID writes.

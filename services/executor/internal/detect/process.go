@@ -89,17 +89,31 @@ func unitOf(pid int) string {
 	return unitIn(string(data))
 }
 
-// unitIn returns the innermost service or scope in the content of a cgroup file.
+// ServiceOf returns the service or scope of systemd that a process belongs to; empty for none.
+func ServiceOf(pid int) string { return unitOf(pid) }
+
+// unitIn returns the outermost service or scope in the content of a cgroup file: in the unified hierarchy, or in
+// systemd's own where there is no unified one (cgroups(7)). That is the unit of this server's systemd. Those below it
+// belong to the systemd of a user or of a container, and may have the name of another unit here.
 func unitIn(groups string) (unit string) {
 	for line := range strings.Lines(groups) {
-		_, path, _ := strings.Cut(strings.TrimSpace(line), "::")
-		for part := range strings.SplitSeq(path, "/") {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) < 3 || part[1] != "" && part[1] != "name=systemd" {
+			continue
+		}
+		for part := range strings.SplitSeq(part[2], "/") {
 			if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
 				unit = part
+				break
 			}
 		}
 	}
 	return unit
+}
+
+// ByUserManager reports whether a unit is the systemd of a user, which runs and restarts units of its own.
+func ByUserManager(unit string) bool {
+	return strings.HasPrefix(unit, "user@") && strings.HasSuffix(unit, ".service")
 }
 
 func procfs(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
@@ -159,7 +173,7 @@ func (processes) Name() string { return "process" }
 func (processes) Detect(ctx context.Context, s *Scan) (out []*serverv1.Candidate, err error) {
 	table, err := s.table(ctx)
 	for _, p := range table {
-		if s.ours(p) || !s.All && (len(p.sockets) == 0 || isBaseUnit(p.unit)) {
+		if s.ours(p) || !s.All && (len(p.sockets) == 0 || isBaseUnit(p.unit) && !ByUserManager(p.unit)) {
 			continue
 		}
 		c := &serverv1.Candidate{

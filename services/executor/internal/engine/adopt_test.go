@@ -162,6 +162,36 @@ func TestAnAdoptedProcessThatEndsIsStartedOnlyFromItsImage(t *testing.T) {
 	}
 }
 
+// A repair restarts the agent from its image, which would replace a process that runs something else, unasked.
+func TestDamageBesideAnAdoptedProcessOfAnotherProgramIsNotHealedWithoutATask(t *testing.T) {
+	b := newBench(t)
+	r, s := b.run(), b.stray("more")
+	one := b.image("cn-agent", "1.0.0", "ready")
+	outcome(t, r.do(b.adopt(one, s.candidate())), taskv1.State_STATE_SUCCEEDED)
+	others := []*imagev1.Manifest{b.image("vm-agent", "1.1.0", "ready"), b.image("gz-agent", "1.2.0", "ready")}
+	for _, m := range others {
+		outcome(t, r.do(b.want(m)), taskv1.State_STATE_SUCCEEDED)
+	}
+	b.settleDocument()
+	r.offer()
+	b.damage(one)
+	for _, m := range others { // one after the other: a repair of the first agent would have begun
+		was := r.good(m.Agent, m.Version).GetPid()
+		b.damage(m)
+		r.eventually("another one is repaired", func() bool {
+			f := r.the(m.Agent)
+			return f.GetHealth() == instancev1.Health_HEALTH_GOOD && f.GetPid() != was
+		})
+	}
+	if f := r.the("cn-agent"); !s.runs() || f.GetCode() != code.Damaged {
+		t.Errorf("found %v, the process runs: %v", f, s.runs())
+	}
+	outcome(t, r.do(b.wantWith(one, taskv1.Verb_VERB_UPGRADE, nil)), taskv1.State_STATE_SUCCEEDED)
+	if f := r.good("cn-agent", "1.0.0"); f.Adoption != nil || s.runs() {
+		t.Errorf("after a task: %v, the process runs: %v", f, s.runs())
+	}
+}
+
 func TestWhatIsNotTheCandidateIsNotAdopted(t *testing.T) {
 	b := newBench(t)
 	r, s := b.run(), b.stray("")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -14,7 +15,7 @@ import (
 )
 
 // briefly waits for a probe not as long as others do.
-func briefly(m *imagev1.Manifest) { m.Run.Ready.TimeoutMs = 400 }
+func briefly(m *imagev1.Manifest) { m.Run.Ready.TimeoutMs = 2000 }
 
 // sicken lets every probe of an agent that is checked fail.
 func (b *workbench) sicken(agent string) {
@@ -56,6 +57,10 @@ func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing
 	r.do(b.want(b.image("cn-agent", "1.0.0", "later")))
 	r.eventually("it keeps ending",
 		func() bool { return strings.Contains(r.the("cn-agent").GetReason(), "keeps ending") })
+	r.eventually("it says when it is started again", func() bool {
+		next := time.Until(r.the("cn-agent").GetNextAt().AsTime())
+		return next > 0 && next <= testPolicy.Resting+time.Second
+	})
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "crash"))), taskv1.State_STATE_UNDONE)
 	says(
 		t,

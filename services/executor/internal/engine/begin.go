@@ -43,7 +43,9 @@ func (e *Engine) situation() (plan.Situation, error) {
 		}
 		return nil
 	})
-	s.Intact = func(agent string) bool { return !e.healDue(agent, !e.rooms.observe.Intact(here[agent])) }
+	s.Intact = func(agent string) bool { // a repair would replace a process that is not Garrison's: a task must ask
+		return here[agent].Foreign() || !e.healDue(agent, !e.rooms.observe.Intact(here[agent]))
+	}
 	s.Ended = func(id string) bool { return ended[id] }
 	s.Tried = func(a plan.Action) bool { return e.tried.within(changeID(a), e.rooms.repairs.Rest(a.Agent())) }
 	return s, err

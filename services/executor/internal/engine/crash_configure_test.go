@@ -73,7 +73,7 @@ func (l *life) configuredOnDisk(i *change.Instance) (bad []string) {
 		seen := l.seen()
 		return seen[strings.LastIndex(seen, " ")+1:]
 	}
-	for end := time.Now().Add(5 * time.Second); last() != level && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); last() != level && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if last() != level {

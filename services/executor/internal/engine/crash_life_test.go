@@ -214,7 +214,7 @@ func (l *life) back(o operation, task, seen string) (bad []string) {
 		bad = append(bad, "the second restart changed something:\n"+seen+"---\n"+now)
 	}
 	if err := s.finish(task); err != nil {
-		return append(bad, err.Error(), s.close().Error())
+		return append(bad, errors.Join(err, s.close()).Error())
 	}
 	now, more := l.look(s, o, task)
 	bad = append(bad, more...)
@@ -328,8 +328,8 @@ func (l *life) open(failPoint func(string)) (*session, error) {
 	case err := <-failed:
 		cancel()
 		return nil, errors.Join(errors.New("it ended"), err, j.Close())
-	case <-time.After(20 * time.Second):
-		return nil, errors.Join(errors.New("it did not recover within 20 s"), s.close())
+	case <-time.After(time.Minute):
+		return nil, errors.Join(errors.New("it did not recover within a minute"), s.close())
 	}
 }
 
@@ -338,9 +338,9 @@ func (s *session) close() error { return s.ended() }
 // finish offers the document and waits for the task's end.
 func (s *session) finish(task string) error {
 	s.Offer(proto.Clone(s.doc).(*desiredv1.Document))
-	for end := time.Now().Add(20 * time.Second); s.endedTask(task) == nil; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.endedTask(task) == nil; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("task %s did not end within 20 s", task)
+			return fmt.Errorf("task %s did not end within a minute", task)
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func (l *life) listening(s *session, o operation, version string) (bad []string)
 // silent checks that no process listens any more. A process that is being started holds its parent's sockets until its
 // exec.
 func (l *life) silent() (bad []string) {
-	for end := time.Now().Add(2 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		got, err := ask(l.at)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return nil

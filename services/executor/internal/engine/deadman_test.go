@@ -156,7 +156,7 @@ func (d *deadMan) begin() (process *os.Process, end func()) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			d.t.Error("the executor does not end")
 		}
 	}

@@ -72,6 +72,7 @@ func (e *Engine) take(ctx context.Context, d *desiredv1.Document) error {
 		e.cfg.Log.Info().Uint64("generation", d.GetGeneration()).Int("count", len(d.GetEntries())).Msg("document taken")
 	}
 	e.document = d
+	e.rooms.deferrals.take(d)
 	if err := e.rooms.images.SweepUnasked(d); err != nil {
 		e.cfg.Log.Warn().Err(err).Msg("images not swept")
 	}

@@ -71,11 +71,17 @@ func (d *driver) do(ctx context.Context, r *steps.Run, at change.State) error {
 	d.endings.begin()
 	defer d.endings.leave()
 	defer r.Release()
-	within, cancel := d.bound(ctx, r.Record)
-	defer cancel()
+	alive, done := d.life.While(ctx, r.Record)
+	defer done()
+	within, cancel := bound(alive, r.Record)
+	defer func() { cancel() }()
 	life := r.Life()
 	for !life.End(at) {
-		err := d.step(ctx, within, r, at)
+		err := d.step(ctx, alive, within, r, at)
+		if at == change.Deferring { // its wait moved the limit
+			cancel()
+			within, cancel = bound(alive, r.Record)
+		}
 		switch {
 		case errors.Is(err, steps.ErrStopped) || ctx.Err() != nil:
 			return nil // the next start resumes it
@@ -100,23 +106,24 @@ func isJournal(err error) bool { return errors.Is(err, steps.ErrJournal) }
 
 // bound returns the context of the steps that go forward. It ends with the server's life, and
 // early enough for the rollback and its report to come before the dispatcher ends the task.
-func (d *driver) bound(ctx context.Context, r *change.Record) (context.Context, func()) {
+func bound(alive context.Context, r *change.Record) (context.Context, context.CancelFunc) {
 	to, from := r.To.GetRun(), r.OldImage().GetRun()
 	limit := deadline.Own(time.Now(), r.Deadline, deadline.Margin(to, from), forwardWithin+deadline.Extra(to, from))
-	alive, done := d.life.While(ctx, r)
-	within, cancel := context.WithDeadline(alive, limit)
-	return within, func() { cancel(); done() }
+	return context.WithDeadline(alive, limit)
 }
 
 // step does the step of a state. A step that goes forward is not begun when it is too late for
-// more than a rollback, or the server is dead.
-func (d *driver) step(ctx, within context.Context, r *steps.Run, at change.State) error {
+// more than a rollback, or the server is dead. A wait for the end of critical sections has a limit of its own.
+func (d *driver) step(ctx, alive, within context.Context, r *steps.Run, at change.State) error {
 	if !at.Forward() {
 		return d.enter(ctx, r, at)
 	}
 	late := within.Err() != nil && !change.Touches(r.Step)
 	if ctx.Err() == nil && (late || steps.Ended(within)) {
 		return steps.Cause(within, within.Err())
+	}
+	if at == change.Deferring {
+		return steps.Cause(alive, d.enter(alive, r, at))
 	}
 	return steps.Cause(within, d.enter(within, r, at))
 }

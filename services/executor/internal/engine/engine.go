@@ -13,6 +13,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healing"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -22,7 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// Parallel is how many changes are under way at most.
+// Parallel is how many changes are under way at most, without those that are deferred.
 const Parallel = 4
 
 // Engine is the half of the executor that changes the server.
@@ -66,7 +67,7 @@ func New(cfg Config) *Engine {
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel),
 		ready: make(chan struct{}), leaveFor: make(chan error, 1),
 		checked: make(chan struct{}), turns: make(chan struct{}),
-		busy: map[string]bool{}, tried: attempts{}, damage: healing.NewDamage(min(healAfter, cfg.CheckEvery)),
+		busy: map[string]bool{}, tried: attempts{}, damage: healing.NewDamage(min(topology.HealAfter, cfg.CheckEvery)),
 	}
 	e.rooms = newRooms(cfg, e.changed.Wake)
 	e.reports = &reporter{
@@ -76,11 +77,12 @@ func New(cfg Config) *Engine {
 	e.doubts = &doubts{
 		journal: cfg.Journal, observe: e.rooms.observe, settles: !cfg.Trial, changed: cfg.Doubted, log: cfg.Log,
 	}
-	e.driver = newDriver(cfg, e.rooms, e.life, newSteps(cfg, e.rooms, e.life, e.leave, e.doubts.why), e.reports)
+	set := newSteps(cfg, e.rooms, e.life, e.reports, e.leave, e.doubts.why)
+	e.driver = newDriver(cfg, e.rooms, e.life, set, e.reports)
 	e.driver.become = func(r *steps.Run) error { return becomeInstalled(cfg.Self, e.rooms.specs, e.leave, r) }
 	e.machine = &machine{
-		read: cfg.Sysinfo, boot: cfg.BootID, rest: cfg.LookRest, tasks: e.tasks, spawn: e.running.Go,
-		results: make(chan reading),
+		read: cfg.Sysinfo, purge: e.rooms.images.GiveUpAll, boot: cfg.BootID, rest: cfg.LookRest, tasks: e.tasks,
+		spawn: e.running.Go, results: make(chan reading),
 	}
 	e.scans = &scans{scan: newScan(cfg), tasks: e.tasks, spawn: e.running.Go, results: make(chan scanned)}
 	return e
@@ -223,6 +225,7 @@ func (e *Engine) changeEnded(ctx, looks context.Context, c changeEnd) error {
 		return c.err
 	}
 	delete(e.busy, c.agent)
+	e.rooms.deferrals.ended(c.agent)
 	_, err := e.Doubt()
 	if err == nil {
 		err = e.converge(ctx)
@@ -281,7 +284,7 @@ func (e *Engine) converge(ctx context.Context) error {
 		return err
 	}
 	for _, a := range plan.Next(e.document, s) {
-		if len(e.busy) >= Parallel || !e.mayBegin(a) {
+		if !e.mayBegin(a) || !e.rooms.deferrals.Take(a.Agent()) {
 			return nil
 		}
 		if err := e.begin(ctx, a); err != nil {
@@ -299,8 +302,8 @@ func (e *Engine) shutDown(follows bool) {
 	for _, u := range e.rooms.processes.All() {
 		all.Go(func() {
 			u.Leave()
-			taken, ok := u.(*supervise.Taken) // another program started its process, so it does not end with this one
-			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil || follows || ok && taken.Runs() {
+			guest, ok := u.(supervise.Guest) // its process does not end with this one
+			if !e.cfg.StopAgents || e.cfg.Trial || e.leaving != nil || follows || ok && guest.IsGuest() {
 				return
 			}
 			if err := u.Stop(); err != nil {
@@ -322,6 +325,7 @@ type Status struct {
 	Outbox  int
 	Agents  []*reportv1.Found
 	Steps   map[string]taskv1.Step // what is being done, by agent
+	Busy    []string               // the critical sections that last
 }
 
 // Status looks at the server as it is now, except for the files of images: their last look may
@@ -335,6 +339,9 @@ func (e *Engine) Status() (Status, error) {
 		e.changed.Wake()
 	}
 	s := Status{Agents: found.GetAgents(), Steps: e.driver.showing()}
+	if s.Busy, err = e.Busy(); err != nil {
+		return s, err
+	}
 	return s, e.cfg.Journal.Read(func(tx *journal.Tx) error {
 		s.Applied, s.Outbox = tx.Applied(), tx.OutboxLength()
 		return nil

@@ -31,7 +31,7 @@ func TestAnAgentIsInstalledProvenAndReported(t *testing.T) {
 	}
 	want := []taskv1.Step{
 		taskv1.Step_STEP_CHECK, taskv1.Step_STEP_RESERVE, taskv1.Step_STEP_FETCH, taskv1.Step_STEP_VERIFY,
-		taskv1.Step_STEP_STAGE,
+		taskv1.Step_STEP_STAGE, taskv1.Step_STEP_DEFER,
 		taskv1.Step_STEP_REHEARSE, taskv1.Step_STEP_SWITCH, taskv1.Step_STEP_PROVE, taskv1.Step_STEP_COMMIT,
 		taskv1.Step_STEP_SWEEP,
 	}

@@ -18,10 +18,6 @@ import (
 // restarted under each policy, and a task may repair at any time. The last policy holds until another document is
 // taken, also across restarts and without the bus.
 
-// healAfter is how long damage lasts before it is healed, unless checks are more frequent. It leaves the registry the
-// time to count the servers that drift and to brake.
-const healAfter = 10 * time.Second
-
 // noteDrift is where the journal keeps that nothing may be healed.
 const noteDrift = "drift-not-healed"
 

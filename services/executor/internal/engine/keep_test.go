@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -120,6 +122,34 @@ func TestARemovalTakesTheKeptVersionsAndNamesThem(t *testing.T) {
 	if images != 3 {
 		t.Errorf("the receipt names %d images, want 3", images)
 	}
+}
+
+func TestKeptVersionsAreReportedAndDeletedOnRequest(t *testing.T) {
+	b := newBench(t)
+	r := b.run(keeping(2, 1<<30))
+	var size uint64
+	for n := range 3 {
+		m := b.image("cn-agent", strconv.Itoa(n+1)+".0.0", "ready")
+		size = m.GetBlob().GetUnpackedSizeBytes()
+		r.do(b.want(m))
+	}
+	ways := func() (out []string) {
+		for _, k := range r.the("cn-agent").GetKept() {
+			out = append(out, fmt.Sprint(k.GetImage().GetVersion(), " ", k.GetBytes() == size, " ", k.GetChangesLeft()))
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"2.0.0 true 2", "1.0.0 true 1"}, ways()); diff != "" {
+		t.Errorf("kept, newest first, with their size and the changes left (-want +got):\n%s", diff)
+	}
+	b.doc.Generation++
+	b.doc.Requests = []*desiredv1.Request{{TaskId: "purge", PurgeKept: true}}
+	outcome(t, r.do("purge"), taskv1.State_STATE_SUCCEEDED)
+	b.wantVersions("3.0.0")
+	if have := ways(); len(have) > 0 {
+		t.Errorf("reported as kept after the purge: %v", have)
+	}
+	r.good("cn-agent", "3.0.0")
 }
 
 func TestAKeptVersionThatWasDamagedIsFetchedAnew(t *testing.T) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 )
 
 // reading is what the machine was when the reading began.
@@ -21,12 +24,14 @@ type reading struct {
 	info  *serverv1.Sysinfo
 	at    time.Time
 	asked []string // the tasks of requests that wait for this reading
+	err   error    // why kept versions were not deleted before it
 }
 
 // machine reads what the machine is, beside the loop: a disk that hangs keeps nothing waiting.
 // Its methods are called by the loop's goroutine.
 type machine struct {
 	read    func(context.Context) *serverv1.Sysinfo
+	purge   func() error  // deletes the versions that are kept for a way back
 	boot    string        // the boot's id
 	rest    time.Duration // after a reported change, before the next one is reported
 	tasks   tasks
@@ -39,14 +44,23 @@ type machine struct {
 }
 
 // look begins a reading, unless one is under way: a burst of reasons is one reading.
-func (m *machine) look(ctx context.Context, asked ...string) {
+func (m *machine) look(ctx context.Context) { m.begin(ctx, nil, nil) }
+
+// begin begins a reading for the tasks of a document's requests, unless one is under way. Kept versions are deleted
+// before it when one of them asks for that.
+func (m *machine) begin(ctx context.Context, d *desiredv1.Document, asked []string) {
 	if m.busy {
 		return
 	}
 	m.busy = true
+	purges := len(purging(d, asked)) > 0
 	m.spawn(func() {
+		var err error
+		if purges {
+			err = m.purge()
+		}
 		at := time.Now()
-		r := reading{m.read(ctx), at, asked}
+		r := reading{m.read(ctx), at, asked, err}
 		select {
 		case m.results <- r:
 		case <-ctx.Done():
@@ -58,7 +72,7 @@ func (m *machine) look(ctx context.Context, asked ...string) {
 func (m *machine) lookFor(ctx context.Context, d *desiredv1.Document) error {
 	due, err := m.tasks.unanswered(d)
 	if err == nil && len(due) > 0 {
-		m.look(ctx, due...)
+		m.begin(ctx, d, due)
 	}
 	return err
 }
@@ -73,7 +87,7 @@ func (m *machine) answer(ctx context.Context, d *desiredv1.Document, r reading) 
 	}
 	due, since := split(waiting, r.asked)
 	if len(since) > 0 {
-		m.look(ctx, since...)
+		m.begin(ctx, d, since)
 	}
 	if len(due) == 0 {
 		return m.report(r, "")
@@ -82,7 +96,24 @@ func (m *machine) answer(ctx context.Context, d *desiredv1.Document, r reading) 
 	if err := errors.Join(m.report(r, last), m.tasks.reports.sayAgents(last, true)); err != nil {
 		return err
 	}
+	if r.err != nil {
+		failed := purging(d, due)
+		_, due = split(due, failed)
+		if err := m.tasks.fail(failed, steps.Failure(taskv1.Step_STEP_SWEEP, r.err)); err != nil {
+			return err
+		}
+	}
 	return m.tasks.succeed(due)
+}
+
+// purging returns those of the tasks whose requests ask for the deletion of kept versions.
+func purging(d *desiredv1.Document, tasks []string) (out []string) {
+	for _, q := range d.GetRequests() {
+		if q.GetPurgeKept() && slices.Contains(tasks, q.GetTaskId()) {
+			out = append(out, q.GetTaskId())
+		}
+	}
+	return out
 }
 
 // report reports a reading if it differs from the last report, and always at the start and for

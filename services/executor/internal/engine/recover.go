@@ -106,6 +106,9 @@ func (v recovery) resume(ctx context.Context, rec *change.Record) error {
 	if at == change.Trial {
 		rec.Failure = steps.Failure(taskv1.Step_STEP_PROVE, errInterrupted)
 	}
+	if err := r.Undisturbed(ctx, v.rooms.deferrals.sections); err != nil {
+		r.Log.Warn().Err(err).Msg("critical sections may begin before the change has ended")
+	}
 	if rec.Touched() && !rec.Committed && !rec.Removes() && !rec.To.IsSelf() {
 		v.keepOld(r)
 	}

@@ -42,6 +42,13 @@ func (p *reporter) task(id string, s taskv1.State, o *taskv1.Outcome) *reportv1.
 	return r
 }
 
+// deferral returns the report that a task waits, or goes on after it waited.
+func (p *reporter) deferral(id string, d *taskv1.Deferral) *reportv1.Report {
+	r := p.task(id, taskv1.State_STATE_RUNNING, nil)
+	r.GetTask().Deferral = proto.CloneOf(d)
+	return r
+}
+
 func (p *reporter) agents(tx *journal.Tx, found *reportv1.AgentsReport, taskID string) *reportv1.Report {
 	r, at := p.report(), tx.Position()
 	r.Body = &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{
@@ -143,7 +150,7 @@ func (p *reporter) endChanges(changes []*steps.Run) error {
 
 // closeChange takes a change out of the journal and keeps how its task ended.
 func closeChange(tx *journal.Tx, r *change.Record) error {
-	if err := tx.DropChange(r.Agent); err != nil || r.TaskID == "" {
+	if err := errors.Join(tx.DropChange(r.Agent), steps.ForgetDeferral(tx, r.Agent)); err != nil || r.TaskID == "" {
 		return err
 	}
 	return tx.EndTask(r.TaskID, r.Outcome().State, r.Report())

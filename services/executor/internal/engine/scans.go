@@ -91,10 +91,13 @@ func newScan(cfg Config) func(context.Context, *serverv1.Scan) (*reportv1.Candid
 		if err != nil {
 			return nil, err
 		}
-		ours := map[int]bool{}
+		ours, services := map[int]bool{}, map[string]bool{}
 		for _, i := range in.Instances {
 			if supervise.Lives(i.Adopted) {
 				ours[i.Adopted.Pid] = true
+			}
+			if service := i.Adopted.ServiceName(); service != "" {
+				services[service] = true
 			}
 			for _, pid := range cfg.Supervisor.Members(i.Agent) {
 				ours[pid] = true
@@ -102,7 +105,7 @@ func newScan(cfg Config) func(context.Context, *serverv1.Scan) (*reportv1.Candid
 		}
 		return detect.Run(ctx, detect.Config{
 			Home: string(cfg.Root), Programs: cfg.Root.Detectors(), Units: "garrison-",
-			Ours: func(pid int) bool { return ours[pid] },
+			Ours: func(pid int) bool { return ours[pid] || services[detect.ServiceOf(pid)] },
 		}, asked)
 	}
 }

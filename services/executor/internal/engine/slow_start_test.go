@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,10 +50,8 @@ func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
 	s := &slowStart{started: make(chan struct{}, 9), goOn: make(chan struct{})}
 	r := b.run(func(c *Config) { s.Supervisor, c.Supervisor = c.Supervisor, s })
 	<-s.started
-	go func() {
-		time.Sleep(500 * time.Millisecond) // until the stop came
-		close(s.goOn)
-	}()
+	r.cancel() // the stop comes before the start goes on
+	close(s.goOn)
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
@@ -73,8 +72,9 @@ func TestAnAgentThatTakesLongToEndHoldsNothingElseUp(t *testing.T) {
 			}
 		}
 	})
-	slow := b.image("slow-agent", "1.0.0", "stubborn", func(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 6000 })
+	slow := b.image("slow-agent", "1.0.0", "stubborn", func(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 3600_000 })
 	outcome(t, r.do(b.want(slow)), good)
+	stubborn := int(r.good("slow-agent", "1.0.0").GetPid())
 	ends.Store(false)
 	removal := b.unwant("slow-agent", instanceOf("slow-agent"))
 	r.offer()
@@ -88,6 +88,9 @@ func TestAnAgentThatTakesLongToEndHoldsNothingElseUp(t *testing.T) {
 	}
 	if r.endedTask(removal) != nil {
 		t.Error("the other change waited for it, or it ended at once")
+	}
+	if err := syscall.Kill(stubborn, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 	outcome(t, r.wait(removal), good)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -34,12 +35,11 @@ func listensItself(at string) func(*imagev1.Manifest) {
 // freeAddress returns an address at which nothing listens at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return freeport.Address(port)
 }
 
 // ask connects to an agent and returns the version that answers.
@@ -49,7 +49,7 @@ func ask(at string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	said, err := io.ReadAll(conn)
 	if err == nil && len(said) == 0 {
 		err = io.ErrUnexpectedEOF

@@ -113,6 +113,17 @@ func (t tasks) succeed(due []string) error {
 	})
 }
 
+// fail ends requests that could not be met.
+func (t tasks) fail(due []string, why *change.Failure) error {
+	return t.reports.journal.Update(func(tx *journal.Tx) (err error) {
+		for _, id := range due {
+			o := &taskv1.Outcome{FailedStep: why.Step, Code: why.Code, Reason: why.Reason}
+			err = errors.Join(err, t.end(tx, id, taskv1.State_STATE_FAILED, o))
+		}
+		return err
+	})
+}
+
 // unanswered returns the tasks of a document's requests for a refresh that have not ended here.
 func (t tasks) unanswered(d *desiredv1.Document) (due []string, err error) {
 	all, err := t.open(d, func(q *desiredv1.Request) bool { return !isScan(q) })

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
 	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // rooms are what the engine and its steps share.
@@ -26,16 +28,18 @@ type rooms struct {
 	health    *observe.Health
 	observe   *observe.Observer
 	records   inventory.Keeper
+	deferrals *deferrals
 }
 
 // newRooms returns the rooms of one root. changed is called when an agent changed by itself.
 func newRooms(cfg Config, changed func()) rooms {
 	m := rooms{
-		specs:   agent.Specs{Root: cfg.Root, Server: cfg.ServerID},
-		images:  store.NewImages(cfg.Root, cfg.Journal, cfg.Keep, cfg.Log),
-		trash:   store.Trash{Root: cfg.Root, Journal: cfg.Journal, Log: cfg.Log},
-		health:  observe.NewHealth(),
-		records: inventory.Keeper{Root: cfg.Root, Server: cfg.ServerID, Journal: cfg.Journal},
+		specs:     agent.Specs{Root: cfg.Root, Server: cfg.ServerID},
+		images:    store.NewImages(cfg.Root, cfg.Journal, cfg.Keep, cfg.Log),
+		trash:     store.Trash{Root: cfg.Root, Journal: cfg.Journal, Log: cfg.Log},
+		health:    observe.NewHealth(),
+		records:   inventory.Keeper{Root: cfg.Root, Server: cfg.ServerID, Journal: cfg.Journal},
+		deferrals: newDeferrals(cfg, changed),
 	}
 	m.configs = agent.Configs{Specs: m.specs}
 	m.repairs = agent.NewRepairs(m.images.Damaged, changed, cfg.Log)
@@ -76,7 +80,9 @@ func (s stepSet) of(r *change.Record) map[change.State]steps.Step {
 
 // newSteps wires the steps. leave ends the engine for another program, and doubt returns why
 // the inventory is not trusted.
-func newSteps(cfg Config, m rooms, life *steps.ServerLife, leave func(error), doubt func() (string, error)) stepSet {
+func newSteps(
+	cfg Config, m rooms, life *steps.ServerLife, reports *reporter, leave func(error), doubt func() (string, error),
+) stepSet {
 	compare := steps.Compare{Processes: m.processes, Whole: m.observe.RecentlyWhole}
 	starter := steps.Starter{Processes: m.processes, Compare: compare}
 	links := steps.Links{Root: cfg.Root, Configs: m.configs}
@@ -89,6 +95,7 @@ func newSteps(cfg Config, m rooms, life *steps.ServerLife, leave func(error), do
 	begin := steps.BeginSwitch{Root: cfg.Root, Records: m.records}
 	commit := steps.Commit{Processes: m.processes, Records: m.records}
 	known := steps.CheckKnown{Version: cfg.Version}
+	deferring := m.deferrals.step(life, reports)
 
 	prepare := map[change.State]steps.Step{
 		change.Checking: steps.All{
@@ -104,6 +111,7 @@ func newSteps(cfg Config, m rooms, life *steps.ServerLife, leave func(error), do
 		change.Fetching:  steps.Fetch{Fetcher: cfg.Fetcher},
 		change.Verifying: steps.Verify{Images: m.images},
 		change.Staging:   steps.Stage{Root: cfg.Root, Images: m.images},
+		change.Deferring: deferring,
 		change.Replacing: steps.Replace{Images: m.images},
 		change.Assessing: steps.Assess{Observe: m.observe},
 		change.Committed: tidy, change.Restored: tidy, change.Broken: tidy,
@@ -112,6 +120,7 @@ func newSteps(cfg Config, m rooms, life *steps.ServerLife, leave func(error), do
 		health: health, settle: settle,
 		removal: map[change.State]steps.Step{
 			change.Checking:    steps.All{known, steps.CheckRemoval{Root: cfg.Root, Observe: m.observe, Doubt: doubt}},
+			change.Deferring:   deferring,
 			change.Stopping:    steps.Stop{Processes: m.processes},
 			change.MovingOut:   steps.MoveOut{Root: cfg.Root, Trash: m.trash, Self: selfLinks},
 			change.RollingBack: steps.MoveBack{Root: cfg.Root, Trash: m.trash},
@@ -143,15 +152,20 @@ func newSteps(cfg Config, m rooms, life *steps.ServerLife, leave func(error), do
 
 // withAdoption adds the steps that differ from an install and from a removal when the process is not Garrison's.
 func (s stepSet) withAdoption(cfg Config, m rooms, restore steps.RestoreOld) stepSet {
+	services, _ := cfg.Supervisor.(supervise.Services)
+	atOnce := steps.Func(func(context.Context, *steps.Run) error { return nil }) // the process goes on as it is
 	s.adopt = with(s.bring, map[change.State]steps.Step{
 		change.Checking: steps.All{
 			steps.CheckKnown{Version: cfg.Version},
 			steps.CheckImage{Trust: cfg.Trust},
-			steps.CheckAdoption{Root: cfg.Root, Journal: cfg.Journal, Members: cfg.Supervisor.Members},
+			steps.CheckAdoption{
+				Root: cfg.Root, Journal: cfg.Journal, Members: cfg.Supervisor.Members, Services: services,
+			},
 			steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
 			steps.CheckConfinement{Processes: m.processes},
 			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
 		},
+		change.Deferring: atOnce,
 		change.Assessing: steps.CompareProgram{Specs: m.specs},
 		change.Switching: steps.All{
 			steps.BeginSwitch{Root: cfg.Root, Records: m.records},
@@ -161,8 +175,9 @@ func (s stepSet) withAdoption(cfg Config, m rooms, restore steps.RestoreOld) ste
 		change.RollingBack: steps.GiveUpAdoption{Processes: m.processes, Restore: restore},
 	})
 	s.release = with(s.removal, map[change.State]steps.Step{
-		change.Checking: steps.All{steps.CheckRelease{}, s.removal[change.Checking]},
-		change.Stopping: steps.LetGo{Processes: m.processes},
+		change.Checking:  steps.All{steps.CheckRelease{}, s.removal[change.Checking]},
+		change.Deferring: atOnce,
+		change.Stopping:  steps.LetGo{Processes: m.processes},
 	})
 	return s
 }

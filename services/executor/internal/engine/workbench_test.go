@@ -14,7 +14,6 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -95,58 +95,13 @@ func (b *workbench) pids() []int {
 	return out
 }
 
-// image puts an image of the test agent on the shelf.
-func (b *workbench) image(agent, version, what string, change ...func(*imagev1.Manifest)) *imagev1.Manifest {
-	b.t.Helper()
-	run := &imagev1.Run{
-		Command: "bin/agent", Args: []string{what}, Env: map[string]string{"WHERE": "${state}"}, StopTimeoutMs: 2000,
-		Ready: &imagev1.Ready{Probe: &imagev1.Ready_Notify{Notify: true}, TimeoutMs: 2000, SoakMs: 50},
-	}
-	i := packed(b.t, agent, version)
-	i.Manifest.Run = run
-	for _, f := range change {
-		f(i.Manifest)
-	}
-	if err := i.Store(b.shelf); err != nil {
-		b.t.Fatal(err)
-	}
-	return i.Manifest
-}
+// readyWithin is how long a health check waits, in milliseconds, for an agent that may never say that it is ready.
+const readyWithin = 2000
 
 var (
 	packing sync.Mutex
 	packs   = map[string]imagetest.Image{}
 )
-
-// packed returns an image of the test agent, packed once for all tests.
-func packed(t *testing.T, agent, version string) imagetest.Image {
-	packing.Lock()
-	defer packing.Unlock()
-	i, ok := packs[agent+" "+version]
-	if !ok {
-		i = imagetest.New(
-			t,
-			agent,
-			version,
-			nil,
-			imagetest.Regular("bin/agent", 0o755, agentBinary),
-			imagetest.Regular("VERSION", 0o644, []byte(version)),
-			imagetest.Regular("etc/agent.conf", 0o644,
-				[]byte("level = {{.metadata.level}}\nof = {{.agent}} {{.version}}\n")),
-			imagetest.Regular("etc/broken.conf", 0o644, []byte("{{if}}")),
-			imagetest.Regular("bin/script", 0o755, []byte("#!/bin/sh\nexec sleep 600\n")),
-		)
-		packs[agent+" "+version] = i
-	}
-	i.Manifest = proto.Clone(i.Manifest).(*imagev1.Manifest)
-	return i
-}
-
-func kind(k agentv1.Kind) func(*imagev1.Manifest) {
-	return func(m *imagev1.Manifest) { m.Kind = k }
-}
-
-func overlap(m *imagev1.Manifest) { m.Run.Takeover = imagev1.Takeover_TAKEOVER_OVERLAP }
 
 // want puts an entry into the document, with a task, and returns the task's id.
 func (b *workbench) want(m *imagev1.Manifest) string {
@@ -159,15 +114,6 @@ func (b *workbench) want(m *imagev1.Manifest) string {
 	b.drop(m.GetAgent())
 	b.doc.Entries = append(b.doc.Entries, e)
 	return task
-}
-
-// configured adds a configuration to an image, and how its process reloads it.
-func configured(reload imagev1.Reload) func(*imagev1.Manifest) {
-	return func(m *imagev1.Manifest) {
-		m.Run.Args = []string{"configured", "${config}/agent.conf"}
-		m.Run.Configs = []*imagev1.Config{{Template: "etc/agent.conf", Path: "agent.conf"}}
-		m.Run.Reload = reload
-	}
 }
 
 // wantWith puts an entry with metadata into the document.
@@ -213,6 +159,7 @@ type running struct {
 	*Engine
 	*workbench
 	j       *journal.Journal
+	cancel  func() // only asks it to stop
 	stop    func() error
 	stopped func() error // waits until it ends by itself
 }
@@ -237,7 +184,7 @@ func (b *workbench) run(change ...func(*Config)) *running {
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	stopped := false
-	r := &running{Engine: e, workbench: b, j: j}
+	r := &running{Engine: e, workbench: b, j: j, cancel: cancel}
 	r.stopped = func() error {
 		stopped = true
 		return <-done
@@ -286,9 +233,9 @@ func (r *running) endedTask(task string) (ended *journal.Ended) {
 
 func (b *workbench) eventually(what string, done func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("not within 20 s: %s", what)
+			b.t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

@@ -61,3 +61,17 @@ func (t *Tx) Replace(agent string, before, after change.Manifest, at time.Time) 
 	}
 	return t.SetKept(agent, kept)
 }
+
+// KeptBytes returns what the files of the kept versions take at most; 0 when the journal cannot be read.
+func (j *Journal) KeptBytes() (bytes uint64) {
+	_ = j.Read(func(tx *Tx) error {
+		kept, err := tx.Kept()
+		for _, of := range kept {
+			for _, k := range of {
+				bytes += k.Image.GetBlob().GetUnpackedSizeBytes() + k.Image.GetBlob().GetSizeBytes()
+			}
+		}
+		return err
+	})
+	return bytes
+}

@@ -116,6 +116,15 @@ func (r Root) Own() []string {
 // Detectors is the directory of programs that find candidates for adoption. The server's owner fills it.
 func (r Root) Detectors() string { return r.Path("detectors.d") }
 
+// Busy is the directory of the critical sections that programs on the server began.
+func (r Root) Busy() string { return r.Path("busy") }
+
+// SectionSuffix ends the name of a critical section's file.
+const SectionSuffix = ".json"
+
+// Section is one critical section.
+func (r Root) Section(name string) string { return r.Path("busy", name+SectionSuffix) }
+
 // Cache is the directory of all caches.
 func (r Root) Cache() string { return r.Path("cache") }
 

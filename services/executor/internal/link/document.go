@@ -40,6 +40,7 @@ func (l *Link) read(ctx context.Context) error {
 			return stored(ctx, l.cfg.Conn, l.cfg.Address)
 		},
 	}
+	var settled time.Time // when all servers of the bus must know the newest subscription
 	for {
 		if err := r.pace.Wait(ctx); err != nil {
 			return ctx.Err()
@@ -48,7 +49,10 @@ func (l *Link) read(ctx context.Context) error {
 			return ctx.Err()
 		}
 		wait := jitter(l.cfg.PollInterval)
-		fresh := l.new.Swap(false)
+		began := time.Now()
+		if l.new.Swap(false) {
+			settled = began.Add(jitter(retryEvery))
+		}
 		old, err := r.once(ctx, l.rung.Swap(0))
 		if l.cfg.Read != nil && ctx.Err() == nil {
 			l.cfg.Read(err)
@@ -56,8 +60,11 @@ func (l *Link) read(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			l.cfg.Log.Warn().Err(err).Msg("document not read")
 		}
-		if err != nil || old || fresh {
+		if err != nil || old {
 			wait = min(wait, jitter(retryEvery))
+		}
+		if began.Before(settled) {
+			wait = min(wait, max(0, time.Until(settled)))
 		}
 		if l.deaf.Load() {
 			wait = min(wait, readDeaf)

@@ -48,7 +48,7 @@ func TestConcurrentReportsLeadToOneDecision(t *testing.T) {
 	m := New(Config{
 		Identity: who, Access: func() bus.Access { return bus.Access{Login: bus.LoginIn} }, Log: zerolog.Nop(),
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ends := make(chan error, 1)
 	go func() { ends <- m.Run(ctx) }()

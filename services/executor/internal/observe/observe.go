@@ -49,6 +49,9 @@ type Observer struct {
 	NextRepair func(i *change.Instance) time.Time
 }
 
+// mostKept is how many kept versions of an agent are reported.
+const mostKept = 8
+
 // WholeFunc reports whether an image is whole.
 type WholeFunc func(digest []byte) (imagedir.Mark, error)
 
@@ -127,9 +130,15 @@ func (o *Observer) FoundWith(whole WholeFunc) (*reportv1.AgentsReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	ways, err := o.Images.Ways()
+	if err != nil {
+		return nil, err
+	}
 	var agents []*reportv1.Found
 	for _, i := range before.instances {
-		agents = append(agents, o.agent(i, before.open[i.Agent], whole))
+		f := o.agent(i, before.open[i.Agent], whole)
+		f.Kept = ways[i.Agent][:min(len(ways[i.Agent]), mostKept)]
+		agents = append(agents, f)
 	}
 	traces := o.traces(whole)
 	after, err := o.inventory()
@@ -212,8 +221,12 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	s := u.Status()
 	if s.Pid == 0 {
 		f.Code, f.Reason = code.NotRunning, printable("it does not run: "+s.LastEnd)
+		if s.Disabled {
+			f.Code = code.ServiceDisabled
+		}
 		if s.CrashLoop {
 			f.Code, f.Reason = code.CrashLoop, printable("it keeps ending: "+s.LastEnd)
+			f.NextAt = nextStart(s)
 		}
 		return false
 	}
@@ -222,8 +235,8 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 		f.Code, f.Reason = code.ProcessStopped, "its process was stopped by a signal"
 		return false
 	}
-	if is := i.Adopted; is != nil && is.Pid == s.Pid {
-		showAdopted(i, f)
+	if is := adoptionOf(i, u); is != nil && is.Pid == s.Pid {
+		showAdopted(is, f)
 	} else if !o.runsCurrent(f, s.Pid) {
 		return false
 	}
@@ -231,16 +244,36 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 		f.Code = code.ProbeFails
 	} else if s.CrashLoop {
 		f.Code, f.Reason = code.CrashLoop, "it keeps ending; it was just restarted"
+	} else if d, ok := u.(supervise.Drifting); ok {
+		if f.Reason = printable(d.Drift()); f.Reason != "" {
+			f.Code = code.ServiceDisabled
+		}
 	}
 	return f.Reason == ""
 }
 
+// nextStart returns when a process that keeps ending is started again; nil when that is not to come.
+func nextStart(s supervise.Status) *timestamppb.Timestamp {
+	if !s.NextStart.After(time.Now()) {
+		return nil
+	}
+	return timestamppb.New(s.NextStart.Round(time.Second))
+}
+
 // showAdopted notes the proof of an adopted process. When it runs another program than the image's, no image is known
 // to be there.
-func showAdopted(i *change.Instance, f *reportv1.Found) {
-	if f.Adoption = i.Adopted.Report(); !i.Adopted.Same {
+func showAdopted(is *change.Adoption, f *reportv1.Found) {
+	if f.Adoption = is.Report(); !is.Same {
 		f.Image = &imagev1.Ref{Version: "unknown"}
 	}
+}
+
+// adoptionOf returns the adoption of an instance as it is now: systemd may have started another process of a service.
+func adoptionOf(i *change.Instance, u supervise.Unit) *change.Adoption {
+	if p, ok := u.(supervise.Present); ok && i.Adopted.ServiceName() != "" {
+		return p.Adoption()
+	}
+	return i.Adopted
 }
 
 // addTrash adds removed agents of which files are left. An installed agent keeps its own line.

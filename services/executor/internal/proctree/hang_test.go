@@ -58,8 +58,20 @@ func hold(path string) error {
 		return err
 	}
 	at := uintptr(unsafe.Pointer(&page[0]))
-	go func() { page[0] = 1 }()
-	time.Sleep(100 * time.Millisecond)
+	writer := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		writer <- unix.Gettid()
+		page[0] = 1
+	}()
+	stat := fmt.Sprintf("/proc/self/task/%d/stat", <-writer)
+	for state := ""; !strings.Contains(state, ") D "); time.Sleep(time.Millisecond) { // until it waits for the disk
+		data, err := os.ReadFile(stat)
+		if err != nil {
+			return err
+		}
+		state = string(data)
+	}
 	_, _, errno := unix.Syscall(unix.SYS_MUNMAP, at, uintptr(size), 0)
 	return errno
 }
@@ -113,7 +125,7 @@ func hangs(t *testing.T, disk *powercut.Disk) (pid int) {
 		select {
 		case <-read:
 			return false
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(time.Second):
 			return true
 		}
 	})

@@ -41,24 +41,29 @@ func Of(token string) (pids []int, err error) {
 	return which(all, token), err
 }
 
-// execWithin bounds the waits for processes in an exec: each wait is twice the one before, and this is the longest.
-const execWithin = 8 * time.Millisecond
+// The waits for processes in an exec: each is twice the one before, up to execWait. A process that sleeps is not in an
+// exec, and is given up behind the longest wait. One that could run may wait for a processor in the middle of its exec.
+const (
+	execWait   = 8 * time.Millisecond
+	execWithin = time.Second
+)
 
 // which returns the processes that carry a token. A process shows no environment, or a part of it, during an exec. All
 // such processes are read again together: a machine may be full of processes that never show one.
 func which(pids []int, token string) (those []int) {
-	for wait := pollOften; ; wait *= 2 {
+	began := time.Now()
+	for wait := pollOften; ; wait = min(2*wait, execWait) {
 		var unsure []int
 		for _, pid := range pids {
 			is, sure := carries(pid, token)
 			switch {
 			case is:
 				those = append(those, pid)
-			case !sure:
+			case !sure && (time.Since(began) < 2*execWait || runnable(pid)):
 				unsure = append(unsure, pid)
 			}
 		}
-		if len(unsure) == 0 || wait > execWithin {
+		if len(unsure) == 0 || time.Since(began) > execWithin {
 			return those
 		}
 		time.Sleep(wait)

@@ -44,6 +44,16 @@ func Stopped(pid int) bool {
 	return len(fields) > 0 && string(fields[0]) == "T"
 }
 
+// runnable reports whether a process runs, waits for a processor or waits for a disk.
+func runnable(pid int) bool {
+	data, err := os.ReadFile(path(pid, "stat"))
+	if err != nil {
+		return false
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	return len(fields) > 0 && (fields[0][0] == 'R' || fields[0][0] == 'D')
+}
+
 // StartTime returns when a process started, in clock ticks since the boot. ok is false when it is gone or a zombie.
 func StartTime(pid int) (ticks uint64, ok bool) {
 	s, ok := Read(pid)

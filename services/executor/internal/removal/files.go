@@ -42,11 +42,12 @@ func Inventory(root layout.Root, installed ...string) ([]Item, error) {
 	for _, dir := range []string{root.Cache(), root.Images()} {
 		l.dir(dir, isDigest)
 	}
+	l.dir(root.Busy(), isSection)
 	l.agents(root, installed)
 	l.home(root)
 	for _, name := range l.entries(string(root)) {
 		switch path := root.Path(name); path {
-		case root.Cache(), root.Images(), root.Agents(), root.Home():
+		case root.Cache(), root.Images(), root.Agents(), root.Busy(), root.Home():
 		default:
 			l.leave(path, notOurs)
 		}
@@ -172,6 +173,8 @@ func (l *list) entries(dir string) (names []string) {
 }
 
 func isTemporary(name string) bool { return strings.HasPrefix(name, layout.TemporaryPrefix) }
+
+func isSection(name string) bool { return strings.HasSuffix(name, layout.SectionSuffix) }
 
 // digestDigits is how many hexadecimal digits a sha256 has.
 const digestDigits = 64

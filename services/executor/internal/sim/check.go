@@ -133,7 +133,7 @@ func (r *Result) add(format string, args ...any) {
 func (c *Check) compareTask(r *Result, id string, truth Truth, now time.Time) {
 	t := c.tasks[id]
 	switch {
-	case t.ends == 0 && truth.Fault == Silent && now.Before(t.deadline):
+	case t.ends == 0 && truth.Fault.leavesOpen() && now.Before(t.deadline):
 		r.Open++
 		return
 	case t.ends == 0:

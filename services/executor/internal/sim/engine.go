@@ -36,12 +36,14 @@ type engine struct {
 	offers chan *desiredv1.Document
 	done   chan plan.Action // changes whose time has passed
 	news   wakeup.Signal
+	left   wakeup.Signal // a vanishing server goes away
 
 	document *desiredv1.Document // only Run uses it
 
 	mu     sync.Mutex
 	memory *memory
-	busy   map[string]bool // agents with a change under way
+	busy   map[string]bool   // agents with a change under way
+	hangs  map[string]string // of them those that never end by themselves, with the change
 }
 
 // newEngine returns the engine of the server with an identity under root.
@@ -51,7 +53,7 @@ func (f *Fleet) newEngine(root layout.Root, server string, m *memory) *engine {
 		root: root, name: name, server: server, boot: f.boot, machine: f.machine(name),
 		fault: f.cfg.Shares.of(f.cfg.Seed, name), settings: f.cfg.Settings, seen: &f.Seen,
 		offers: make(chan *desiredv1.Document, 1), done: make(chan plan.Action), news: wakeup.New(),
-		memory: m, busy: map[string]bool{},
+		left: wakeup.New(), memory: m, busy: map[string]bool{}, hangs: map[string]string{},
 	}
 }
 
@@ -91,6 +93,9 @@ func (e *engine) Acknowledge(sequence uint64) error {
 			e.seen.Reports.Add(1)
 			break
 		}
+	}
+	if e.gone() {
+		e.left.Wake()
 	}
 	return nil
 }
@@ -162,6 +167,7 @@ func (e *engine) take(ctx context.Context, d *desiredv1.Document) {
 	if e.fault == Silent {
 		return
 	}
+	e.unhang(d)
 	e.answer(d)
 	e.converge(ctx)
 }
@@ -193,7 +199,9 @@ func (e *engine) situation() plan.Situation {
 		return ok
 	}
 	// Without a task, only a server that works brings about what its document says.
-	s.Tried = func(plan.Action) bool { return e.fault == Failing || e.fault == Misleading }
+	s.Tried = func(a plan.Action) bool {
+		return e.fault == Failing || e.fault == Misleading || e.fault == Hanging || e.fails(a)
+	}
 	s.Intact = func(string) bool { return true }
 	return s
 }

@@ -33,7 +33,7 @@ func opened(t *testing.T, root layout.Root) *engine {
 // offered runs an engine with a document until a task's end is reported, and returns the task states that wait.
 func offered(t *testing.T, e *engine, d *desiredv1.Document) (states []taskv1.State) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- e.run(ctx) }()

@@ -18,10 +18,12 @@ const (
 	Slow       Fault = "slow"       // each task takes slowFactor times as long
 	Flapping   Fault = "flapping"   // its connection breaks every few seconds
 	Misleading Fault = "misleading" // it reports success and changes nothing
+	Hanging    Fault = "hanging"    // a change of an agent that it has begins, and never ends
+	Vanishing  Fault = "vanishing"  // it goes away forever once an agent is on it
 )
 
 // Faults are all faults, in the order in which they are counted.
-var Faults = []Fault{Healthy, Failing, Silent, Slow, Flapping, Misleading}
+var Faults = []Fault{Healthy, Failing, Silent, Slow, Flapping, Misleading, Hanging, Vanishing}
 
 const (
 	slowFactor = 10
@@ -29,7 +31,7 @@ const (
 )
 
 // Shares are the parts of the fleet with a fault, from 0 to 1. A server has one fault at most.
-type Shares struct{ Failing, Silent, Slow, Flapping, Misleading float64 }
+type Shares struct{ Failing, Silent, Slow, Flapping, Misleading, Hanging, Vanishing float64 }
 
 // Check refuses shares that no fleet can have.
 func (s Shares) Check() error {
@@ -54,7 +56,20 @@ type part struct {
 func (s Shares) parts() []part {
 	return []part{
 		{Failing, s.Failing}, {Silent, s.Silent}, {Slow, s.Slow}, {Flapping, s.Flapping}, {Misleading, s.Misleading},
+		{Hanging, s.Hanging}, {Vanishing, s.Vanishing},
 	}
+}
+
+// Bad is a version that does not work on a share of the servers: each change to it is rolled back there. The zero value
+// names no version.
+type Bad struct {
+	Version string
+	Share   float64
+}
+
+// hits reports whether a version does not work on the server with a host name.
+func (b Bad) hits(seed uint64, name, version string) bool {
+	return b.Version != "" && version == b.Version && random(seed, "bad", name, version).Float64() < b.Share
 }
 
 // of returns the fault of the server with a host name. It does not depend on how many servers there are.

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -160,6 +161,15 @@ func (f *Fleet) Truths() map[string]Truth {
 		out[s.who.ServerID] = s.engine.truth()
 	}
 	return out
+}
+
+// WriteFaults writes how many servers have each fault to faults.json in the directory of the fleet.
+func (f *Fleet) WriteFaults() error {
+	data, err := json.Marshal(f.Faulty())
+	if err != nil {
+		return err
+	}
+	return layout.WriteVolatile(filepath.Join(f.cfg.Dir, "faults.json"), data, 0o600)
 }
 
 // Faulty counts the servers by fault.

@@ -41,6 +41,7 @@ type memory struct {
 	Forgotten int                  `json:"forgotten,omitempty"` // ended tasks that are not kept any more
 	Dropped   int                  `json:"dropped,omitempty"`   // reports that did not fit into the outbox
 	Outbox    []waiting            `json:"outbox"`
+	Tried     []string             `json:"tried,omitempty"` // the versions to which a change began, sorted
 }
 
 // installed is an agent on the server.
@@ -121,6 +122,13 @@ func (m *memory) end(id string, state taskv1.State, o *taskv1.Outcome) {
 	m.Ended = append(m.Ended, ended{id, state, data})
 }
 
+// try remembers that a change to a version began.
+func (m *memory) try(version string) {
+	if at, found := slices.BinarySearch(m.Tried, version); !found && len(m.Tried) < endedKept {
+		m.Tried = slices.Insert(m.Tried, at, version)
+	}
+}
+
 // endOf returns how a task ended here.
 func (m *memory) endOf(id string) (ended, bool) {
 	n := slices.IndexFunc(m.Ended, func(e ended) bool { return e.TaskID == id })
@@ -149,4 +157,5 @@ type Settings struct {
 	Seed     uint64
 	Duration time.Duration // the mean of a task
 	Shares   Shares
+	Bad      Bad
 }

@@ -18,6 +18,7 @@ type Seen struct {
 	Reports    atomic.Int64 // acknowledged by the bus
 	Reconnects atomic.Int64
 	Ended      atomic.Int64 // servers that ended because they are dead
+	Vanished   atomic.Int64 // servers that went away forever
 }
 
 func (s *Seen) ended(state taskv1.State) {

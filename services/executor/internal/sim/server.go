@@ -42,7 +42,7 @@ func (f *Fleet) open(root layout.Root) (*server, error) {
 
 // run keeps the server online until ctx is done or the server is dead.
 func (s *server) run(ctx context.Context) error {
-	if s.engine.dead() {
+	if s.engine.dead() || s.engine.vanished() {
 		return nil
 	}
 	log := s.fleet.cfg.Log.With().Str(logs.Server, s.who.ServerID).Logger()
@@ -69,6 +69,9 @@ func (s *server) run(ctx context.Context) error {
 		parts = append(parts, rungroup.Part{Name: "disconnects", Run: func(ctx context.Context) error {
 			return flap(ctx, conn)
 		}})
+	}
+	if s.engine.fault == Vanishing {
+		parts = append(parts, rungroup.Part{Name: "absence", Run: s.engine.vanish})
 	}
 	if err := rungroup.Run(ctx, parts...); err != nil {
 		return fmt.Errorf("server %s: %w", s.who.ServerID, err)

@@ -21,11 +21,20 @@ func (e *engine) begin(ctx context.Context, a plan.Action) {
 	id := a.TaskID()
 	e.update(func(m *memory) {
 		e.busy[a.Agent()] = true
+		if a.Entry != nil {
+			m.try(a.Entry.GetImage().GetVersion())
+		}
+		if e.fault == Hanging && m.replaces(a) {
+			e.hangs[a.Agent()] = nameOf(a)
+		}
 		if id != "" {
 			e.sayTask(m, id, taskv1.State_STATE_RUNNING, nil)
 		}
 	})
 	e.seen.Begun.Add(1)
+	if e.hanging(a.Agent()) {
+		return
+	}
 	what := fmt.Sprint(e.name, " ", a.Agent(), " ", a.Entry.GetGeneration())
 	time.AfterFunc(e.fault.lasts(e.settings.Duration, e.settings.Seed, what), func() {
 		select {
@@ -61,7 +70,7 @@ func (e *engine) outcome(a plan.Action) (taskv1.State, *taskv1.Outcome) {
 		o.Reason = "a simulated server has no candidates to adopt"
 		return taskv1.State_STATE_UNDONE, o
 	}
-	if e.fault != Failing {
+	if e.fault != Failing && !e.fails(a) {
 		return taskv1.State_STATE_SUCCEEDED, o
 	}
 	o.Code, o.Reason = code.NotReady, "a simulated failure"

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
@@ -13,6 +15,7 @@ type Truth struct {
 	Forgotten bool                    // it does not remember all of them
 	Waiting   int                     // reports that were not acknowledged
 	Dropped   int                     // reports that were lost because the outbox was full
+	Tried     []string                // the versions to which a change began
 }
 
 func (e *engine) truth() Truth {
@@ -21,6 +24,7 @@ func (e *engine) truth() Truth {
 	t := Truth{
 		Fault: e.fault, Dead: e.memory.Dead, Agents: map[string]string{}, Ended: map[string]taskv1.State{},
 		Forgotten: e.memory.Forgotten > 0, Waiting: len(e.memory.Outbox), Dropped: e.memory.Dropped,
+		Tried: slices.Clone(e.memory.Tried),
 	}
 	for name, a := range e.memory.Agents {
 		t.Agents[name] = a.ImageID

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -48,9 +49,11 @@ func listen(t *testing.T) (net.Listener, string) {
 
 func free(t *testing.T) string {
 	t.Helper()
-	l, a := listen(t)
-	_ = l.Close()
-	return a
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return freeport.Address(port)
 }
 
 func wantCode(t *testing.T, err error, code string) {

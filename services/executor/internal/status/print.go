@@ -30,6 +30,11 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 	if s.Note != "" {
 		fmt.Fprintf(out, "note      %s\n", s.Note)
 	}
+	if s.lives() {
+		for _, section := range s.Busy {
+			fmt.Fprintf(out, "busy      %s\n", section)
+		}
+	}
 	if s.Code != "" && s.lives() {
 		fmt.Fprintf(out, "reason    %s since %s: %s\n", s.Code, s.Since.Local().Format(time.DateTime), s.Reason)
 	}

@@ -51,6 +51,7 @@ type Status struct {
 	Applied   uint64    `json:"document_generation"`
 	Outbox    int       `json:"outbox_length"`
 	Note      string    `json:"note,omitempty"` // why it does not run the program of its image
+	Busy      []string  `json:"busy,omitempty"` // the critical sections that last
 	Agents    []Agent   `json:"agents"`
 }
 

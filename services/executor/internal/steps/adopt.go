@@ -3,10 +3,7 @@ package steps
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,6 +27,8 @@ type CheckAdoption struct {
 	Root    layout.Root
 	Journal *journal.Journal
 	Members func(agent string) []int // the processes of an installed agent
+	// Services are those of this server; nil where the supervisor cannot take one over.
+	Services supervise.Services
 }
 
 // Do implements Step.
@@ -42,13 +41,9 @@ func (s CheckAdoption) Do(_ context.Context, r *Run) error {
 	case len(r.To.GetRun().GetSockets()) > 0:
 		return refuse(code.NotAdoptable, "the image names sockets, which Garrison opens itself")
 	}
-	p, ok := detect.Find(r.Candidate)
-	if !ok {
-		return refuse(code.CandidateGone, "no process is %s any more", r.Candidate)
-	}
-	if strings.HasSuffix(p.Unit, ".service") && p.Unit != "init.service" {
-		return refuse(code.NotAdoptable, "process %d belongs to %s, which systemd starts again: two would supervise it",
-			p.Pid, p.Unit)
+	p, service, err := s.find(r.Candidate)
+	if err != nil {
+		return err
 	}
 	if err := s.free(p); err != nil {
 		return err
@@ -56,8 +51,65 @@ func (s CheckAdoption) Do(_ context.Context, r *Run) error {
 	r.Adoption = &change.Adoption{
 		Candidate: r.Candidate, Pid: p.Pid, Start: p.Start, Boot: supervise.BootID(), StartedAt: p.StartedAt,
 		Exe: p.Exe, Sockets: p.Sockets[:min(len(p.Sockets), maxSockets)], At: time.Now(),
+		Service: p.Service, Enabled: service.Enabled,
 	}
 	return r.Save()
+}
+
+// find returns the process of a candidate, and the service that is to be adopted with it.
+func (s CheckAdoption) find(candidate string) (p detect.Process, is supervise.Service, err error) {
+	service, isUnit := strings.CutPrefix(candidate, "unit/")
+	var mainOf func(string) int
+	switch {
+	case isUnit && s.Services == nil:
+		return p, is, refuse(code.NotAdoptable, "the executor does not run agents by systemd, so %s cannot be adopted",
+			service)
+	case isUnit:
+		if is, err = s.Services.Service(service); err != nil {
+			return p, is, err
+		}
+		mainOf = func(string) int { return is.Pid }
+	}
+	p, ok := detect.Find(candidate, mainOf)
+	switch {
+	case !ok && isUnit:
+		return p, is, refuse(code.CandidateGone, "%s has no main process", service)
+	case !ok:
+		return p, is, refuse(code.CandidateGone, "no process is %s any more", candidate)
+	case isUnit:
+		err = checkService(is, service)
+	default:
+		err = checkProcess(p)
+	}
+	p.Service = is.Name
+	return p, is, err
+}
+
+// checkService refuses a service that would run beside its successor, or that no rollback could start.
+func checkService(is supervise.Service, name string) error {
+	switch {
+	case is.Transient:
+		return refuse(code.NotAdoptable, "%s is transient: once it is stopped, nothing can start it again", name)
+	case len(is.TriggeredBy) > 0:
+		return refuse(code.NotAdoptable, "%s is started by %s, which would start it again after it was replaced", name,
+			strings.Join(is.TriggeredBy, ", "))
+	case is.Returns != "":
+		return refuse(code.NotAdoptable, "%s would start again after it was replaced: %s", name, is.Returns)
+	}
+	return nil
+}
+
+// checkProcess refuses a process that systemd starts again.
+func checkProcess(p detect.Process) error {
+	switch {
+	case detect.ByUserManager(p.Unit):
+		return refuse(code.NotAdoptable, "process %d belongs to a service of a user (%s), whose systemd may start it "+
+			"again: only services of the system can be adopted", p.Pid, p.Unit)
+	case strings.HasSuffix(p.Unit, ".service") && p.Unit != "init.service":
+		return refuse(code.NotAdoptable, "process %d belongs to %s, which systemd starts again: adopt unit/%s", p.Pid,
+			p.Unit, p.Unit)
+	}
+	return nil
 }
 
 // maxSockets is how many sockets of an adopted process are noted.
@@ -71,7 +123,8 @@ func (s CheckAdoption) free(p detect.Process) error {
 	}
 	managed := p.Pid == os.Getpid() || strings.HasPrefix(p.Exe, string(s.Root)+"/")
 	for _, i := range in.Instances {
-		is := i.Adopted != nil && i.Adopted.Pid == p.Pid && supervise.Lives(i.Adopted)
+		is := i.Adopted != nil && i.Adopted.Pid == p.Pid && supervise.Lives(i.Adopted) ||
+			i.Adopted != nil && p.Unit != "" && i.Adopted.Service == p.Unit
 		for _, pid := range s.Members(i.Agent) {
 			is = is || pid == p.Pid
 		}
@@ -90,40 +143,19 @@ type CompareProgram struct{ Specs agent.Specs }
 
 // Do implements Step.
 func (s CompareProgram) Do(ctx context.Context, r *Run) error {
-	runs, err := digestOf(ctx, filepath.Join("/proc", strconv.Itoa(r.Adoption.Pid), "exe"))
+	runs, err := supervise.Digest(ctx, filepath.Join("/proc", strconv.Itoa(r.Adoption.Pid), "exe"))
 	if !supervise.Lives(r.Adoption) { // the kernel may have shown another process
 		return refuse(code.CandidateGone, "process %d of %s ended", r.Adoption.Pid, r.Candidate)
 	}
 	if err != nil {
 		return fmt.Errorf("read the program of process %d: %w", r.Adoption.Pid, err)
 	}
-	image, err := digestOf(ctx, s.Specs.Program(agent.Coming(r.Record)))
+	image, err := supervise.Digest(ctx, s.Specs.Program(agent.Coming(r.Record)))
 	if err != nil {
 		return fmt.Errorf("read the program of the image: %w", err)
 	}
 	r.Adoption.ExeSHA256, r.Adoption.Same = runs, bytes.Equal(runs, image)
 	return r.Save()
-}
-
-// digestOf returns the sha256 of a file.
-func digestOf(ctx context.Context, path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	sum := sha256.New()
-	for {
-		_, err := io.CopyN(sum, f, 4<<20)
-		switch {
-		case errors.Is(err, io.EOF):
-			return sum.Sum(nil), nil
-		case err != nil:
-			return nil, err
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		}
-	}
 }
 
 // TakeProcess makes the candidate the agent's process.
@@ -135,6 +167,13 @@ func (s TakeProcess) Do(_ context.Context, r *Run) error {
 		return refuse(code.CandidateGone, "process %d of %s ended", r.Adoption.Pid, r.Candidate)
 	}
 	u, err := s.Processes.Unit(agent.Coming(r.Record))
+	if err != nil {
+		return err
+	}
+	adopted, err := u.Adopt()
+	if err == nil && !adopted {
+		err = refuse(code.CandidateGone, "process %d of %s ended", r.Adoption.Pid, r.Candidate)
+	}
 	if err != nil {
 		return err
 	}
@@ -177,7 +216,7 @@ func (CheckRelease) Do(_ context.Context, r *Run) error {
 	if !installed(r.Record) || len(r.Removed) > 0 { // gone already, or checked before a crash
 		return nil
 	}
-	if is := r.From.Adopted; !supervise.Lives(is) {
+	if is := r.From.Adopted; !supervise.Lives(is) && is.ServiceName() == "" {
 		return refuse(code.NotAdopted, "agent %s does not run as an adopted process any more", r.Agent)
 	}
 	return nil

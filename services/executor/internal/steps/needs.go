@@ -6,6 +6,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
@@ -43,6 +44,9 @@ func (s CheckNeeds) Do(_ context.Context, r *Run) error {
 			return err
 		}
 	}
+	if err := pairs(r.Record, in.Instances); err != nil {
+		return err
+	}
 	for _, other := range in.Changes {
 		if !yields(r.Record, other) {
 			continue
@@ -50,8 +54,65 @@ func (s CheckNeeds) Do(_ context.Context, r *Run) error {
 		if err := conflict(r.Record, other.Agent, other.To); err != nil {
 			return err
 		}
+		if err := passing(r.Record, other); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// passing refuses another image of an agent when it and one that another open change brings require other versions of
+// each other. Without it, two changes that begin together would each see the version that the other one replaces.
+func passing(r, other *change.Record) error {
+	if r.SameImage() || other.SameImage() {
+		return nil
+	}
+	comes := other.To.GetVersion()
+	for _, q := range r.To.GetRequires() {
+		if q.GetAgent() == other.Agent && !works(q, comes) {
+			return refuse(code.RequirementUnmet, "it requires agent %s %s; a change to %s is under way", q.Agent,
+				q.Versions, comes)
+		}
+	}
+	for _, q := range other.To.GetRequires() {
+		if q.GetAgent() == r.Agent && !works(q, r.To.GetVersion()) {
+			return refuse(code.RequirementUnmet, "%s %s, to which a change is under way, requires it at %s",
+				other.Agent, comes, q.Versions)
+		}
+	}
+	return nil
+}
+
+// pairs refuses another image of an agent when it and what runs beside it require other versions of each other. An
+// image that is there already is not questioned, so that it can be repaired.
+func pairs(r *change.Record, there []*change.Instance) error {
+	if r.SameImage() {
+		return nil
+	}
+	for _, q := range r.To.GetRequires() {
+		n := slices.IndexFunc(there, func(i *change.Instance) bool { return i.Agent == q.GetAgent() })
+		if n < 0 {
+			return refuse(code.RequirementUnmet, "it requires agent %s %s, which is not on the server", q.Agent,
+				q.Versions)
+		}
+		if have := there[n].Image.GetVersion(); !works(q, have) {
+			return refuse(code.RequirementUnmet, "it requires agent %s %s; %s is there", q.Agent, q.Versions,
+				have)
+		}
+	}
+	for _, i := range there {
+		for _, q := range i.Image.GetRequires() {
+			if i.Agent != r.Agent && q.GetAgent() == r.Agent && !works(q, r.To.GetVersion()) {
+				return refuse(code.RequirementUnmet, "%s %s, which is there, requires it at %s", i.Agent,
+					i.Image.GetVersion(), q.Versions)
+			}
+		}
+	}
+	return nil
+}
+
+func works(q *imagev1.Requirement, have string) bool {
+	return q.GetVersions() == "" || version.In(have, []string{q.Versions})
 }
 
 func conflict(r *change.Record, other string, image change.Manifest) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -63,6 +64,7 @@ type Run struct {
 	unit      supervise.Unit      // the new version's process; nil when nothing runs
 	signalled int                 // the process that got a signal about its configuration; 0 for none
 	freeBlob  func()              // lets other changes bring the same blob
+	pass      io.Closer           // keeps critical sections from beginning; nil before the change may touch anything
 	prepared  bool                // a whole copy of the image is on the disk
 
 	justCommitted bool // by this process
@@ -87,8 +89,12 @@ func inJournal(err error) error {
 	return nil
 }
 
-// Release releases what the change holds beside its record: space, blob and notify socket.
+// Release releases what the change holds beside its record: space, blob, notify socket, and the pass that keeps
+// critical sections from beginning.
 func (r *Run) Release() {
+	if r.pass != nil {
+		_ = r.pass.Close()
+	}
 	r.closeNotify()
 	r.releaseSpace()
 }

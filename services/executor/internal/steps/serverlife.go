@@ -26,6 +26,9 @@ func NewServerLife() *ServerLife {
 // End ends the life: changes that only bring something are given up.
 func (l *ServerLife) End() { l.end() }
 
+// Over reports whether the server is dead.
+func (l *ServerLife) Over() bool { return l.ctx.Err() != nil }
+
 // While returns a context that is done as well when the server is dead, unless the change goes
 // on then: a removal, and an executor that passed its trial.
 func (l *ServerLife) While(ctx context.Context, r *change.Record) (context.Context, func()) {

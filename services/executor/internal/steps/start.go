@@ -160,6 +160,9 @@ func (s Starter) startOld(r *Run, v agent.Version, u supervise.Unit) error {
 	if _, err := s.Processes.Prepare(v, r.Notify); err != nil {
 		return err
 	}
+	if is, ok := u.(supervise.Restorer); ok {
+		is.Restore()
+	}
 	adopted, err := u.Start()
 	if adopted {
 		r.closeNotify() // it was ready before, and will not say so again

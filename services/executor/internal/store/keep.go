@@ -7,6 +7,10 @@ import (
 	"errors"
 	"slices"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
@@ -69,6 +73,41 @@ func oldest(kept map[string][]journal.Kept, needed func(digest []byte) bool) []j
 func (s *Images) GiveUpAll() error {
 	_, err := s.giveUp(nil, Keep{}.beyond)
 	return err
+}
+
+// Ways returns the kept versions of each agent as they are reported, the newest first.
+func (s *Images) Ways() (map[string][]*instancev1.Kept, error) {
+	out := map[string][]*instancev1.Kept{}
+	err := s.journal.Read(func(tx *journal.Tx) error {
+		kept, err := tx.Kept()
+		if err != nil || len(kept) == 0 {
+			return err
+		}
+		instances, err := tx.Instances()
+		if err != nil {
+			return err
+		}
+		installed := map[string]bool{} // not what changes need: the change that ends is still there
+		for _, i := range instances {
+			installed[string(i.Image.Digest())] = true
+		}
+		for agent, of := range kept {
+			for n, k := range of {
+				if k.Going || n >= s.Keep.Versions {
+					continue
+				}
+				way := &instancev1.Kept{
+					Image: k.Image.Ref(), Since: timestamppb.New(k.Since), ChangesLeft: uint32(s.Keep.Versions - n),
+				}
+				if !installed[string(k.Image.Digest())] {
+					way.Bytes = k.Image.GetBlob().GetUnpackedSizeBytes()
+				}
+				out[agent] = append(out[agent], way)
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 // choice returns the kept versions to give up.

@@ -149,7 +149,7 @@ func TestAProcessThatCannotBeKilledBlocksNoRestart(t *testing.T) {
 	u := startable(t, s)
 	for range 2 { // the second record must have it too
 		began := time.Now()
-		if pid := begin(t, u); pid == 0 || time.Since(began) > 5*time.Second || !runs(child) {
+		if pid := begin(t, u); pid == 0 || time.Since(began) >= killWithin || !runs(child) {
 			t.Errorf("process %d after %s; the leftover runs: %v", pid, time.Since(began), runs(child))
 		}
 		if r, _, err := readRecord(s.Record); err != nil || len(r.Left) != 1 || r.Left[0] != token {

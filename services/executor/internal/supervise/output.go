@@ -6,9 +6,13 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // The polling of an output file's size: often while the file grows fast, as it may after a start, and less and less
@@ -18,48 +22,108 @@ const (
 	outputSeldom = 2 * time.Second
 )
 
-// OpenOutput opens an output file for appending; no other user may read it.
-func OpenOutput(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+// openOutput opens an output file without following a link and without waiting for a writer of a pipe: an agent may
+// write in its directory, and must not have the executor read or write another file.
+func openOutput(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open output: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !regular(info) {
+		err = fault.New(fault.Invalid, "open output: %s is not a regular file of one name", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return f, nil
 }
 
-// BoundOutput keeps an output file below its bound until its process has ended.
+// regular reports whether a file is regular and has no other name, by which it might be another program's.
+func regular(info os.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return info.Mode().IsRegular() && (!ok || s.Nlink <= 1)
+}
+
+// OpenOutput opens an output file for appending; no other user may read it.
+func OpenOutput(path string) (*os.File, error) {
+	return openOutput(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+}
+
+// BoundOutput keeps an output file below its bound until its process has ended, and marks when it grew.
 func (p Policy) BoundOutput(path string, ended <-chan struct{}, log zerolog.Logger) {
+	m := &marker{path: path}
 	for every := outputOften; Pause(ended, every); every = min(2*every, outputSeldom) {
-		if p.cutOutput(path, log) {
+		if p.tendOutput(m, log) {
 			every = outputOften / 2
 		}
 	}
 }
 
-// cutting is held while a file is cut: in an overlap two processes write to the same one.
+// cutting is held while a file is cut or read: in an overlap two processes write to the same one.
 var cutting sync.Mutex
 
-// cutOutput cuts the output file when it is too large. The agent has it open for appending, so its end is copied and
-// the file truncated; what the agent writes between the two is lost.
-func (p Policy) cutOutput(path string, log zerolog.Logger) (cut bool) {
+// tendOutput cuts the output file when it is too large, and marks when it grew otherwise.
+func (p Policy) tendOutput(m *marker, log zerolog.Logger) (cut bool) {
 	cutting.Lock()
 	defer cutting.Unlock()
-	info, err := os.Stat(path)
-	if err != nil || info.Size() < p.OutputBytes {
+	info, err := os.Lstat(m.path)
+	if err != nil {
 		return false
 	}
-	tail := Tail(path, 0, p.OutputBytes)
-	// Cut also when a full disk cannot take the copy.
-	kept := os.WriteFile(path+".1", []byte(tail), 0o600)
-	if err := errors.Join(kept, os.Truncate(path, 0)); err != nil {
+	if info.Size() < p.OutputBytes {
+		if err := m.mark(info.Size(), time.Now()); err != nil {
+			log.Debug().Err(err).Msg("growth of output not marked")
+		}
+		return false
+	}
+	if err := p.cutOutput(m.path, info.Size()); err != nil {
 		log.Warn().Err(err).Msg("output not cut")
 	}
 	return true
 }
 
+// cutOutput cuts an output file. The agent has it open for appending, so its end is copied and the file truncated;
+// what the agent writes between the two is lost.
+func (p Policy) cutOutput(path string, size int64) error {
+	f, err := openOutput(path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	end := make([]byte, min(size, p.OutputBytes))
+	n, _ := f.ReadAt(end, size-int64(len(end)))
+	// Cut also when a full disk cannot take the copy.
+	kept := writeOutput(before(path), end[:n])
+	if err := f.Truncate(0); err != nil {
+		return errors.Join(kept, fmt.Errorf("cut output: %w", err))
+	}
+	return errors.Join(kept, moveMarks(path, size, int64(n)))
+}
+
+// before returns the file with the part before that an output file was cut off.
+func before(path string) string { return path + ".1" }
+
+// writeOutput writes a file beside an output file.
+func writeOutput(path string, data []byte) error {
+	f, err := openOutput(path, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if _, err := f.Write(data); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
 // Tail returns the end of an output file from an offset on, at most n bytes, as valid text.
 func Tail(path string, from int64, n int64) string {
-	f, err := os.Open(path)
+	f, err := openOutput(path, os.O_RDONLY)
 	if err != nil {
 		return ""
 	}

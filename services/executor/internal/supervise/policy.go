@@ -25,6 +25,9 @@ type Status struct {
 	Restarts  int    // in a row
 	CrashLoop bool   // it keeps ending
 	LastEnd   string // how it last ended, or empty
+	Disabled  bool   // it was stopped and disabled on the server, so it is not started; LastEnd says more
+
+	NextStart time.Time // when a process that keeps ending is started again; zero when none is due
 }
 
 // Ended counts into a status that a process which ran from started to at has ended, and returns the wait before the
@@ -36,12 +39,14 @@ func (p Policy) Ended(s *Status, how string, started, at time.Time) time.Duratio
 	}
 	s.Restarts++
 	s.CrashLoop = s.Restarts >= p.CrashLoop
-	return p.wait(s.Restarts)
+	wait := p.wait(s.Restarts)
+	s.NextStart = at.Add(wait)
+	return wait
 }
 
 // Runs returns the status of a process that runs since started.
 func (p Policy) Runs(s Status, pid int, started, at time.Time) Status {
-	s.Pid, s.StartedAt = pid, started
+	s.Pid, s.StartedAt, s.NextStart = pid, started, time.Time{}
 	s.CrashLoop = s.CrashLoop && !p.isSteady(started, at)
 	return s
 }

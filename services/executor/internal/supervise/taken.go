@@ -28,13 +28,15 @@ type Taken struct {
 	keeper   Keeper
 	exited   chan struct{}
 	watching sync.Once
+	forgot   chan struct{} // closed by Forget, which also closes exited
+	forget   sync.Once
 }
 
 // Take returns a unit that has an adopted process. below runs the same slot once that process ended.
 func Take(below Unit, s Spec, is change.Adoption, changed func()) *Taken {
 	return &Taken{
 		below: below, name: s.Name, is: is, within: s.stopTimeout(), notifies: s.Notify, changed: changed,
-		exited: make(chan struct{}),
+		exited: make(chan struct{}), forgot: make(chan struct{}),
 	}
 }
 
@@ -58,8 +60,7 @@ func (t *Taken) alive() bool {
 			return
 		}
 		go func() {
-			for Lives(&t.is) {
-				time.Sleep(adoptEvery)
+			for Lives(&t.is) && Pause(t.forgot, adoptEvery) {
 			}
 			close(t.exited)
 		}()
@@ -72,8 +73,8 @@ func (t *Taken) alive() bool {
 	}
 }
 
-// Runs reports whether the adopted process is still the unit's.
-func (t *Taken) Runs() bool { return t.alive() }
+// IsGuest reports whether the adopted process is still the unit's.
+func (t *Taken) IsGuest() bool { return t.alive() }
 
 // Start returns the adopted process, or starts the image's program where that ended.
 func (t *Taken) Start() (adopted bool, err error) {
@@ -120,6 +121,9 @@ func (t *Taken) Leave() {
 	t.keeper.Leave()
 	t.below.Leave()
 }
+
+// Forget ends the watching of the process, which runs on.
+func (t *Taken) Forget() { t.forget.Do(func() { close(t.forgot) }) }
 
 // Stop ends the adopted process, and what the unit below runs. Its group is not signalled: it may be that of a
 // person's shell.

@@ -78,7 +78,7 @@ func TestTheProgramOfTheImageIsStartedWhenTheAdoptedProcessEnds(t *testing.T) {
 	u.Keep()
 	_ = cmd.Process.Kill()
 	until(t, "it runs again", func() bool { s := u.Status(); return s.Pid != 0 && s.Pid != is.Pid })
-	if u.Runs() {
+	if u.IsGuest() {
 		t.Error("it counts as the adopted process")
 	}
 }
@@ -132,5 +132,27 @@ func TestAnotherProcessWithTheIDIsNeitherAdoptedNorSignalled(t *testing.T) {
 	}
 	if !Lives(&is) {
 		t.Errorf("process %d was ended", cmd.Process.Pid)
+	}
+}
+
+// A process that was let go is not watched any more: a server that adopts and releases often keeps no goroutines.
+func TestAProcessThatWasForgottenIsNotWatched(t *testing.T) {
+	cmd, is := foreign(t, true)
+	u := take(t, is)
+	exited := u.Exited()
+	u.Leave()
+	for range 2 {
+		u.Forget()
+	}
+	until(t, "the watching ends", func() bool {
+		select {
+		case <-exited:
+			return true
+		default:
+			return false
+		}
+	})
+	if !Lives(&is) || cmd.ProcessState != nil {
+		t.Error("the process ended with it")
 	}
 }

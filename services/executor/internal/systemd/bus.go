@@ -81,14 +81,20 @@ func (b *bus) call(method string, out []any, args ...any) error {
 	return b.callAt(managerPath, manager+method, out, args...)
 }
 
+// callAt calls a method of one of systemd's objects.
 func (b *bus) callAt(path dbus.ObjectPath, method string, out []any, args ...any) error {
+	return b.callTo(destination, path, method, out, args...)
+}
+
+// callTo calls a method of an object of a name on the bus.
+func (b *bus) callTo(to string, path dbus.ObjectPath, method string, out []any, args ...any) error {
 	conn, err := b.open()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
-	call := conn.Object(destination, path).CallWithContext(ctx, method, 0, args...)
+	call := conn.Object(to, path).CallWithContext(ctx, method, 0, args...)
 	if call.Err == nil {
 		call.Err = call.Store(out...)
 	}

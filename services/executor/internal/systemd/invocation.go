@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // invocation is one start of a service, by the executor or by systemd.
@@ -19,6 +22,8 @@ type invocation struct {
 	ready     chan struct{} // closed after READY=1; nil when the agent does not send it
 	exited    chan struct{} // closed when the process ended
 	how       string        // how the process ended; valid after exited
+	forget    sync.Once
+	forgot    chan struct{} // closed when the end is of no interest any more; exited is closed then
 }
 
 // alive reports whether the process has not ended. A nil invocation has.
@@ -39,6 +44,7 @@ func (u *unit) follow(s state) {
 	i := &invocation{
 		bus: u.of.bus, service: u.name,
 		id: s.invocation, pid: cmp.Or(s.pid, s.lastPid), startedAt: s.startedAt, exited: make(chan struct{}),
+		forgot: make(chan struct{}),
 	}
 	if awaitsReady(u.spec, u.once) {
 		i.ready = make(chan struct{})
@@ -49,29 +55,49 @@ func (u *unit) follow(s state) {
 	u.mu.Unlock()
 	go u.of.policy.BoundOutput(u.spec.Output, i.exited, u.log)
 	go func() {
-		i.await()
-		i.how = i.end()
-		close(i.exited)
+		defer close(i.exited)
+		if i.await() {
+			i.how = i.end()
+		}
 	}()
 }
 
-// await returns when the process has ended.
-func (i *invocation) await() {
+// Forget ends the watching of the process, which runs on.
+func (u *unit) Forget() {
+	if i := u.last(); i != nil {
+		i.forget.Do(func() { close(i.forgot) })
+	}
+}
+
+// await returns true when the process has ended, and false when it was forgotten before.
+func (i *invocation) await() bool {
 	fd, err := unix.PidfdOpen(i.pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
-		return
+		return true
 	}
 	f := os.NewFile(uintptr(fd), "process")
 	defer func() { _ = f.Close() }()
 	if !i.runs() {
-		return // the process id may have been reused before it was opened
+		return true // the process id may have been reused before it was opened
 	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-i.forgot:
+			_ = f.SetReadDeadline(time.Now()) // without a pidfd the polling below ends
+		case <-done:
+		}
+	}()
 	if raw, err := f.SyscallConn(); err == nil && raw.Read(ended) == nil {
-		return
+		return true
 	}
 	for i.runs() { // without a pidfd
-		time.Sleep(awaitEvery)
+		if !supervise.Pause(i.forgot, awaitEvery) {
+			return false
+		}
 	}
+	return true
 }
 
 const (

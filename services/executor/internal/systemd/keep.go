@@ -78,6 +78,12 @@ func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
 		if adopted || !ok {
 			return ok
 		}
+		if u.Drift() != "" {
+			if !u.awaitEnabled(stop) {
+				return false
+			}
+			continue
+		}
 		if limited {
 			wait = u.gaveUp()
 		}
@@ -124,6 +130,37 @@ func (u *unit) awaitRest(stop <-chan struct{}) (adopted, limited, ok bool) {
 	}
 }
 
+// awaitEnabled waits while an adopted service is disabled on the server and does not run: an operator of the server
+// wants it so. It returns false when keeping was stopped before.
+func (u *unit) awaitEnabled(stop <-chan struct{}) bool {
+	for seen := ""; ; {
+		why := u.Drift()
+		s, err := u.of.bus.state(u.name)
+		if why == "" || err == nil && s.runs() {
+			u.setDisabled("")
+			return true
+		}
+		if why != seen {
+			u.log.Warn().Str("reason", why).Msg("adopted service left stopped")
+			u.setDisabled(why)
+			seen = why
+		}
+		if !supervise.Pause(stop, pollSeldom) {
+			return false
+		}
+	}
+}
+
+// setDisabled notes why the service is not started; "" means that it is.
+func (u *unit) setDisabled(why string) {
+	u.mu.Lock()
+	if u.status.Disabled = why != ""; u.status.Disabled {
+		u.status.LastEnd = why
+	}
+	u.mu.Unlock()
+	u.changed()
+}
+
 // reportStuck reports that systemd neither runs nor ends the service, or does not answer.
 func (u *unit) reportStuck(s state, err error) {
 	why := "systemd neither runs nor ends it: it is " + s.active + " (" + s.sub + ")"
@@ -144,7 +181,7 @@ func (u *unit) setLastEnd(how string) {
 // gaveUp marks the crash loop after systemd gave up, and returns the wait.
 func (u *unit) gaveUp() time.Duration {
 	u.mu.Lock()
-	u.status.CrashLoop = true
+	u.status.CrashLoop, u.status.NextStart = true, time.Now().Add(u.of.policy.Resting)
 	u.mu.Unlock()
 	u.changed()
 	return u.of.policy.Resting

@@ -23,6 +23,7 @@ type unit struct {
 	changed func()
 	before  supervise.Unit // the slot's process from before systemd was the supervisor
 	once    bool           // run once, to its end
+	taken   *taken         // the adopted service; nil for Garrison's own
 
 	keeper supervise.Keeper
 
@@ -90,6 +91,9 @@ func (u *unit) adopt() (bool, error) {
 
 // start creates the service anew, and returns after the exec of its program.
 func (u *unit) start() error {
+	if u.taken != nil {
+		return u.startTaken()
+	}
 	if err := u.of.bus.clear(u.name, stopTimeout(u.spec)); err != nil {
 		return err
 	}
@@ -182,7 +186,11 @@ func (u *unit) Stop() error {
 	u.Leave()
 	u.changing.Lock()
 	defer u.changing.Unlock()
-	if err := errors.Join(u.of.bus.clear(u.name, stopTimeout(u.spec)), u.before.Stop()); err != nil {
+	end := func() error { return u.of.bus.clear(u.name, stopTimeout(u.spec)) }
+	if u.taken != nil {
+		end = u.stopTaken
+	}
+	if err := errors.Join(end(), u.before.Stop()); err != nil {
 		return fmt.Errorf("stop %s: %w", u.spec.Name, err)
 	}
 	u.mu.Lock()
@@ -247,7 +255,7 @@ func (u *unit) Status() supervise.Status {
 	case u.now == nil:
 	case u.now.alive():
 		return u.of.policy.Runs(s, u.now.pid, u.now.startedAt, time.Now())
-	default:
+	case !s.Disabled:
 		s.LastEnd = u.now.how
 	}
 	return s

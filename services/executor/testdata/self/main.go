@@ -53,11 +53,13 @@ func run() error {
 	}
 	f := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	root, url, copied := f.String("root", "", ""), f.String("bus", "", ""), f.String("journal", "", "")
+	beat, stopAgents := f.Duration("beat-interval", 50*time.Millisecond, ""), f.Bool("stop-agents", false, "")
 	if err := f.Parse(os.Args[2:]); err != nil {
 		return err
 	}
 	cfg := executor.Config{
-		Root: *root, URL: *url, BeatInterval: 50 * time.Millisecond, Args: os.Args, FailPoint: t.failPoint(role, *root),
+		Root: *root, URL: *url, BeatInterval: *beat, StopAgents: *stopAgents, Args: os.Args,
+		FailPoint: t.failPoint(role, *root),
 		Log: zerolog.New(os.Stderr).
 			With().
 			Timestamp().

@@ -85,7 +85,7 @@ func (d *Disk) mountIt() error {
 // attach mounts the disk anew. While a process has the old mount in a namespace of its own, the kernel returns the file
 // system that was shut down; attach retries until it is gone.
 func (d *Disk) attach() error {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if err := d.mountIt(); err != nil {
 			return err
 		}
@@ -102,10 +102,10 @@ func (d *Disk) attach() error {
 	}
 }
 
-// Unmount unmounts the file system at a path, and waits up to 10 s until it is not in use.
+// Unmount unmounts the file system at a path, and waits up to a minute until it is not in use.
 func Unmount(path string) error {
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if err = unix.Unmount(path, 0); !errors.Is(err, unix.EBUSY) {
 			break
 		}

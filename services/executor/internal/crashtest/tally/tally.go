@@ -42,8 +42,8 @@ type counts struct{ kills, before, after, bad int }
 
 // stepsInOrder are the rows of an operation.
 var stepsInOrder = []string{
-	"start", "check", "reserve", "fetch", "verify", "stage", "rehearse", "switch", "trial", "prove", "commit",
-	"become", "undo", "sweep", "ended",
+	"start", "check", "reserve", "fetch", "verify", "stage", "defer", "rehearse", "switch", "trial", "prove",
+	"commit", "become", "undo", "sweep", "ended",
 }
 
 // Place returns the position of a step in a change; negative for an unknown one.

@@ -1,0 +1,169 @@
+package supervise
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Beside an output file stands OutputMarks: the position of the file's first byte, counted from the first byte that the
+// agent ever wrote, and marks of when the file had which length. A mark of a time and a position means that what is
+// behind the position was written after the time. The file is a help for readers: a broken or lost one costs them
+// the time, and never output.
+type outputMarks struct {
+	base  int64 // the position of the first byte of the output file
+	marks []mark
+}
+
+// mark is one line of the file.
+type mark struct {
+	at       time.Time
+	position int64
+}
+
+const (
+	// marksName ends the name of the file with the marks of an output file.
+	marksName = ".marks"
+	// markEvery is the time between two marks.
+	markEvery = 2 * time.Second
+	// mostMarks is how many marks are kept. Of more, every second one of the older half is dropped.
+	mostMarks = 2048
+	// marksBytes bounds what is read of the file, and mostPosition its numbers; an agent may write it too.
+	marksBytes   = 1 << 17
+	mostPosition = 1 << 60
+)
+
+// OutputMarks returns the file with the marks of an output file.
+func OutputMarks(output string) string { return output + marksName }
+
+// readMarks reads the marks of an output file. Lines that are no marks are left out.
+func readMarks(output string) outputMarks {
+	var m outputMarks
+	f, err := openOutput(OutputMarks(output), os.O_RDONLY)
+	if err != nil {
+		return m
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(io.LimitReader(f, marksBytes))
+	for first := true; lines.Scan(); first = false {
+		var at, position int64
+		if first {
+			m.base = baseIn(lines.Text())
+		} else if n, _ := fmt.Sscanf(lines.Text(), "%d %d", &at, &position); n == 2 && sound(position) {
+			m.marks = append(m.marks, mark{time.UnixMilli(at), position})
+		}
+	}
+	return m
+}
+
+// readBase reads the position of the first byte of an output file alone: a reader asks for it ten times a second.
+func readBase(output string) int64 {
+	f, err := openOutput(OutputMarks(output), os.O_RDONLY)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	first := make([]byte, 32) // more than the line has
+	n, _ := f.ReadAt(first, 0)
+	line, _, _ := strings.Cut(string(first[:n]), "\n")
+	return baseIn(line)
+}
+
+func baseIn(line string) int64 {
+	var base int64
+	if n, _ := fmt.Sscanf(line, "base %d", &base); n != 1 || !sound(base) {
+		return 0
+	}
+	return base
+}
+
+func sound(position int64) bool { return position >= 0 && position <= mostPosition }
+
+// write replaces the marks of an output file.
+func (m outputMarks) write(output string) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "base %d\n", m.base)
+	for _, k := range m.marks {
+		b.WriteString(k.line())
+	}
+	return writeOutput(OutputMarks(output), b.Bytes())
+}
+
+func (k mark) line() string { return fmt.Sprintf("%d %d\n", k.at.UnixMilli(), k.position) }
+
+// thin drops every second mark of the older half.
+func (m *outputMarks) thin() {
+	half := len(m.marks) / 2
+	var kept []mark
+	for n, k := range m.marks {
+		if n >= half || n%2 == 0 {
+			kept = append(kept, k)
+		}
+	}
+	m.marks = kept
+}
+
+// since returns a position behind which is everything that was written at a time or later.
+func (m outputMarks) since(at time.Time) int64 {
+	var position int64
+	for _, k := range m.marks {
+		if !k.at.After(at) {
+			position = max(position, k.position)
+		}
+	}
+	return position
+}
+
+// marker adds the marks of one process's output.
+type marker struct {
+	path  string
+	known bool // size is that of the file
+	size  int64
+	at    time.Time
+}
+
+// mark notes the length of the output file when it grew. The caller holds cutting.
+func (m *marker) mark(size int64, now time.Time) error {
+	if m.known && (size == m.size || now.Sub(m.at) < markEvery && now.After(m.at)) {
+		return nil
+	}
+	have := readMarks(m.path)
+	k := mark{now, have.base + size}
+	m.known, m.size, m.at = true, size, now
+	if n := len(have.marks); n > 0 && have.marks[n-1].position == k.position {
+		return nil // nothing was written since
+	}
+	if have.marks = append(have.marks, k); len(have.marks) > mostMarks {
+		have.thin()
+		return have.write(m.path)
+	}
+	return appendMark(m.path, have, k)
+}
+
+func appendMark(output string, have outputMarks, k mark) error {
+	f, err := openOutput(OutputMarks(output), os.O_WRONLY|os.O_APPEND)
+	if errors.Is(err, fs.ErrNotExist) {
+		return have.write(output)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	_, err = f.WriteString(k.line())
+	return err
+}
+
+// moveMarks notes that an output file of a size was cut, of which the last bytes are kept.
+func moveMarks(output string, size, kept int64) error {
+	m := readMarks(output)
+	m.base += size
+	m.marks = slices.DeleteFunc(m.marks, func(k mark) bool { return k.position < m.base-kept })
+	return m.write(output)
+}
