@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// stallsAfter is how long a leader may commit nothing, while operations wait, before its stream counts as stalled.
+	// stallsAfter is how long a leader may commit nothing, while operations wait, before its stream counts as stalled,
+	// and how long a replica that is behind may apply nothing before it counts as stuck.
 	stallsAfter = 3 * time.Second
 	stallsEvery = 500 * time.Millisecond
 )
@@ -39,56 +40,47 @@ func (a *Access) getBus(
 		}
 		states = append(states, state)
 	}
-	stalled, err := a.stalled(ctx, core, len(servers))
+	suspects, err := a.suspects(ctx, core, len(servers))
 	if err != nil {
 		return nil, err
 	}
-	return busstate.Describe(states, stalled), nil
+	return busstate.Describe(states, suspects), nil
 }
 
-// progress returns how far each group of replicas agrees.
-func (a *Access) progress(ctx context.Context, core string, n int) (map[string]busstate.Progress, error) {
+// groups returns how far each group of replicas agrees.
+func (a *Access) groups(ctx context.Context, core string, n int) (busstate.Groups, error) {
 	answers, err := a.cfg.System.GroupsOfServers(ctx, core, n)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]busstate.Progress{}
+	out := busstate.Groups{}
 	for _, answer := range answers {
-		if err := busstate.ReadProgress(core, answer.Data, out); err != nil {
+		if err := out.Read(answer.Server.Name, core, answer.Data); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// stalled returns the groups of replicas whose leader commits nothing for stallsAfter although operations wait. It
-// returns at once when none wait.
-func (a *Access) stalled(ctx context.Context, core string, n int) (map[string]bool, error) {
-	first, err := a.progress(ctx, core, n)
+// suspects returns the groups of replicas whose leader commits nothing for stallsAfter although operations wait, and
+// the replicas that apply nothing meanwhile although they are behind. It returns at once when there are none.
+func (a *Access) suspects(ctx context.Context, core string, n int) (busstate.Suspects, error) {
+	first, err := a.groups(ctx, core, n)
 	if err != nil {
-		return nil, err
+		return busstate.Suspects{}, err
 	}
-	waiting := map[string]bool{}
-	for group, p := range first {
-		if p.Waits() {
-			waiting[group] = true
-		}
-	}
-	for end := time.Now().Add(stallsAfter); len(waiting) > 0 && time.Now().Before(end); {
+	s := first.Suspects()
+	for end := time.Now().Add(stallsAfter); s.Open() && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return s, ctx.Err()
 		case <-time.After(stallsEvery):
 		}
-		next, err := a.progress(ctx, core, n)
+		next, err := a.groups(ctx, core, n)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		for group := range waiting {
-			if p, ok := next[group]; !ok || p.Committed != first[group].Committed || !p.Waits() {
-				delete(waiting, group)
-			}
-		}
+		s.Clear(next)
 	}
-	return waiting, nil
+	return s, nil
 }

@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"slices"
 	"testing"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -55,6 +56,11 @@ func TestTheStateOfAClusterNamesTheServerThatIsAway(t *testing.T) {
 			}
 		}
 		return len(r.GetServers()) == 3 && len(r.GetStreams()) == len(topology.Streams(3))
+	})
+	bustest.Eventually(t, "a bus where nothing is wrong has no alarm", func() bool {
+		return !slices.ContainsFunc(look().GetAlarms(), func(a *accessv1.BusAlarm) bool {
+			return a.GetCause() != "sync-later" // the bus of this test does not sync
+		})
 	})
 	nodes[2].Stop()
 	bustest.Eventually(t, "the server that is away is named", func() bool {

@@ -75,7 +75,7 @@ func (w *world) start() (stop func()) {
 
 func call[R proto.Message](w *world, c *bus.Conn, method string, q proto.Message) (R, error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d := accessv1.File_garrison_access_v1_access_service_proto.Services().ByName("AccessService")
 	return bus.Call[R](ctx, c, ledger.Access, d.Methods().ByName(protoreflect.Name(method)), q)
@@ -155,8 +155,8 @@ func (w *world) shutOut(c connection, l login) {
 	begun := time.Now()
 	select {
 	case <-c.gone:
-	case <-time.After(20 * time.Second):
-		w.Fatalf("the connection of %s is still open after 20 s", l.name)
+	case <-time.After(time.Minute):
+		w.Fatalf("the connection of %s is still open after a minute", l.name)
 	}
 	w.Logf("the connection ended after %v", time.Since(begun).Round(time.Millisecond))
 	if w.letIn(l) {

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
@@ -42,6 +43,7 @@ type Catalog struct {
 	decider  *decide.Decider
 	content  *content
 	download *downloads
+	promote  *promotions
 	serving  chan struct{} // closed once requests are answered
 	creating chan struct{} // held by the one request that creates an image
 }
@@ -61,9 +63,10 @@ func New(cfg Config) (*Catalog, error) {
 		cfg: cfg, view: view.New(),
 		serving: make(chan struct{}), creating: make(chan struct{}, 1),
 	}
+	c.promote = &promotions{catalog: c, wake: wakeup.New()}
 	c.follower = fold.New(cfg.Conn, c.view, fold.Options{
 		Service: ledger.Catalog, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
-		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log,
+		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: c.promote.noteFacts,
 	})
 	c.writer = c.follower.NewWriter()
 	c.content = &content{
@@ -92,6 +95,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		rungroup.Part{Name: "view", Run: c.follower.Run},
 		rungroup.Part{Name: "content checks", Run: c.content.checks.run},
 		rungroup.Part{Name: "downloads", Run: c.follower.WhenReady(c.download.run)},
+		rungroup.Part{Name: "promotions", Run: c.follower.WhenReady(c.promote.run)},
 		rungroup.Part{Name: "api", Run: c.follower.WhenReady(c.serve)},
 	)
 }

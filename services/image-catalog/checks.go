@@ -22,6 +22,8 @@ const (
 	maxChecks = 2
 	// checkWithin bounds one check: 4 GiB at 10 MB/s take 7 minutes.
 	checkWithin = 15 * time.Minute
+	// replicaPause is the pause before a chunk is read again that a replica lacks.
+	replicaPause = 20 * time.Millisecond
 	// keepResult is how long a result is kept for a repeated request.
 	keepResult = time.Minute
 )
@@ -65,8 +67,8 @@ func (c *checks) run(ctx context.Context) error {
 	return nil
 }
 
-// verify checks that every chunk of a blob is stored and that the whole has its digest. Its error is
-// errCorrupt, NotFound for a missing chunk, or Unavailable, also while the check continues.
+// verify checks that every chunk of a blob, which the leader of the stream holds, can be read and that the whole has
+// its digest. Its error is errCorrupt, NotFound for a missing chunk, or Unavailable, also while the check continues.
 func (c *checks) verify(ctx context.Context, b *imagev1.Blob) error {
 	k, err := c.join(b)
 	if err != nil {
@@ -175,8 +177,24 @@ func (c *checks) fetch(ctx context.Context, b *imagev1.Blob, order chan<- chan p
 			// A deadline of its own: the one of the whole check is too long for one chunk.
 			once, cancel := context.WithTimeout(ctx, bus.DefaultTimeout)
 			defer cancel()
-			data, err := storedChunk(once, c.conn, b, n)
+			data, err := c.storedSoon(once, b, n)
 			one <- piece{data, err}
 		}()
+	}
+}
+
+// storedSoon reads a chunk that the leader of the stream holds: a replica that lags behind is asked again, until ctx is
+// done.
+func (c *checks) storedSoon(ctx context.Context, b *imagev1.Blob, n int) ([]byte, error) {
+	for {
+		data, err := storedChunk(ctx, c.conn, b, n)
+		if !fault.Is(err, fault.NotFound) || fault.RefusalOf(err) != nil {
+			return data, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(replicaPause):
+		}
 	}
 }

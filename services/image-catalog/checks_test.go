@@ -55,6 +55,19 @@ func TestACheckReadsEveryChunk(t *testing.T) {
 	}
 }
 
+// A replica that lags behind lacks, for a moment, a chunk that the leader has.
+func TestACheckAsksAgainForAChunkThatIsNotThereYet(t *testing.T) {
+	c, conn := runningChecks(t)
+	s := newSample("a", "1.0.0", "s", 5000)
+	done := make(chan error, 1)
+	go func() { done <- c.verify(t.Context(), s.Blob) }()
+	bustest.Eventually(t, "the check has begun", func() bool { return len(c.slots) > 0 })
+	stored(t, conn, s)
+	if err := <-done; err != nil {
+		t.Errorf("a chunk came while the check ran: %v", err)
+	}
+}
+
 func TestACheckOutlivesItsRequestAndKeepsItsResult(t *testing.T) {
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 5000)

@@ -101,7 +101,7 @@ func (r *reader) read(digest []byte, n int) ([]byte, error) {
 	select {
 	case m := <-r.answers:
 		return m.Data, bus.RefusedIn(m)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("no answer came")
 		return nil, nil
 	}

@@ -73,7 +73,7 @@ func method(name string) protoreflect.MethodDescriptor {
 
 func call[R proto.Message](c *client, name string, q proto.Message) (R, error) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return bus.Call[R](ctx, c.conn, ledger.Catalog, method(name), q)
 }

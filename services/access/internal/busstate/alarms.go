@@ -16,6 +16,9 @@ const (
 	StreamStalled  = "stream-stalled"
 	ReplicaAway    = "replica-away"
 	ReplicaBehind  = "replica-behind"
+	ReplicaStuck   = "replica-stuck"
+	ReplicaFailed  = "replica-failed"
+	ReplicasDiffer = "replicas-differ"
 	FewReplicas    = "few-replicas"
 	SyncLater      = "sync-later"
 	VersionsDiffer = "versions-differ"
@@ -39,14 +42,42 @@ func (f *finder) add(cause, of, cure, text string, args ...any) {
 	f.found = append(f.found, &accessv1.BusAlarm{Cause: cause, Of: of, Cure: cure, Text: fmt.Sprintf(text, args...)})
 }
 
+// faults are what several answers together say of a stream.
+type faults struct {
+	stalled               bool     // its leader commits nothing
+	stuck, failed, differ []string // servers with a replica that applies nothing, cannot write, or holds something else
+}
+
 // alarms lists what is wrong with the bus.
-func alarms(r *accessv1.GetBusResponse, stalled func(stream string) bool) []*accessv1.BusAlarm {
+func alarms(r *accessv1.GetBusResponse, of func(stream string) faults) []*accessv1.BusAlarm {
 	var f finder
 	f.servers(r.Servers)
 	for _, s := range r.Streams {
-		f.stream(s, len(r.Servers), stalled(s.Name))
+		is := of(s.Name)
+		f.stream(s, len(r.Servers), is.stalled)
+		f.replicas(s, is)
 	}
 	return f.found
+}
+
+// renew is how a replica that cannot be trusted is made again.
+const renew = "while the other replicas are current: stop the server, move its JetStream directory away, and start " +
+	"it; it copies the streams again"
+
+// replicas adds the replicas of a stream that will not be right again by themselves.
+func (f *finder) replicas(s *accessv1.BusStream, is faults) {
+	for _, server := range is.failed {
+		f.add(ReplicaFailed, s.Name, "make sure that its disk works, then "+renew,
+			"the replica on %s could not write and takes no further writes, also when the disk works again", server)
+	}
+	for _, server := range is.stuck {
+		f.add(ReplicaStuck, s.Name, "restart server "+server+"; if that does not help, then "+renew,
+			"the replica on %s is behind and takes nothing from its leader", server)
+	}
+	for _, server := range is.differ {
+		f.add(ReplicasDiffer, s.Name, "keep a copy of its directory for a report, then "+renew,
+			"the replica on %s ends where the others do and holds another number of messages", server)
+	}
 }
 
 func (f *finder) servers(all []*accessv1.BusServer) {

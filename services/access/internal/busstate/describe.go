@@ -7,9 +7,8 @@ import (
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 )
 
-// Describe describes the bus, from the answer of each server that answers. stalled are the groups of replicas that
-// commit nothing although operations wait.
-func Describe(answers []ServerState, stalled map[string]bool) *accessv1.GetBusResponse {
+// Describe describes the bus, from the answer of each server that answers. suspects are what does not move.
+func Describe(answers []ServerState, suspects Suspects) *accessv1.GetBusResponse {
 	r := &accessv1.GetBusResponse{Servers: servers(answers)}
 	of := map[string][]kept{}
 	for _, a := range answers {
@@ -25,7 +24,13 @@ func Describe(answers []ServerState, stalled map[string]bool) *accessv1.GetBusRe
 		}
 	}
 	slices.SortFunc(r.Streams, func(a, b *accessv1.BusStream) int { return cmp.Compare(a.Name, b.Name) })
-	r.Alarms = alarms(r, func(stream string) bool { return stalled[groups[stream]] })
+	r.Alarms = alarms(r, func(stream string) faults {
+		group := groups[stream]
+		return faults{
+			stalled: suspects.Stalled[group], stuck: suspects.Stuck[group], failed: suspects.Failed[group],
+			differ: differ(of[stream]),
+		}
+	})
 	return r
 }
 
@@ -101,4 +106,26 @@ func stream(name string, all []kept) *accessv1.BusStream {
 	}
 	slices.SortFunc(s.Copies, func(a, b *accessv1.BusReplica) int { return cmp.Compare(a.Server, b.Server) })
 	return s
+}
+
+// differ returns the servers whose copy of a stream from which nothing is ever deleted ends where most others do, and
+// holds another number of messages.
+func differ(all []kept) (names []string) {
+	for _, k := range all {
+		agree, others := 0, 0
+		for _, other := range all {
+			switch {
+			case other.server == k.server || other.LastSequence != k.LastSequence:
+			case other.Messages == k.Messages:
+				agree++
+			default:
+				others++
+			}
+		}
+		if k.Whole && others > agree {
+			names = append(names, k.server)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -1,7 +1,9 @@
 package busstate_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +19,7 @@ func healthy() []busstate.ServerState {
 		s := busstate.ServerState{Server: name, Version: "2.15.2", SyncAlways: true, Used: 10}
 		s.Cluster = &busstate.ClusterState{Leader: "a"}
 		stream := busstate.StreamState{
-			Name: "LEDGER", Replicas: 3, LastSequence: 7, Messages: 7, Leader: "a", Group: "g",
+			Name: "LEDGER", Replicas: 3, Whole: true, LastSequence: 7, Messages: 7, Leader: "a", Group: "g",
 		}
 		for _, other := range names {
 			if other != "a" {
@@ -31,6 +33,65 @@ func healthy() []busstate.ServerState {
 	return out
 }
 
+// suspects returns what two looks have in common, where server a leads the group of LEDGER at 7 unless b does.
+func suspects(t *testing.T, b string) busstate.Suspects {
+	t.Helper()
+	look := func() busstate.Groups {
+		all := busstate.Groups{}
+		answers := map[string]string{"b": b}
+		if !strings.Contains(b, "LEADER") {
+			answers["a"] = `{"state": "LEADER", "pindex": 7, "committed": 7}`
+		}
+		for server, is := range answers {
+			if is == "" {
+				continue
+			}
+			if err := all.Read(server, "core", []byte(`{"core": {"g": `+is+`}}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return all
+	}
+	s := look().Suspects()
+	s.Clear(look())
+	return s
+}
+
+func TestASuspectThatMovesIsCleared(t *testing.T) {
+	look := func(committed, applied int) busstate.Groups {
+		all := busstate.Groups{}
+		for server, is := range map[string]string{
+			"a": fmt.Sprintf(`{"state": "LEADER", "pindex": 100, "committed": %d}`, committed),
+			"b": fmt.Sprintf(`{"state": "FOLLOWER", "applied": %d}`, applied),
+		} {
+			if err := all.Read(server, "core", []byte(`{"core": {"g": `+is+`}}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		next busstate.Groups
+		open bool
+	}{
+		"nothing moves":           {look(50, 40), true},
+		"both go on":              {look(51, 41), false},
+		"the leader goes on":      {look(51, 40), true},
+		"the replica goes on":     {look(50, 41), true},
+		"no leader answers now":   {busstate.Groups{}, false},
+		"the replica caught up":   {look(50, 50), true},
+		"everything is committed": {look(100, 100), false},
+	} {
+		s := look(50, 40).Suspects()
+		if !s.Open() {
+			t.Fatal("the first look suspects nothing")
+		}
+		if s.Clear(test.next); s.Open() != test.open {
+			t.Errorf("%s: open %v, want %v: %+v", name, s.Open(), test.open, s)
+		}
+	}
+}
+
 // alone returns what a server that is alone answers.
 func alone() []busstate.ServerState {
 	return []busstate.ServerState{{
@@ -41,9 +102,9 @@ func alone() []busstate.ServerState {
 
 func TestEachFaultOfTheBusIsNamed(t *testing.T) {
 	tests := map[string]struct {
-		change  func(s []busstate.ServerState) []busstate.ServerState
-		stalled bool
-		want    []string
+		change func(s []busstate.ServerState) []busstate.ServerState
+		groups string // what server b answers about the group of LEDGER
+		want   []string
 	}{
 		"nothing is wrong": {},
 		"a server is away": {
@@ -74,7 +135,42 @@ func TestEachFaultOfTheBusIsNamed(t *testing.T) {
 			},
 			want: []string{"server-away a", "server-away c", "no-leader cluster", "stream-without-leader LEDGER"},
 		},
-		"a leader commits nothing": {stalled: true, want: []string{"stream-stalled LEDGER"}},
+		"a leader commits nothing": {
+			groups: `{"state": "LEADER", "pindex": 9, "committed": 8}`,
+			want:   []string{"stream-stalled LEDGER"},
+		},
+		"a leader has nothing to commit": {groups: `{"state": "LEADER", "pindex": 9, "committed": 9}`},
+		"a replica applies nothing": {
+			groups: `{"state": "FOLLOWER", "applied": 6}`,
+			want:   []string{"replica-stuck LEDGER"},
+		},
+		"a replica applied all": {groups: `{"state": "FOLLOWER", "applied": 7}`},
+		"a replica could not write": {
+			groups: `{"state": "FOLLOWER", "applied": 6, "wal_error": {}}`,
+			want:   []string{"replica-failed LEDGER"},
+		},
+		"a replica lacks a message in the middle": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[2].Streams[0].Messages--
+				return s
+			},
+			want: []string{"replicas-differ LEDGER"},
+		},
+		"a replica was asked a moment earlier": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				s[2].Streams[0].Messages, s[2].Streams[0].LastSequence = 6, 6
+				return s
+			},
+		},
+		"replicas of a stream that forgets": {
+			change: func(s []busstate.ServerState) []busstate.ServerState {
+				for n := range s {
+					s[n].Streams[0].Whole = false
+				}
+				s[2].Streams[0].Messages--
+				return s
+			},
+		},
 		"too few replicas": {
 			change: func(s []busstate.ServerState) []busstate.ServerState {
 				s[0].Streams[0].Replicas, s[0].Streams[0].Peers = 1, nil
@@ -111,7 +207,7 @@ func TestEachFaultOfTheBusIsNamed(t *testing.T) {
 			if test.change != nil {
 				answers = test.change(answers)
 			}
-			r := busstate.Describe(answers, map[string]bool{"g": test.stalled})
+			r := busstate.Describe(answers, suspects(t, test.groups))
 			var have []string
 			for _, a := range r.GetAlarms() {
 				have = append(have, a.GetCause()+" "+a.GetOf())
@@ -131,7 +227,7 @@ func TestWhatTheLeaderSaysOfReplicasCounts(t *testing.T) {
 	answers[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 2}
 	answers[1].Streams[0].Peers = nil // a replica knows less
 	slices.Reverse(answers)
-	s := busstate.Describe(answers, nil).GetStreams()[0]
+	s := busstate.Describe(answers, busstate.Suspects{}).GetStreams()[0]
 	var have []string
 	for _, c := range s.GetCopies() {
 		have = append(have, c.String())

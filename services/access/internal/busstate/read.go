@@ -27,6 +27,7 @@ type ClusterState struct {
 type StreamState struct {
 	Name         string
 	Replicas     int
+	Whole        bool // nothing is ever deleted from it
 	Async        bool // acknowledged before it is on the disk
 	Messages     uint64
 	Bytes        uint64
@@ -87,6 +88,8 @@ type streamDetail struct {
 	Config struct {
 		Replicas int    `json:"num_replicas"`
 		Persist  string `json:"persist_mode"`
+		Keep     bool   `json:"deny_delete"`
+		MaxAge   int64  `json:"max_age"`
 	} `json:"config"`
 	State struct {
 		Messages     uint64 `json:"messages"`
@@ -102,35 +105,9 @@ type streamDetail struct {
 
 func (d streamDetail) state() StreamState {
 	return StreamState{
-		Name: d.Name, Replicas: d.Config.Replicas, Async: d.Config.Persist == "async", Messages: d.State.Messages,
+		Name: d.Name, Replicas: d.Config.Replicas, Async: d.Config.Persist == "async",
+		Whole: d.Config.Keep && d.Config.MaxAge == 0, Messages: d.State.Messages,
 		Bytes: d.State.Bytes, LastSequence: d.State.LastSequence, Leader: d.Cluster.Leader, Group: d.Cluster.Group,
 		Peers: d.Cluster.Replicas,
 	}
-}
-
-// Progress is how far the replicas of a stream or a consumer agree, as their leader sees it.
-type Progress struct {
-	Proposed  uint64 // the last operation that the leader has
-	Committed uint64 // the last one that a majority has
-}
-
-// Waits reports whether operations wait for a majority.
-func (p Progress) Waits() bool { return p.Proposed > p.Committed }
-
-// ReadProgress adds the groups of replicas of an account that a server leads, by their names, from its answer.
-func ReadProgress(accountKey string, data []byte, into map[string]Progress) error {
-	var a map[string]map[string]struct {
-		State     string `json:"state"`
-		Committed uint64 `json:"committed"`
-		Proposed  uint64 `json:"pindex"`
-	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		return fault.New(fault.Unavailable, "read how far replicas agree: %w", err)
-	}
-	for name, g := range a[accountKey] {
-		if g.State == "LEADER" {
-			into[name] = Progress{g.Proposed, g.Committed}
-		}
-	}
-	return nil
 }

@@ -41,6 +41,11 @@ func Promote(v *view.View, id, channel string) ([]ledger.Draft, error) {
 	return nil, nil
 }
 
+// TakeBack decides that a channel does not offer an image any more.
+func TakeBack(v *view.View, id, channel string) []ledger.Draft {
+	return onChannel(v, channel, &channelv1.ImageRemoved{ImageId: id})
+}
+
 // CreateChannel decides that a channel exists.
 func CreateChannel(v *view.View, name, description string) ([]ledger.Draft, error) {
 	if err := ident.CheckName("channel", name); err != nil {
@@ -78,7 +83,8 @@ func DeleteChannel(v *view.View, name string) ([]ledger.Draft, error) {
 	}
 	if c.Default {
 		return nil, refuse(fault.Conflict, code.DefaultChannel,
-			"channel %q is the default one and cannot be deleted", name)
+			"channel %q is the default one and cannot be deleted", name).
+			Try("garrison channel list, and delete another one")
 	}
 	return onChannel(v, name, &channelv1.Deleted{}), nil
 }

@@ -5,6 +5,7 @@ import (
 
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -13,21 +14,23 @@ import (
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.
-const Layout = 1
+const Layout = 2
 
 // Nouns are the nouns that the view folds.
-var Nouns = []ledger.Noun{ledger.Image, ledger.Channel}
+var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout}
 
 // createdMark is the key in marks of the sequence of the last fact image.created, also of one that
 // did not fit.
 const createdMark = "image-created"
 
-// View is every image and channel.
+// View is every image and channel, and what rollouts that ended have channels offer.
 type View struct {
 	images   *fold.Table[*imagev1.Image] // by id; without channels, which are in the index
 	channels *fold.Table[*channelv1.Channel]
 	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
+
+	promotions, demotions *fold.Table[*rolloutv1.StandingPromotion] // due, by rollout and channel
 }
 
 // New returns an empty view.
@@ -37,11 +40,16 @@ func New() *View {
 		channels: fold.NewTable[*channelv1.Channel]("channel"),
 		marks:    fold.NewTable[*imagev1.Ref]("mark"),
 		index:    newIndex(),
+
+		promotions: fold.NewTable[*rolloutv1.StandingPromotion]("promotion"),
+		demotions:  fold.NewTable[*rolloutv1.StandingPromotion]("demotion"),
 	}
 }
 
 // Tables returns the tables, for snapshots.
-func (v *View) Tables() []fold.Stored { return []fold.Stored{v.images, v.channels, v.marks} }
+func (v *View) Tables() []fold.Stored {
+	return []fold.Stored{v.images, v.channels, v.marks, v.promotions, v.demotions}
+}
 
 // Loaded builds the indexes from the tables.
 func (v *View) Loaded() {
@@ -68,7 +76,12 @@ func (v *View) Apply(f ledger.Fact) (fit bool) {
 	case ledger.Channel:
 		if fit = v.applyChannel(f); !fit {
 			v.channels.Touch(f.Key, f.Sequence)
+		} else {
+			v.settle(f)
 		}
+	case ledger.Rollout:
+		v.applyRollout(f)
+		return true
 	}
 	return fit
 }
@@ -109,6 +122,8 @@ func (v *View) dropImage(i *imagev1.Image) {
 		v.index.leaveChannel(i, name)
 	}
 	v.index.remove(i)
+	settleIn(v.promotions, "", id, v.images.Sequence(id))
+	settleIn(v.demotions, "", id, v.images.Sequence(id))
 }
 
 func (v *View) applyChannel(f ledger.Fact) bool {
