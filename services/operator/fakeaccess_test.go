@@ -15,6 +15,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
+// annKey is the public half of the seed in the sessions that ask who the caller is.
+const annKey = "UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3RLKK"
+
 func (f *fakes) access(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Access], "v1.0.0")
 	handle(t, f, s, "ListUsers", func(*accessv1.ListUsersRequest) (*accessv1.ListUsersResponse, error) {
@@ -22,7 +25,10 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 			{
 				Name: "ann", Role: userv1.Role_ROLE_OPERATOR, State: userv1.State_STATE_ACTIVE, CreatedBy: "operator",
 				CreatedAt: ago(24 * time.Hour),
-				Keys:      []*userv1.Key{{PublicKey: "UABCDEFGHIJKLMNOP", ExpiresAt: ago(-89 * 24 * time.Hour)}},
+				Keys: []*userv1.Key{
+					{PublicKey: annKey, Role: userv1.Role_ROLE_OPERATOR},
+					{PublicKey: "UABCDEFGHIJKLMNOP", ExpiresAt: ago(-89 * 24 * time.Hour)},
+				},
 			},
 			{
 				Name: "bob", Role: userv1.Role_ROLE_VIEWER, State: userv1.State_STATE_REVOKED, CreatedBy: "operator",

@@ -45,12 +45,16 @@ func scanned() []*serverv1.Candidate {
 			Args: []string{name, "--token=***"},
 		}
 	}
+	served := process("process/13-103", "metrics", 13)
+	served.Unit = "metrics.service"
+	unit := process("unit/metrics.service", "metrics.service", 13)
+	unit.Detector, unit.Kind, unit.Unit = "systemd", serverv1.CandidateKind_CANDIDATE_KIND_UNIT, served.Unit
 	return []*serverv1.Candidate{
 		{
 			Id: "dpkg/nginx", Detector: "dpkg", Kind: serverv1.CandidateKind_CANDIDATE_KIND_PACKAGE, Name: "nginx",
 			Version: "1.22.1-9", Files: []string{"/usr/sbin/nginx"}, FilesMore: 4,
 		},
 		process("process/10-100", "nginx", 10), process("process/11-101", "nginx", 11),
-		process("process/12-102", "redis", 12),
+		process("process/12-102", "redis", 12), served, unit,
 	}
 }

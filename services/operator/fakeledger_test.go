@@ -32,7 +32,7 @@ func writeLedger(t testing.TB, b *bustest.Bus) {
 			Request: web2,
 		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err := w.Append(
 		ctx,

@@ -2,9 +2,11 @@ package operator
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
@@ -15,9 +17,11 @@ func manCommand(env *cli.Env) *cobra.Command {
 		Use:     "man [COMMAND]…",
 		Example: "  garrison man server enroll",
 		Short:   "Print the manual page of a command, or write all pages to a directory.",
+		PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, a []string) error {
 			root := c.Root()
 			root.DisableAutoGenTag = true
+			plainBrackets(root)
 			at := env.Now()
 			header := &doc.GenManHeader{Section: "1", Source: "Garrison", Manual: "Garrison", Date: &at}
 			if dir != "" {
@@ -27,12 +31,31 @@ func manCommand(env *cli.Env) *cobra.Command {
 				return doc.GenManTree(root, header, dir)
 			}
 			found, rest, err := root.Find(a)
-			if err != nil || len(rest) > 0 {
-				return cli.Usage("unknown command garrison %s", a)
+			if err != nil {
+				return cli.RefuseUnknown(root, a)
+			}
+			if len(rest) > 0 {
+				return cli.RefuseUnknown(found, rest)
 			}
 			return doc.GenMan(found, header, env.Out)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `DIRECTORY`")
 	return c
+}
+
+// plainBrackets escapes the brackets in the help of all flags, which Markdown, from which the pages are made, takes for
+// links, and leaves out the default of an empty list.
+func plainBrackets(c *cobra.Command) {
+	escape := strings.NewReplacer("[", `\[`, "]", `\]`)
+	plain := func(f *pflag.Flag) {
+		if f.Usage = escape.Replace(f.Usage); f.DefValue == "[]" {
+			f.DefValue = ""
+		}
+	}
+	c.LocalNonPersistentFlags().VisitAll(plain)
+	c.PersistentFlags().VisitAll(plain)
+	for _, sub := range c.Commands() {
+		plainBrackets(sub)
+	}
 }

@@ -9,8 +9,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/agent"
+	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
+	"github.com/garrison-fleet/garrison/services/operator/internal/auth"
+	"github.com/garrison-fleet/garrison/services/operator/internal/block"
 	"github.com/garrison-fleet/garrison/services/operator/internal/bus"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/channel"
@@ -81,10 +84,12 @@ func newRoot(env *cli.Env) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // RefuseUnknown refuses them and names the nearest
 		RunE:          cli.RefuseUnknown,
-
-		SuggestionsMinimumDistance: cli.Likeness,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			env.Began = true
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := env.Output.CheckFilter(); err != nil {
+				return cli.Usage("%v", err)
+			}
+			env.Began, env.Output.Context = true, c.Context()
+			env.PaintTables()
 			return nil
 		},
 	}
@@ -96,13 +101,19 @@ func newRoot(env *cli.Env) *cobra.Command {
 		StringVar(&env.ContextName, "context", "", "context `FILE` or saved name (default: GARRISON_CONTEXT, else "+
 			"the selected context)")
 	cli.OutputFlags(env.Output, root.PersistentFlags())
+	cli.ColorFlag(env, root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},
 		&cobra.Group{ID: "self", Title: "Garrison itself:"})
 	addCommands(env, root)
 	complete.Add(env, root)
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText})
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText},
+		&cobra.Command{Use: "selectors", Short: "How servers are selected with --on.", Long: cli.SelectorsText},
+		&cobra.Command{
+			Use: "image-references", Short: "How images are named, as in AGENT@VERSION.", Long: cli.ImagesText,
+		})
+	fitHelp(env, root)
 	root.SetHelpCommandGroupID("self")
-	root.SetCompletionCommandGroupID("self")
+	addCompletion(root)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, a []string) error {
@@ -120,13 +131,15 @@ func newRoot(env *cli.Env) *cobra.Command {
 func addCommands(env *cli.Env, root *cobra.Command) {
 	day := []*cobra.Command{
 		change.InstallCommand(env),
-		change.UpCommand(env),
+		change.UpCommand(env, rollout.Batches(env)),
 		change.ConfigureCommand(env),
 		change.RemoveCommand(env),
-		change.UndoCommand(env),
+		change.AddWays(env, change.UndoCommand(env)),
+		change.PurgeUndoCommand(env),
 		status.Command(env),
 		wait.WatchCommand(env),
 		wait.Command(env),
+		block.Command(env),
 		hold.Command(env),
 		hold.UnholdCommand(env),
 		check.Command(env),
@@ -135,6 +148,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		export.Command(env),
 		importer.Commands(env),
 		events.Command(env),
+		agentlog.Command(env),
 		versions.Command(env),
 	}
 	nouns := []*cobra.Command{
@@ -145,7 +159,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		labelrule.Commands(env), lobby.Commands(env),
 	}
 	self := []*cobra.Command{
-		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Commands(env),
+		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Commands(env),
 		explain.Command(env), debug.Command(env), manCommand(env),
 	}
 	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {

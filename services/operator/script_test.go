@@ -86,7 +86,7 @@ func newSession(ts *testscript.TestScript, out, errs io.Writer) *cli.Env {
 }
 
 func garrison(ts *testscript.TestScript, neg bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	code := run(ctx, newSession(ts, ts.Stdout(), ts.Stderr()), args)
 	*ts.Value("code").(*int) = code

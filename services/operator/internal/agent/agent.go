@@ -30,7 +30,7 @@ var listing = output.Listing[agent]{
 		output.Col("NAME", agent.GetName),
 		output.Col("KIND", func(a agent) string { return output.Word(a.GetKind()) }),
 		output.Col("APP", agent.GetApplication),
-		output.Col("TIER", func(a agent) string { return fmt.Sprint(a.GetTier()) }),
+		output.Col("TIER", func(a agent) string { return fmt.Sprint(a.GetTier()) }).Numeric(),
 		output.Col("NEEDS", func(a agent) string { return strings.Join(a.GetDependencies(), ",") }),
 		output.Col("DESCRIPTION", agent.GetDescription),
 		output.Wide("METADATA", func(a agent) string { return output.Pairs(a.GetMetadata()) }),

@@ -35,6 +35,9 @@ func readFiles(env *cli.Env, name string) ([]declare.File, error) {
 		data, err := io.ReadAll(io.LimitReader(env.In, declare.MaxFile+1))
 		return []declare.File{{Name: "standard input", Data: data}}, err
 	}
+	if err := cli.CheckPath(name, "garrison export >FILE, which writes one"); err != nil {
+		return nil, cli.Usage("-f: %v", err)
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, cli.Usage("-f: %v", err)

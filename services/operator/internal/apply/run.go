@@ -14,12 +14,14 @@ import (
 )
 
 // Asking are the flags of a command that shows, asks and then writes.
-type Asking struct{ Yes, DryRun bool }
+type Asking struct{ Yes, DryRun, AtOnce bool }
 
 // Add adds the flags.
 func (s *Asking) Add(c *cobra.Command) {
 	c.Flags().BoolVarP(&s.Yes, "yes", "y", false, "do not ask for confirmation")
 	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "show the changes and make none")
+	c.Flags().BoolVar(&s.AtOnce, "at-once", false, "also when defaults install an agent on more than 100 servers at "+
+		"once, without waves")
 }
 
 // Run shows a plan, asks, and makes its changes. flag is what invites servers, for the refusal of unknown ones.
@@ -33,7 +35,7 @@ func Run(
 	if names := plan.NewServers(); len(names) > 0 && inv.Dir == "" && !s.DryRun {
 		return errNotInvited(names, flag)
 	}
-	if err := inventory.Foresee(ctx, env, plan); err != nil {
+	if err := inventory.Foresee(ctx, env, plan, s.AtOnce); err != nil {
 		return err
 	}
 	if err := inventory.Show(env, plan); err != nil {

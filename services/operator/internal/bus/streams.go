@@ -32,9 +32,9 @@ var replicas = output.Listing[replica]{
 		output.Col("STREAM", func(r replica) string { return r.Stream }),
 		output.Col("SERVER", func(r replica) string { return r.Server }),
 		output.Col("STATE", func(r replica) string { return r.State }),
-		output.Col("LAG", func(r replica) string { return output.Count(r.Lag) }),
-		output.Col("SEQUENCE", func(r replica) string { return output.Count(r.LastSequence) }),
-		output.Col("MESSAGES", func(r replica) string { return output.Count(r.Messages) }),
+		output.Col("LAG", func(r replica) string { return output.Count(r.Lag) }).Numeric(),
+		output.Col("SEQUENCE", func(r replica) string { return output.Count(r.LastSequence) }).Numeric(),
+		output.Col("MESSAGES", func(r replica) string { return output.Count(r.Messages) }).Numeric(),
 		output.Col("SIZE", func(r replica) string { return output.Size(r.Bytes) }),
 	},
 }

@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,15 +29,19 @@ func AdoptCommand(env *cli.Env) *cobra.Command {
 	var w work.Flags
 	var as string
 	c := &cobra.Command{
-		Use: "adopt SERVER CANDIDATE --as AGENT[@VERSION|@IMAGE|@CHANNEL]", Short: "Take over a process that runs.",
-		Args: cli.Exactly("SERVER", "CANDIDATE"),
-		Long: `Make a process that runs on a server the instance of an agent, without a restart.
+		Use:   "adopt SERVER CANDIDATE --as AGENT[@VERSION|@IMAGE|@CHANNEL]",
+		Short: "Take over a process or a systemd service that runs.",
+		Args:  cli.Exactly("SERVER", "CANDIDATE"),
+		Long: `Make a process or a systemd service that runs on a server the instance of an agent, without a restart.
 
-CANDIDATE is an id of garrison server candidates, the name of a program or the id of a process; it must match one
-process of the last scan. The process keeps running as it is. It must pass the health check of the image. When its
+CANDIDATE is an id of garrison server candidates, the name of a program, of a service, or the id of a process; it must
+match one of the last scan. The process keeps running as it is. It must pass the health check of the image. When its
 program is the image's, Garrison starts it again should it end; otherwise the instance is shown as drifted, and nothing
-changes before the next garrison up. garrison instance release ends that.`,
-		Example: "  garrison instance adopt web-1 nginx --as nginx@1.27.0",
+changes before the next garrison up. A service stays systemd's, with its own settings: Garrison starts it when it ends
+and systemd does not. The next garrison up or garrison remove stops and disables it. garrison instance release ends
+the adoption and leaves everything as it is.`,
+		Example: "  garrison instance adopt web-1 nginx --as nginx@1.27.0\n" +
+			"  garrison instance adopt web-1 unit/nginx.service --as nginx@1.27.0",
 		RunE: func(c *cobra.Command, a []string) error {
 			if as == "" {
 				return cli.Usage("--as AGENT[@VERSION] is required")
@@ -88,7 +93,7 @@ func ReleaseCommand(env *cli.Env) *cobra.Command {
 
 // findCandidate returns the id of the one process that a text names: an id, a program or a process.
 func findCandidate(ctx context.Context, env *cli.Env, server, text string) (string, error) {
-	if strings.HasPrefix(text, "process/") {
+	if strings.HasPrefix(text, "process/") || strings.HasPrefix(text, "unit/") {
 		return text, nil // the executor knows whether it still runs
 	}
 	r, err := cli.Collect(ctx, cli.PageFlags{},
@@ -99,27 +104,46 @@ func findCandidate(ctx context.Context, env *cli.Env, server, text string) (stri
 	if err != nil {
 		return "", err
 	}
-	var match, names []string
-	for _, c := range r.GetCandidates() {
-		if c.GetKind() != serverv1.CandidateKind_CANDIDATE_KIND_PROCESS {
-			continue
-		}
-		names = append(names, c.GetName())
-		if c.GetName() == text || strconv.FormatUint(uint64(c.GetPid()), 10) == text {
-			match = append(match, c.GetId())
-		}
-	}
+	match, names := candidatesNamed(r.GetCandidates(), text)
 	if len(match) == 1 {
 		return match[0], nil
 	}
 	refusal := &apiv1.Refusal{
 		Code: code.UnknownCandidate, Nearest: nearest.Name(text, slices.Values(names)),
-		Message: fmt.Sprintf("the last scan listed %d processes, and %q is not among them", len(names), text),
-		Try:     "garrison server scan " + server + "; garrison server candidates " + server + " --detector process",
+		Message: fmt.Sprintf("the last scan listed %d processes and services that run, and %q is not among them",
+			len(names), text),
+		Try: "garrison server scan " + server + "; garrison server candidates " + server + " --listening",
 	}
 	if len(match) > 1 {
 		refusal.Code, refusal.Nearest = code.AmbiguousCandidate, ""
-		refusal.Message = fmt.Sprintf("%q names %d processes: %s", text, len(match), strings.Join(match, ", "))
+		refusal.Message = fmt.Sprintf("%q names %d candidates: %s", text, len(match), strings.Join(match, ", "))
 	}
 	return "", cli.Refuse(fault.NotFound, refusal)
+}
+
+// candidatesNamed returns the ids of the candidates that a text names, and the names of all that run. A service and its
+// processes are one candidate: the service.
+func candidatesNamed(all []*serverv1.Candidate, text string) (match, names []string) {
+	units := map[string]string{}
+	for _, c := range all {
+		if c.GetKind() == serverv1.CandidateKind_CANDIDATE_KIND_UNIT && c.GetPid() != 0 {
+			units[c.GetName()] = c.GetId()
+		}
+	}
+	for _, c := range all {
+		isProcess := c.GetKind() == serverv1.CandidateKind_CANDIDATE_KIND_PROCESS
+		if id := units[c.GetName()]; !isProcess && id != c.GetId() {
+			continue
+		}
+		names = append(names, c.GetName())
+		if text != c.GetName() && text != strings.TrimSuffix(c.GetName(), ".service") &&
+			text != strconv.FormatUint(uint64(c.GetPid()), 10) {
+			continue
+		}
+		id := cmp.Or(units[c.GetUnit()], c.GetId())
+		if !slices.Contains(match, id) {
+			match = append(match, id)
+		}
+	}
+	return match, names
 }

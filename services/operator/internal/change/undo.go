@@ -5,7 +5,6 @@ import (
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -16,7 +15,7 @@ import (
 func UndoCommand(env *cli.Env) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
-		Use: "undo INTENT", Short: "Restore the state before an intent.", Args: cli.Exactly("INTENT"),
+		Use: "undo INTENT", Short: "Restore the state before an intent.", Args: cli.OneIntent,
 		SuggestFor: []string{"rollback", "revert"},
 		Long: `Go back to what was there before an intent, on every server that it changed.
 
@@ -24,9 +23,6 @@ An agent that came goes again, one that went comes back, and a version and a con
 were. Servers that another intent changed since are left out and named.`,
 		Example: "  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
 		RunE: func(c *cobra.Command, a []string) error {
-			if err := ident.Check("intent id", a[0]); err != nil {
-				return cli.Usage("%v", err)
-			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: a[0]}}}
 			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + a[0], Asks: asked(ask)}
 			return work.Propose(c.Context(), env, w, p)

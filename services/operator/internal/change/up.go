@@ -1,6 +1,7 @@
 package change
 
 import (
+	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -14,8 +15,15 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
+// Waves carries out an upgrade in waves, when its flags are given.
+type Waves interface {
+	Add(c *cobra.Command)
+	Given(c *cobra.Command) bool
+	Upgrade(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags) error
+}
+
 // UpCommand returns the command up.
-func UpCommand(env *cli.Env) *cobra.Command {
+func UpCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	var u up
 	c := &cobra.Command{
@@ -25,10 +33,15 @@ func UpCommand(env *cli.Env) *cobra.Command {
 
 Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It
 never lowers a version, and does not try one again that failed on a server; name the version for either. What is
-done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.`,
+done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.
+
+With --batch, --stop-after or --soak the upgrade is a rollout, which halts by itself and can be undone as a
+whole; garrison rollout start has more gates. With --dry-run, the exit code is 3 when a server would change, and
+0 when none would.`,
 		Aliases: []string{"upgrade"}, SuggestFor: []string{"update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
 			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
+			"  garrison up node-exporter --on all --batch 10% --stop-after 1\n" +
 			"  garrison up --all --exclude node-exporter --on env=prod",
 		RunE: func(c *cobra.Command, a []string) error {
 			on, err := w.Selector()
@@ -38,12 +51,16 @@ done is what was shown: when the fleet changes in between, nothing is done, and 
 			if err := u.parse(a); err != nil {
 				return err
 			}
-			p := work.Proposal{Verb: topology.VerbUpgrade, Question: "Upgrade", Asks: u.asks(on)}
+			if waves.Given(c) {
+				return waves.Upgrade(c.Context(), u.rollout(on, w), w)
+			}
+			p := work.Proposal{Verb: topology.VerbUpgrade, Question: "Upgrade", Asks: u.asks(on), Differs: true}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}
 	w.Add(c, true)
 	w.AddYes(c)
+	waves.Add(c)
 	c.Flags().BoolVar(&u.all, "all", false, "upgrade every agent on the servers")
 	cli.NamesVar(c.Flags(), &u.exclude, "exclude", cli.Name("agent"), "with --all: exclude this `AGENT`; repeatable")
 	return c
@@ -92,4 +109,20 @@ func (u *up) asks(on *intentv1.Selector) []*registryv1.PlanIntentRequest {
 		out = append(out, &registryv1.PlanIntentRequest{Intent: ask(t)})
 	}
 	return out
+}
+
+// rollout returns the request for the plan of the upgrade as a rollout, without its strategy.
+func (u *up) rollout(on *intentv1.Selector, w work.Flags) *registryv1.PlanRolloutRequest {
+	ask := &intentv1.Rollout{On: on}
+	for _, t := range u.targets {
+		ask.Steps = append(ask.Steps, &intentv1.Step{Change: &intentv1.Step_Upgrade{
+			Upgrade: &intentv1.Upgrade{Agent: t.agent, Image: t.image},
+		}})
+	}
+	return &registryv1.PlanRolloutRequest{
+		Intent: &intentv1.Intent{
+			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: w.Strict, Note: w.Note,
+		},
+		EveryAgent: u.all, Exclude: u.exclude,
+	}
 }

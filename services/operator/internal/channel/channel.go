@@ -3,12 +3,17 @@ package channel
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -21,7 +26,7 @@ var listing = output.Listing[channel]{
 	Columns: []output.Column[channel]{
 		output.Col("NAME", channel.GetName),
 		output.Col("DEFAULT", func(c channel) string { return output.Yes(c.GetDefault()) }),
-		output.Col("IMAGES", func(c channel) string { return fmt.Sprint(len(c.GetImageIds())) }),
+		output.Col("IMAGES", func(c channel) string { return fmt.Sprint(len(c.GetImageIds())) }).Numeric(),
 		output.Col("DESCRIPTION", channel.GetDescription),
 		output.Wide("CREATED", func(c channel) string { return output.Stamp(c.GetCreatedAt()) }),
 	},
@@ -40,12 +45,38 @@ func Commands(env *cli.Env) *cobra.Command {
 			Short:   "Delete a channel other than the default one; its images stay.",
 			Args:    cli.Exactly("NAME"),
 			RunE: func(c *cobra.Command, a []string) error {
+				if err := checkUnused(c.Context(), env, a[0]); err != nil {
+					return err
+				}
 				_, err := cli.Call[*catalogv1.DeleteChannelResponse](c.Context(), env,
 					&catalogv1.DeleteChannelRequest{Name: a[0]})
 				return cli.Deleted(env, "channel", a[0], err)
 			},
 		},
 	)
+}
+
+// checkUnused refuses a channel that environments use: their servers could not be upgraded any more.
+func checkUnused(ctx context.Context, env *cli.Env, name string) error {
+	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context,
+		p *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
+		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{Page: p})
+	})
+	if err != nil {
+		return err
+	}
+	var users []string
+	for _, e := range r.GetEnvironments() {
+		if e.GetChannel() == name {
+			users = append(users, e.GetName())
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return fault.Refusef(fault.Conflict, code.InUse, "channel %q is used by %s: %s", name,
+		output.Plural(len(users), "environment"), strings.Join(users, ", ")).
+		Try("garrison env update " + users[0] + " --channel NAME")
 }
 
 func channels(ctx context.Context, env *cli.Env, p *apiv1.Page) (*catalogv1.ListChannelsResponse, error) {

@@ -69,6 +69,7 @@ nothing is.`,
 	c.Flags().BoolVar(&f.fix, "fix", false, "cure what commands cure")
 	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "with --fix: show the commands and do nothing")
 	f.work.AddYes(c)
+	f.work.AddAtOnce(c)
 	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Hour, 0,
 		"with --fix: stop watching after this `DURATION`, with exit code 7; the work continues")
 	c.Flags().BoolVar(&f.count, "count", false, "count the differences by cause instead of listing them")

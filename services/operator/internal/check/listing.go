@@ -46,7 +46,7 @@ var counts = output.Listing[count]{
 	Name: func(c count) string { return c.Cause },
 	Columns: []output.Column[count]{
 		output.Col("CAUSE", func(c count) string { return c.Cause }),
-		output.Col("COUNT", func(c count) string { return output.Count(c.Count) }),
+		output.Col("COUNT", func(c count) string { return output.Count(c.Count) }).Numeric(),
 	},
 }
 

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,6 +31,14 @@ func IDPrefix(what string) check {
 		}
 		return nil
 	}
+}
+
+// Digest checks a SHA-256 digest in hex.
+func Digest(s string) error {
+	if sum, err := hex.DecodeString(s); err != nil || len(sum) != sha256.Size {
+		return fmt.Errorf("%q is not a digest of %d hex digits", s, 2*sha256.Size)
+	}
+	return nil
 }
 
 // NotEmpty returns a check that refuses an empty text: an unset variable of a script must not widen a request.

@@ -3,13 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -18,6 +16,21 @@ import (
 func Prints[T any](env *Env, l output.Listing[T]) func(*cobra.Command, []string) error {
 	return func(*cobra.Command, []string) error {
 		return output.CheckColumns(env.Output, l)
+	}
+}
+
+// NoTable refuses the flags of tables, for a command that prints none: they would have no effect.
+func NoTable(env *Env) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		for _, name := range []string{"columns", "sort", "no-headers"} {
+			if c.Flags().Changed(name) {
+				return Usage("--%s does not apply: %s prints no table. Try: %[2]s --help", name, c.CommandPath())
+			}
+		}
+		if env.Output.Format == output.FormatName {
+			return Usage("-o name does not apply: %s lists nothing that has a name. Try: %[1]s --help", c.CommandPath())
+		}
+		return nil
 	}
 }
 
@@ -39,21 +52,16 @@ func FlagError(c *cobra.Command, err error) error {
 		}
 		text = "--" + wrong.GetFlag().Name + ": " + why
 	case errors.As(err, &missing):
-		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := nearest.Name(missing.GetSpecifiedName(), slices.Values(names)); near != "" {
-			text += ". Nearest: --" + near
+		if near := flagMeant(c, missing.GetSpecifiedName()); near != "" {
+			text += ". Nearest: " + near
 		}
 	}
 	return Usage("%s: %s. Try: %s --help", c.CommandPath(), text, c.CommandPath())
 }
 
-// Likeness is the edit distance up to which a command is suggested.
-const Likeness = 2
-
 // Group returns a noun with its verbs as subcommands.
 func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, RunE: RefuseUnknown, SuggestionsMinimumDistance: Likeness}
+	c := &cobra.Command{Use: use, Short: short, RunE: RefuseUnknown}
 	nameVerbs(verbs)
 	c.AddCommand(verbs...)
 	return c
@@ -65,28 +73,11 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	text, help := "unknown command "+c.CommandPath()+" "+args[0], c.CommandPath()
-	if near := nearestVerb(c, args[0]); near != "" {
-		help += " " + near
+	if near := meant(c, args); near != nil {
+		help = near.CommandPath()
 		text += ". Nearest: " + help
 	}
 	return Usage("%s. Try: %s --help", text, help)
-}
-
-// nearestVerb returns the command that a synonym stands for, or else one with a similar spelling. The order matters:
-// uninstall is similar to install and means remove.
-func nearestVerb(c *cobra.Command, word string) string {
-	if known := rootWords[strings.ToLower(word)]; known != "" && !c.HasParent() {
-		return known
-	}
-	for _, v := range c.Commands() {
-		if slices.Contains(v.SuggestFor, strings.ToLower(word)) {
-			return v.Name()
-		}
-	}
-	if near := c.SuggestionsFor(word); len(near) > 0 {
-		return near[0]
-	}
-	return ""
 }
 
 // Exactly requires one argument for each name. Its error names the missing one.
@@ -96,19 +87,28 @@ func Exactly(names ...string) cobra.PositionalArgs {
 		case len(args) < len(names):
 			return Usage("%s: %s is missing. Try: %s --help", c.CommandPath(), names[len(args)], c.CommandPath())
 		case len(args) > len(names):
-			return Usage("%s: unexpected argument %q. Try: %s "+
-				"--help", c.CommandPath(), args[len(names)], c.CommandPath())
+			return unexpected(c, args, len(names))
 		}
 		return nil
 	}
+}
+
+// OneIntent requires the whole id of an intent.
+func OneIntent(c *cobra.Command, args []string) error {
+	if err := Exactly("INTENT")(c, args); err != nil {
+		return err
+	}
+	if err := ident.Check("intent id", args[0]); err != nil {
+		return Usage("%v. Try: garrison intent list", err)
+	}
+	return nil
 }
 
 // AtMost allows at most one argument for each name.
 func AtMost(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > len(names) {
-			return Usage("%s: unexpected argument %q. Try: %s "+
-				"--help", c.CommandPath(), args[len(names)], c.CommandPath())
+			return unexpected(c, args, len(names))
 		}
 		return nil
 	}

@@ -23,6 +23,7 @@ type Env struct {
 
 	Began       bool   // the command line was parsed
 	ContextName string // --context
+	Color       string // --color
 	Output      *output.Printer
 	Conn        *bus.Conn // the connection of a test; nil means one to the bus of the context
 	client      *client.Client
@@ -32,10 +33,33 @@ type Env struct {
 func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *Env {
 	env := &Env{In: stdin, Out: stdout, Err: stderr, Getenv: getenv, Now: time.Now, Dial: bus.Dial}
 	env.Output = &output.Printer{Out: stdout, Now: func() time.Time { return env.Now() }}
+	env.Output.Width = func() int {
+		if !IsTerminal(stdout) {
+			return 0
+		}
+		columns, _ := terminalSize(stdout)
+		return columns
+	}
 	return env
+}
+
+// messageWidth returns the columns of the terminal on which messages are printed; 0 for another stream.
+func (env *Env) messageWidth() int {
+	if !IsTerminal(env.Err) {
+		return 0
+	}
+	columns, _ := terminalSize(env.Err)
+	return columns
+}
+
+// Messages returns a printer of tables that belong to the messages on standard error.
+func (env *Env) Messages() *output.Printer {
+	return &output.Printer{
+		Out: env.Err, Now: env.Now, Format: output.FormatTable, Width: env.messageWidth, Paint: env.paints(env.Err),
+	}
 }
 
 // Say prints one line to standard error.
 func (env *Env) Say(format string, args ...any) {
-	fmt.Fprintln(env.Err, output.Visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(env.Err, env.paints(env.Err).Message(output.Visible(fmt.Sprintf(format, args...))))
 }

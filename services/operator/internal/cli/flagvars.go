@@ -76,8 +76,13 @@ const allRows = "all"
 
 // LimitVar adds a flag for a number of rows: a count from 1, or all, which is stored as 0.
 func LimitVar(f *pflag.FlagSet, to *uint32, name string, usual uint32, help string) {
+	LimitVarP(f, to, name, "", usual, help)
+}
+
+// LimitVarP is LimitVar with a letter.
+func LimitVarP(f *pflag.FlagSet, to *uint32, name, letter string, usual uint32, help string) {
 	*to = usual
-	f.Var(ValueOf(to, func(text string) (uint32, error) {
+	f.VarP(ValueOf(to, func(text string) (uint32, error) {
 		if text == allRows {
 			return 0, nil
 		}
@@ -91,7 +96,7 @@ func LimitVar(f *pflag.FlagSet, to *uint32, name string, usual uint32, help stri
 			return allRows
 		}
 		return fmt.Sprint(n)
-	}), name, help)
+	}), name, letter, help)
 }
 
 // WordVar adds a flag for the word of an enum's value. The help lists the words.
@@ -142,6 +147,9 @@ func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 	o.Format = output.FormatTable
 	f.VarP(textValue(&o.Format, output.CheckFormat).Words(output.Formats), "output", "o",
 		"`FORMAT`: "+strings.Join(output.Formats, ", ")+", template=TEXT")
+	f.Var(ValueOf(&o.Filter, output.ParseFilter, (*output.Filter).String), "jq",
+		"print what this jq program `EXPR` makes of the rows, an array of objects with the keys of the columns; with "+
+			"-o json, of that document")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "omit the header line of tables")
 	f.StringSliceVar(&o.Columns, "columns", nil, "print only these `COLUMNS`, in this order")
 	f.StringVar(&o.Sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts in descending order")

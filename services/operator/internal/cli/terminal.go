@@ -14,7 +14,9 @@ func (env *Env) Live() *output.Live {
 		columns, _ := terminalSize(env.Err)
 		return columns
 	}
-	return &output.Live{W: env.Err, On: IsTerminal(env.Err) && env.Getenv("TERM") != "dumb", Width: width}
+	return &output.Live{
+		W: env.Err, On: IsTerminal(env.Err) && env.Getenv("TERM") != "dumb", Width: width, Paint: env.paints(env.Err),
+	}
 }
 
 // IsTerminal reports whether a stream is a terminal.

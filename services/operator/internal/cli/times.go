@@ -16,6 +16,18 @@ func SinceReader(now func() time.Time) func(string) (time.Time, error) {
 	return func(text string) (time.Time, error) { return parseTime(now(), text, -1) }
 }
 
+// PastReader is SinceReader without times that are still to come.
+func PastReader(now func() time.Time) func(string) (time.Time, error) {
+	return func(text string) (time.Time, error) {
+		at := now()
+		t, err := parseTime(at, text, -1)
+		if err == nil && t.After(at) {
+			err = fmt.Errorf("%q is in the future", text)
+		}
+		return t, err
+	}
+}
+
 // UntilReader returns a parser of times and of durations after now.
 func UntilReader(now func() time.Time) func(string) (time.Time, error) {
 	return func(text string) (time.Time, error) { return parseTime(now(), text, 1) }

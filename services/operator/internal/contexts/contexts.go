@@ -58,6 +58,9 @@ func Commands(env *cli.Env) *cobra.Command {
 }
 
 func add(env *cli.Env, name, file string) error {
+	if err := cli.CheckPath(file, "garrisond writes operator.json to its data directory"); err != nil {
+		return cli.Usage("%v", err)
+	}
 	saved, err := client.SavedContexts(env.Getenv)
 	if err != nil {
 		return cli.Usage("%v", err)

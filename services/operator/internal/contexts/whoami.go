@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -57,11 +58,20 @@ func WhoamiCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "whoami", Example: "  garrison whoami", Args: cli.Exactly(),
 		Short: "Show who you are to the control plane: user, role, what the role may do, and until when.",
-		RunE: func(*cobra.Command, []string) error {
+		Long: `Show who you are to the control plane: user, role, what the role may do, and until when.
+
+The control plane is asked: revoked or expired credentials are refused with the exit code 4. Without a connection,
+garrison context show NAME prints what a context says.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.FindContext(env.ContextName, env.Getenv)
 			if err != nil {
 				return cli.Exit{Code: cli.ExitUsage, Err: err}
 			}
+			role, err := fleet.RoleNow(cmd.Context(), env, c)
+			if err != nil {
+				return err
+			}
+			c.Role = string(role)
 			return output.ShowOne(env.Output, env.Output.View(), identities, identityOf(env.ContextName, c))
 		},
 	}

@@ -131,7 +131,7 @@ func printPart(ctx context.Context, env *cli.Env, socket, name string, q query) 
 	}
 	switch env.Output.Format {
 	case output.FormatYAML:
-		return output.PrintDocument(env.Out, output.FormatYAML, json.RawMessage(data))
+		return env.Output.PrintDocument(output.FormatYAML, json.RawMessage(data))
 	case output.FormatJSONL:
 		line, err := output.Encode(json.RawMessage(data))
 		if err == nil {
@@ -139,7 +139,7 @@ func printPart(ctx context.Context, env *cli.Env, socket, name string, q query) 
 		}
 		return err
 	}
-	return output.PrintDocument(env.Out, output.FormatJSON, json.RawMessage(data))
+	return env.Output.PrintDocument(output.FormatJSON, json.RawMessage(data))
 }
 
 func (q query) encode() string {

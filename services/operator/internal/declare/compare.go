@@ -40,6 +40,7 @@ type Change struct {
 
 	Note       string // what follows from it
 	PlanSha256 []byte // the digest of what follows from it; without one it is not checked
+	AtOnce     bool   // also when it reaches many servers without waves
 }
 
 // Problem is why an object cannot become as declared.

@@ -3,8 +3,10 @@ package declare_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -101,6 +103,28 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	if plan := declare.Compare(read(t, string(data)), all, declare.Options{}); len(plan.Changes) > 0 {
 		t.Errorf("the second comparison changes %+v", plan.Changes)
+	}
+}
+
+// The windows of an environment are declared; a freeze is of a moment, so that no file has it and no apply ends it.
+func TestAFrozenEnvironmentIsWrittenWithItsWindows(t *testing.T) {
+	e := &environmentv1.Environment{
+		Name:    "prod",
+		Windows: []*environmentv1.Window{{Days: []uint32{1, 5}, FromMinute: 60, Minutes: 90, Zone: "Europe/Berlin"}},
+		Freezes: []*environmentv1.Freeze{{Until: timestamppb.New(time.Unix(1000, 0)), Reason: "year end"}},
+	}
+	have := declare.Live{declare.Environments: {"prod": e}}
+	data, err := declare.Write(declare.Objects(have))
+	if err != nil || strings.Contains(string(data), "year end") {
+		t.Fatalf("written: %s, %v", data, err)
+	}
+	set := read(t, strings.ReplaceAll(string(data), "minutes: 90", "minutes: 120"))
+	next := live(have, declare.Compare(set, have, declare.Options{}))[declare.Environments]["prod"]
+	want := proto.CloneOf(e)
+	want.Windows[0].Minutes = 120
+	got := proto.Clone(next).(*environmentv1.Environment)
+	if got.Owners = nil; !proto.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -47,7 +47,9 @@ var (
 	}
 	Environments = &Kind{
 		Section: "environments", Word: "environment",
-		Blank: func() proto.Message { return &environmentv1.Environment{} }, hidden: hiddenFields,
+		Blank: func() proto.Message { return &environmentv1.Environment{} },
+		// A freeze is of a moment: no file has it, and no apply ends it.
+		hidden: append(slices.Clone(hiddenFields), "freezes"),
 	}
 	Defaults = &Kind{ // named ENVIRONMENT/AGENT; in a file, the key defaults of an environment
 		Section: "defaults", Word: "default", Blank: func() proto.Message { return &environmentv1.Default{} },

@@ -18,7 +18,7 @@ var Candidates = output.Listing[candidate]{
 		output.Col("ID", candidate.GetId),
 		output.Col("NAME", candidate.GetName),
 		output.Col("VERSION", candidate.GetVersion),
-		{Title: "PID", Value: func(_ output.View, c candidate) string { return output.Count(c.GetPid()) }},
+		output.Col("PID", func(c candidate) string { return output.Count(c.GetPid()) }).Numeric(),
 		output.Col("USER", candidate.GetUser),
 		output.Col("SOCKETS", func(c candidate) string { return strings.Join(c.GetSockets(), ", ") }),
 		output.Col("STATE", candidate.GetState),
@@ -50,8 +50,12 @@ func AdoptionLine(a *serverv1.Adoption) string {
 	if a.GetSame() {
 		program = "the image's program"
 	}
+	process := fmt.Sprintf("process %d since %s", a.GetPid(), output.Stamp(a.GetStartedAt()))
+	if a.GetService() != "" {
+		process += " of " + a.GetService()
+	}
 	return strings.Join(append([]string{
-		fmt.Sprintf("process %d since %s", a.GetPid(), output.Stamp(a.GetStartedAt())),
+		process,
 		fmt.Sprintf("%s, sha256 %.12x, %s", a.GetExe(), a.GetExeSha256(), program),
 	}, a.GetSockets()...), "\n")
 }

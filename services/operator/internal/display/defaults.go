@@ -49,7 +49,7 @@ var Defaults = output.Listing[Default]{
 func defaultName(d Default) string { return d.GetEnvironment() + "/" + d.GetAgent() }
 
 func defaultCount(title string, state registryv1.DefaultState) output.Column[Default] {
-	return output.Col(title, func(d Default) string { return fmt.Sprint(d.GetServers()[uint32(state)]) })
+	return output.Col(title, func(d Default) string { return fmt.Sprint(d.GetServers()[uint32(state)]) }).Numeric()
 }
 
 // ReachText returns which servers a default installs on.

@@ -9,6 +9,7 @@ import (
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -72,6 +73,14 @@ func TestAnIntentIsShownAsItsCommandLine(t *testing.T) {
 				Agent: "web", Set: map[string]string{"a": "b c"}, Unset: []string{"d"}, On: all,
 			},
 		}},
+		"remove web --on all by rollout 42": {
+			Source: &intentv1.Source{RolloutId: "42", Wave: 1},
+			Ask:    &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: "web", On: all}},
+		},
+		"remove web --on all by the default of environment prod": {
+			Source: &intentv1.Source{Environment: "prod"},
+			Ask:    &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: "web", On: all}},
+		},
 		"server decommission web-1 --lost": {Ask: &intentv1.Intent_Decommission{
 			Decommission: &intentv1.Decommission{Server: "web-1", Lost: true},
 		}},
@@ -88,6 +97,32 @@ func TestProgressCountsWhatIsToComeAndWhatFailed(t *testing.T) {
 		t.Errorf("to come %d, failed %d, changes %d", ToCome(c), Failed(c), Changes(c))
 	}
 	if got, want := ProgressText(c), "4 succeeded, 1 to open, 2 running, 3 undone, 1 not started"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
+func TestAForecastSaysInHowManyRunsARolloutDoesNotEnd(t *testing.T) {
+	for want, f := range map[string]*registryv1.ForecastRolloutResponse{
+		"in 7 runs: look at the budgets and gates": {Runs: 10, Succeeded: 2, Halted: 1},
+		"": {Runs: 10, Succeeded: 9, Halted: 1},
+	} {
+		have := ""
+		for _, pair := range ForecastPairs(f) {
+			if pair[0] == "DOES NOT END" {
+				have = pair[1]
+			}
+		}
+		if have != want {
+			t.Errorf("%v: have %q, want %q", f, have, want)
+		}
+	}
+}
+
+func TestTheReasonOfARolloutNamesTheStepOnce(t *testing.T) {
+	r := &registryv1.RolloutReason{
+		Count: 1, Step: "fetch", Code: "NO_SPACE", First: "web, step fetch: disk full", ServerNames: []string{"web-1"},
+	}
+	if got, want := RolloutReason(r), "1 × NO_SPACE: web, step fetch: disk full (web-1)"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 }

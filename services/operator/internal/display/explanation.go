@@ -123,7 +123,7 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 
 // ExplainTask returns the row of a task.
 func ExplainTask(v output.View, t Task) Explanation {
-	is := output.Word(t.GetVerb())
+	is := VerbText(t)
 	if t.GetAgent() != "" {
 		is += " " + t.GetAgent()
 	}

@@ -93,6 +93,9 @@ func instanceNext(v output.View, r Instance) string {
 	if r.GetHold() != nil {
 		return HoldText(r.GetHold())
 	}
+	if r.GetBlock() != nil && i.GetState() != instancev1.State_STATE_CONVERGED {
+		return BlockText(r.GetBlock())
+	}
 	away := r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE
 	switch i.GetState() {
 	case instancev1.State_STATE_PENDING, instancev1.State_STATE_REMOVING:
@@ -108,6 +111,9 @@ func instanceNext(v output.View, r Instance) string {
 			return "garrison task show " + ident.Short(i.GetTaskId())
 		}
 		return "garrison up " + i.GetAgent()
+	}
+	if r.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE {
+		return "the server is offline"
 	}
 	return ""
 }

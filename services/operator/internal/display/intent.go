@@ -97,7 +97,10 @@ func IntentText(i *intentv1.Intent) string {
 	if i.GetDryRun() {
 		words = append(words, "--dry-run")
 	}
-	if source := i.GetSource(); source != nil {
+	switch source := i.GetSource(); {
+	case source.GetRolloutId() != "":
+		words = append(words, "by rollout "+source.GetRolloutId())
+	case source != nil:
 		words = append(words, "by the default of environment "+source.GetEnvironment())
 	}
 	return strings.Join(words, " ")
@@ -121,11 +124,7 @@ func askWords(i *intentv1.Intent) (words []string) {
 	case *intentv1.Intent_Remove:
 		words = []string{"remove", ask.Remove.GetAgent(), selector.Args(ask.Remove.GetOn())}
 	case *intentv1.Intent_Refresh:
-		verb := "server refresh"
-		if ask.Refresh.GetScan() != nil {
-			verb = "server scan"
-		}
-		words = []string{verb, selector.Args(ask.Refresh.GetOn())}
+		words = []string{refreshVerb(ask.Refresh), selector.Args(ask.Refresh.GetOn())}
 	case *intentv1.Intent_Adopt:
 		words = []string{"instance adopt", ask.Adopt.GetServer(), ask.Adopt.GetCandidate(), "--as", ChoiceText(
 			ask.Adopt.GetAgent(), ask.Adopt.GetImage())}
@@ -145,6 +144,20 @@ func askWords(i *intentv1.Intent) (words []string) {
 		}
 	}
 	return words
+}
+
+// purgeVerb is the command that deletes the versions which servers keep for a way back.
+const purgeVerb = "purge-undo"
+
+// refreshVerb returns the command that asks for a refresh.
+func refreshVerb(q *intentv1.Refresh) string {
+	switch {
+	case q.GetScan() != nil:
+		return "server scan"
+	case q.GetPurgeKept():
+		return purgeVerb
+	}
+	return "server refresh"
 }
 
 // ChoiceText returns an agent and the choice of its image, as a command line has them.

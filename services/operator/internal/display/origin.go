@@ -8,6 +8,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -48,6 +49,14 @@ func ExplainSource(v output.View, source *intentv1.Source, d Default) Explanatio
 		row.Reason = "the default was set again since the agent was installed through it"
 	}
 	return row
+}
+
+// ExplainRollout returns the row of the rollout that brought an instance.
+func ExplainRollout(v output.View, id string, by Record) Explanation {
+	return Explanation{
+		What: "through", Name: "rollout " + id, State: "by " + by.GetActor(), Since: output.Stamp(by.GetDecidedAt()),
+		Age: output.Age(v, by.GetDecidedAt()), Next: "garrison rollout show " + id,
+	}
 }
 
 // ExplainCredentials returns the row of a server's credentials and their renewal; false for a server that has none, or
@@ -92,7 +101,11 @@ func ExplainObserved(v output.View, r Instance) Explanation {
 func ExplainDifference(v output.View, d *registryv1.Difference) Explanation {
 	next := d.GetCure()
 	if at := d.GetNextAt(); at != nil {
-		next = "its executor repairs it " + output.Until(v, at) + "; sooner: " + next
+		does := "repairs"
+		if code.Restarted(d.GetCause()) {
+			does = "starts"
+		}
+		next = "its executor " + does + " it " + output.Until(v, at) + "; sooner: " + next
 	}
 	return Explanation{
 		What: "differs", Name: cmp.Or(d.GetAgent(), d.GetServerName()), Is: d.GetObserved(), State: d.GetCause(),

@@ -17,16 +17,20 @@ type Rollout = *rolloutv1.Rollout
 var Rollouts = output.Listing[Rollout]{
 	Name: Rollout.GetId,
 	Columns: []output.Column[Rollout]{
-		{Title: "ID", Value: func(v output.View, r Rollout) string { return output.ShortID(v, r.GetId()) }},
+		output.Col("ID", Rollout.GetId), // in order of time: those of one minute begin alike
 		output.Col("STATE", func(r Rollout) string { return output.Word(r.GetState()) }),
 		output.Since("SINCE", Rollout.GetSince),
 		output.Col("WAVE", waveOf),
-		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }),
+		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }).Numeric(),
 		output.Col("SUCCEEDED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
-		}),
-		output.Col("BROKEN", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_BROKEN) }),
-		output.Col("OWED", func(r Rollout) string { return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED) }),
+		}).Numeric(),
+		output.Col("BROKEN", func(r Rollout) string {
+			return inState(r, rolloutv1.TargetState_TARGET_STATE_BROKEN)
+		}).Numeric(),
+		output.Col("OWED", func(r Rollout) string {
+			return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED)
+		}).Numeric(),
 		output.Col("BY", Rollout.GetActor),
 		output.Col("BRINGS", Rollout.GetTitle),
 		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
@@ -59,17 +63,20 @@ func servers(r Rollout) (n uint32) {
 }
 
 func inState(r Rollout, s rolloutv1.TargetState) string {
-	n := uint32(0)
-	for _, w := range allWaves(r) {
-		n += w.GetCounts()[uint32(s)]
-	}
-	return output.Count(uint64(n))
+	return output.Count(count(r, s))
 }
 
 // Broken returns how many servers of a rollout are broken.
-func Broken(r Rollout) (n uint32) {
+func Broken(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STATE_BROKEN) }
+
+// Changed returns how many servers have what a rollout brought.
+func Changed(r Rollout) uint32 {
+	return count(r, rolloutv1.TargetState_TARGET_STATE_REACHED) + count(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
+}
+
+func count(r Rollout, s rolloutv1.TargetState) (n uint32) {
 	for _, w := range allWaves(r) {
-		n += w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)]
+		n += w.GetCounts()[uint32(s)]
 	}
 	return n
 }
@@ -89,7 +96,7 @@ func WaveText(number uint32, w *rolloutv1.Wave, of int) string {
 	return text
 }
 
-// RolloutReason returns a reason with how many servers it is about.
+// RolloutReason returns a reason with how many servers it is about. Its text names the step that failed.
 func RolloutReason(r *registryv1.RolloutReason) string {
 	text := fmt.Sprintf("%d × ", r.GetCount())
 	if r.GetCode() != "" {
@@ -127,6 +134,16 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 	}
 	add("WAVES", strings.Join(waves, "\n"))
 	add("WAITS FOR", r.GetWaitsFor())
+	add("THEN", thenState(ro))
+	add("LEFT", LeftText(r))
+	var slow []string
+	for _, s := range r.GetSlow() {
+		slow = append(slow, SlowText(s))
+	}
+	if more := int(r.GetSlowCount()) - len(slow); more > 0 {
+		slow = append(slow, fmt.Sprintf("… and %d more", more))
+	}
+	add("SLOW", strings.Join(slow, "\n"))
 	var reasons []string
 	for _, reason := range r.GetReasons() {
 		reasons = append(reasons, output.Word(reason.GetState())+": "+RolloutReason(reason))
@@ -187,4 +204,46 @@ func changeText(c *rolloutv1.Change) string {
 		return c.GetAgent() + " " + to + " configured"
 	}
 	return c.GetAgent() + " " + from + " → " + to
+}
+
+// ValueChange returns a change of a value, from what to what, and on how many servers.
+func ValueChange(v *registryv1.ValueChange) string {
+	from, to := "no value", "no value"
+	if v.From != nil {
+		from = output.Quote(v.GetFrom())
+	}
+	if v.To != nil {
+		to = output.Quote(v.GetTo())
+	}
+	return fmt.Sprintf("%s: %s %s → %s on %s", v.GetAgent(), v.GetName(), from, to,
+		output.Plural(int(v.GetServers()), "server"))
+}
+
+// ThenText returns what a rollout ends with.
+func ThenText(then []*rolloutv1.Standing) string {
+	var parts []string
+	for _, s := range then {
+		if d := s.GetDefault(); d != nil {
+			parts = append(parts, "default "+d.GetAgent()+" of environment "+d.GetEnvironment())
+			continue
+		}
+		parts = append(parts, output.Plural(len(s.GetPromotion().GetImageIds()), "image")+" to channel "+
+			s.GetPromotion().GetChannel())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// thenState returns what a rollout ends with, and what became of it.
+func thenState(r Rollout) string {
+	text := ThenText(r.GetThen())
+	switch {
+	case text == "":
+	case r.GetState() == rolloutv1.State_STATE_SUCCEEDED:
+		text += ": recorded"
+	case r.GetState() == rolloutv1.State_STATE_UNDONE:
+		text += ": taken back, or never recorded"
+	default:
+		text += ": recorded once every wave passed"
+	}
+	return text
 }

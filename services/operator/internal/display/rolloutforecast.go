@@ -15,7 +15,9 @@ import (
 var RolloutReplay = output.Listing[*registryv1.ReplayedDecision]{
 	Name: func(d *registryv1.ReplayedDecision) string { return fmt.Sprint(d.GetSequence()) },
 	Columns: []output.Column[*registryv1.ReplayedDecision]{
-		output.Col("SEQUENCE", func(d *registryv1.ReplayedDecision) string { return fmt.Sprint(d.GetSequence()) }),
+		output.Col("SEQUENCE", func(d *registryv1.ReplayedDecision) string {
+			return fmt.Sprint(d.GetSequence())
+		}).Numeric(),
 		output.Col("AT", func(d *registryv1.ReplayedDecision) string { return output.Stamp(d.GetBasis().GetAt()) }),
 		output.Col("RECORDED", (*registryv1.ReplayedDecision).GetRecorded),
 		output.Col("AGAIN", func(d *registryv1.ReplayedDecision) string {
@@ -31,11 +33,15 @@ var RolloutReplay = output.Listing[*registryv1.ReplayedDecision]{
 var RolloutForecast = output.Listing[*registryv1.ForecastRolloutResponse]{
 	Name: func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetSucceeded()) },
 	Columns: []output.Column[*registryv1.ForecastRolloutResponse]{
-		output.Col("RUNS", func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetRuns()) }),
+		output.Col("RUNS", func(f *registryv1.ForecastRolloutResponse) string {
+			return fmt.Sprint(f.GetRuns())
+		}).Numeric(),
 		output.Col("SUCCEEDED", func(f *registryv1.ForecastRolloutResponse) string {
 			return fmt.Sprint(f.GetSucceeded())
-		}),
-		output.Col("HALTED", func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetHalted()) }),
+		}).Numeric(),
+		output.Col("HALTED", func(f *registryv1.ForecastRolloutResponse) string {
+			return fmt.Sprint(f.GetHalted())
+		}).Numeric(),
 	},
 }
 
@@ -47,6 +53,9 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 	if f.GetSucceeded() > 0 {
 		add("TAKES", "%s (50 %%), %s (90 %%)",
 			output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()))
+	}
+	if n := f.GetRuns() - min(f.GetRuns(), f.GetSucceeded()+f.GetHalted()); n > 0 {
+		add("DOES NOT END", "in %s: look at the budgets and gates", output.Plural(int(n), "run"))
 	}
 	if f.GetHalted() > 0 {
 		add("HALTS AFTER", "%s (50 %%), %s (90 %%)",
@@ -72,4 +81,32 @@ func tally[K uint32 | string](counts map[K]uint32, name func(K) string) string {
 		parts = append(parts, fmt.Sprintf("%s (%s)", name(k), output.Plural(int(counts[k]), "run")))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// TakesText returns how long a planned rollout takes, in one line; empty when that is not known.
+func TakesText(f *registryv1.ForecastRolloutResponse) string {
+	if f.GetSucceeded() == 0 {
+		return ""
+	}
+	rests := fmt.Sprintf("from %s of the last 7 days", output.Plural(int(f.GetTasks()), "task"))
+	if f.GetTasks() == 0 {
+		rests = "no task was recorded in the last 7 days, so 20 s for each server were assumed"
+	}
+	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it is approved; %s", output.Span(f.GetTook_50().AsDuration()),
+		output.Span(f.GetTook_90().AsDuration()), rests)
+}
+
+// LeftText returns how long a rollout goes on; empty when that is not known.
+func LeftText(r *registryv1.GetRolloutResponse) string {
+	if r.GetLeft_50() == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (50 %%) to %s (90 %%)", output.Span(r.GetLeft_50().AsDuration()),
+		output.Span(r.GetLeft_90().AsDuration()))
+}
+
+// SlowText returns a server that takes long.
+func SlowText(s *registryv1.SlowServer) string {
+	return fmt.Sprintf("%s: %s %s for %s; the median is %s", s.GetServerName(), s.GetAgent(), s.GetStep(),
+		output.Span(s.GetTook().AsDuration()), output.Span(s.GetMedian().AsDuration()))
 }

@@ -65,7 +65,7 @@ var Servers = output.Listing[Server]{
 		output.Wide("ID", Server.GetId),
 		output.Wide("CELL", Server.GetCell),
 		output.Wide("OWNERSHIP", func(s Server) string { return output.Word(s.GetOwnership()) }),
-		output.Wide("FOUND", func(s Server) string { return output.Count(uint64(FoundCount(s))) }),
+		output.Wide("FOUND", func(s Server) string { return output.Count(uint64(FoundCount(s))) }).Numeric(),
 		output.Wide("UNINSTALLED", uninstalled),
 		output.Wide("CLEANED", cleanedText),
 		output.Wide("HOST", func(s Server) string { return s.GetSysinfo().GetHostname() }),
@@ -176,7 +176,7 @@ func serverNext(v output.View, s Server) string {
 	case Leaked(s):
 		return "garrison server clean " + s.GetName()
 	case s.GetLife() == serverv1.Life_LIFE_DEAD:
-		return "garrison server forget " + s.GetName()
+		return "garrison server forget " + s.GetId() // its name may be that of another server by now
 	case troubleOf(s).word != "":
 		return troubleOf(s).next
 	case expired(v, s):

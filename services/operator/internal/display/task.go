@@ -18,7 +18,7 @@ var Tasks = output.Listing[Task]{
 	Name: func(t Task) string { return t.GetId() },
 	Columns: []output.Column[Task]{
 		{Title: "ID", Value: func(v output.View, t Task) string { return output.ShortID(v, t.GetId()) }},
-		output.Col("VERB", func(t Task) string { return output.Word(t.GetVerb()) }),
+		output.Col("VERB", func(t Task) string { return VerbText(t) }),
 		{Title: "SERVER", Value: func(v output.View, t Task) string { return v.Server(t.GetServerId()) }},
 		output.Col("AGENT", Task.GetAgent),
 		output.Col("FROM", func(t Task) string { return t.GetFrom().GetVersion() }),
@@ -33,6 +33,20 @@ var Tasks = output.Listing[Task]{
 		output.Wide("DEADLINE", func(t Task) string { return output.Stamp(t.GetDeadline()) }),
 		output.Wide("INTENT", Task.GetIntentId),
 	},
+}
+
+// verbed is a task, and the fact that queues it.
+type verbed interface {
+	GetVerb() taskv1.Verb
+	GetPurgeKept() bool
+}
+
+// VerbText returns the verb of a task; that of a refresh which deletes kept versions is the command that asks for it.
+func VerbText(t verbed) string {
+	if t.GetPurgeKept() {
+		return purgeVerb
+	}
+	return output.Word(t.GetVerb())
 }
 
 // taskNext returns the next state of a task and its deadline.
@@ -67,6 +81,19 @@ func TaskReason(t Task) string {
 		out = append(out, t.GetReason())
 	}
 	return strings.Join(out, ": ")
+}
+
+// lastLineBytes bounds the line of an agent's output that is shown beside a failure.
+const lastLineBytes = 200
+
+// LastLine returns the last line that an agent printed before its task failed, or "".
+func LastLine(t Task) string {
+	lines := strings.Split(strings.TrimSpace(output.Visible(t.GetOutcome().GetLogTail())), "\n")
+	line := output.OneLine(lines[len(lines)-1])
+	if len(line) <= lastLineBytes {
+		return line
+	}
+	return strings.ToValidUTF8(line[:lastLineBytes-len("…")], "") + "…"
 }
 
 // TaskEnded reports whether a task is in a final state.

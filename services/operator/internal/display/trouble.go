@@ -46,6 +46,8 @@ func troubleOf(s Server) trouble {
 		}
 	case c.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED:
 		return trouble{"suspended", c.GetCode(), c.GetReason(), "garrison explain " + c.GetCode(), c.GetSince()}
+	case c.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_BUSY:
+		return trouble{"busy", c.GetCode(), c.GetReason(), "changes wait for its end", c.GetSince()}
 	}
 	return trouble{}
 }

@@ -32,7 +32,7 @@ func defaultCommands(env *cli.Env, find find, all func(context.Context) ([]envir
 func defaultSetCommand(env *cli.Env, find find) *cobra.Command {
 	var f work.DefaultsFlags
 	var values cli.Values
-	reach := environmentv1.Reach_REACH_NEW
+	reach, atOnce := environmentv1.Reach_REACH_NEW, false
 	c := &cobra.Command{
 		Use:   "set ENVIRONMENT AGENT[@VERSION|@IMAGE|@CHANNEL]",
 		Short: "Have an agent installed on servers of an environment.",
@@ -40,7 +40,9 @@ func defaultSetCommand(env *cli.Env, find find) *cobra.Command {
 
 A default installs the agent where it is missing. It never upgrades, downgrades or removes one: garrison up
 does that. With --reach new, it installs on servers that join the environment from now on, when they enrol or
-move there; with --reach all, also on those that are in it now, and again where the agent was removed.
+move there; with --reach all, also on those that are in it now, and again where the agent was removed. More
+than 100 of these are refused without --at-once. In waves, a rollout sets the default in the end: garrison
+rollout start --install AGENT --on env=ENVIRONMENT --then-default ENVIRONMENT --canaries 3 --waves 10%,50%.
 
 The image is chosen when a server gets the agent: a channel that moves later changes nothing. Where it
 cannot be installed, the server waits, and garrison env show prints why. The values of --set configure the
@@ -49,7 +51,7 @@ agent in this environment; they win over those of the environment, and each serv
 			"  garrison env default set prod node-exporter@1.10.2 --reach all --dry-run",
 		Args: cli.Exactly("ENVIRONMENT", "AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
-			q := &registryv1.SetDefaultRequest{Environment: a[0], Reach: reach}
+			q := &registryv1.SetDefaultRequest{Environment: a[0], Reach: reach, AtOnce: atOnce}
 			var err error
 			if q.Agent, q.Image, err = change.ParseTarget(a[1]); err != nil {
 				return err
@@ -70,6 +72,7 @@ agent in this environment; they win over those of the environment, and each serv
 	cli.WordVar(c.Flags(), &reach, "reach", "on which servers, `REACH`")
 	values.Add(c.Flags(), "the agent in this environment")
 	values.AddChanges(c.Flags(), "the agent in this environment")
+	c.Flags().BoolVar(&atOnce, "at-once", false, "install on more than 100 servers at once, without waves")
 	f.Add(c)
 	return c
 }

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -56,6 +58,9 @@ func environmentFlags(f *pflag.FlagSet, said *record.Edits[environment], update 
 		"heal nothing while more than `PERCENT` of the online servers drift: 1 to 100, where 100 never brakes; "+
 			"20 without it",
 		readPercent, func(e environment, v uint32) { e.DriftBrake = v })
+	record.EditVar(f, said, "busy-limit", "how long critical sections on a server defer a change at most, "+
+		"a `DURATION` from 1s to 168h; 1h without it", time.ParseDuration,
+		func(e environment, v time.Duration) { e.BusyLimit = durationpb.New(v) })
 	record.EditVar(f, said, "channel", help, cli.ReadText(named), func(e environment, v string) { e.Channel = v })
 }
 
@@ -114,9 +119,14 @@ func Commands(env *cli.Env) *cobra.Command {
 				&registryv1.DeleteEnvironmentRequest{Name: name, IfRevision: revision})
 			return err
 		},
-		More: func(ctx context.Context, e environment) ([][2]string, error) { return showDefaults(ctx, env, e) },
+		More: func(ctx context.Context, e environment) ([][2]string, error) {
+			pairs, err := showDefaults(ctx, env, e)
+			return append(showTimes(e), pairs...), err
+		},
 	}
 	c := record.Commands(env, noun)
-	c.AddCommand(defaultCommands(env, noun.Find, all), diffCommand(env, noun.Find))
+	c.AddCommand(defaultCommands(env, noun.Find, all), diffCommand(env, noun.Find),
+		windowCommand(env, noun.Find), freezeCommand(env, noun.Find), thawCommand(env, noun.Find),
+		keepCommand(env, noun.Find))
 	return c
 }

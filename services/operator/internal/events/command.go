@@ -42,11 +42,12 @@ func Command(env *cli.Env) *cobra.Command {
 		Use: "events", Short: "Read the ledger: every decision, its time and its actor.", Args: cli.Exactly(),
 		Long: `Read the ledger: every decision, its time and its actor. -f starts at the end of the ledger; with
 --since, --cursor or --limit it prints earlier facts first. With --since or --noun task, the id or name of
-a server also finds the tasks on it.`,
+a server also finds the tasks on it. With -f, --jq runs for each fact: on its row, or with -o json on the fact.`,
 		SuggestFor: []string{"log", "history", "audit", "journal"},
 		Example: "  garrison events --since 10m --noun task\n" +
 			"  garrison events --since yesterday --until today --actor ann --noun intent,hold\n" +
-			"  garrison events -f -o jsonl",
+			"  garrison events -f -o jsonl\n" +
+			"  garrison events -f --jq 'select(.noun == \"task\") | .detail'",
 		RunE: func(c *cobra.Command, _ []string) error { return read(c.Context(), env, f) },
 	}
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "continue with new facts until Ctrl-C")
@@ -87,7 +88,7 @@ func read(ctx context.Context, env *cli.Env, f eventFlags) error {
 		f.noun = f.nouns[0]
 	}
 	r := &reader{client: c, flags: f, ids: idsOf(ctx, env, f.id)}
-	p := &eventPrinter{env: env, limit: int(f.limit), last: f.last()}
+	p := &eventPrinter{env: env, limit: int(f.limit), last: f.last(), follow: f.follow}
 	if f.follow {
 		return readError(ctx, env, follow(ctx, env, r, p))
 	}
@@ -140,7 +141,8 @@ func nouns() []string {
 }
 
 func checkEvents(env *cli.Env, f eventFlags) error {
-	if f.follow && (env.Output.Format == output.FormatJSON || env.Output.Format == output.FormatYAML) {
+	whole := env.Output.Format == output.FormatJSON && env.Output.Filter == nil
+	if f.follow && (whole || env.Output.Format == output.FormatYAML) {
 		return cli.Usage("--follow cannot print %s, which is one document. Try: -o jsonl", env.Output.Format)
 	}
 	if f.follow && !f.until.IsZero() {

@@ -50,6 +50,8 @@ func detailOf(f ledger.Fact) string {
 		return labelRuleDetail(f)
 	case ledger.Hold:
 		return holdDetail(f)
+	case ledger.Block:
+		return blockDetail(f)
 	case ledger.Rollout:
 		return rolloutDetail(f)
 	case ledger.Lobby:
@@ -177,11 +179,14 @@ func serverDetail(f ledger.Fact) string {
 	return serverHistoryDetail(f)
 }
 
-// serverHistoryDetail describes the facts about a server's labels by rules, about its epoch and about its end.
+// serverHistoryDetail describes the facts about a server's labels by rules, readings of its output, its epoch and its
+// end.
 func serverHistoryDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
 	case *serverv1.Labelled:
 		return labelledText(b)
+	case *serverv1.LogOpened:
+		return phrase("output of", b.GetAgent(), "session "+ident.Short(b.GetSessionId()))
 	case *serverv1.Ahead:
 		return display.AheadText(&serverv1.ServerAhead{Place: b.GetPlace(), LedgerEnd: b.GetLedgerEnd()})
 	case *serverv1.EpochRaised:
@@ -281,7 +286,7 @@ func imageDetail(f ledger.Fact) string {
 		return b.GetReason()
 	case *channelv1.Created:
 		if b.GetDefault() {
-			return strings.TrimSpace("the default channel " + b.GetDescription())
+			return strings.TrimSuffix("the default channel: "+b.GetDescription(), ": ")
 		}
 		return b.GetDescription()
 	case *channelv1.ImageAdded:
@@ -298,6 +303,14 @@ func taskDetail(f ledger.Fact) string {
 		return queuedText(b)
 	case *taskv1.Assigned:
 		return phrase("until", output.Stamp(b.GetDeadline()), "")
+	case *taskv1.Deferred:
+		return fmt.Sprintf("%s: %s; until %s at the latest", b.GetDeferral().GetCode(), b.GetDeferral().GetReason(),
+			output.Stamp(b.GetDeferral().GetUntil()))
+	case *taskv1.Resumed:
+		if b.GetOverrun() {
+			return "at its limit, during the critical section"
+		}
+		return "the critical section ended"
 	case *taskv1.Succeeded:
 		return display.Steps(b.GetOutcome())
 	case *taskv1.Failed:
@@ -321,7 +334,7 @@ func taskDetail(f ledger.Fact) string {
 }
 
 func queuedText(b *taskv1.Queued) string {
-	text := strings.TrimSpace(output.Word(b.GetVerb()) + " " + b.GetAgent())
+	text := strings.TrimSpace(display.VerbText(b) + " " + b.GetAgent())
 	if v := b.GetFrom().GetVersion(); v != "" {
 		text += " from " + v
 	}

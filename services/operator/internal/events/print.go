@@ -6,19 +6,21 @@ import (
 )
 
 // eventPrinter prints facts as they are read. A document, a sorted listing and the last N facts are printed at the end;
-// everything else part by part, so that the length of the ledger does not matter.
+// everything else part by part, so that the length of the ledger does not matter. Where facts are followed, a filter
+// runs for each.
 type eventPrinter struct {
 	env     *cli.Env
 	limit   int
-	last    bool // the limit selects the last facts
+	last    bool                 // the limit selects the last facts
+	follow  bool                 // there is no last fact
+	parts   *output.Parts[event] // keeps the columns from one part to the next
 	waiting []event
 	printed int
 }
 
 // whole reports whether printing must wait for the last fact.
 func (p *eventPrinter) whole() bool {
-	f := p.env.Output.Format
-	return f == output.FormatJSON || f == output.FormatYAML || p.env.Output.Sort != "" || p.last && p.limit > 0
+	return !p.env.Output.InParts() || p.last && p.limit > 0
 }
 
 // add accepts facts and reports whether it wants more.
@@ -37,18 +39,24 @@ func (p *eventPrinter) add(events []event) (more bool, err error) {
 	return true, p.flush()
 }
 
-// flush prints the waiting facts; only the first part has headers.
+// flush prints the waiting facts.
 func (p *eventPrinter) flush() error {
 	events := p.waiting
 	p.waiting = nil
 	if len(events) == 0 {
 		return nil
 	}
-	headers := p.env.Output.NoHeaders
-	defer func() { p.env.Output.NoHeaders = headers }()
-	p.env.Output.NoHeaders = headers || p.printed > 0
 	p.printed += len(events)
-	return output.Show(p.env.Output, listing, eventList{events}, events)
+	if p.follow && p.env.Output.Filter != nil {
+		return output.FilterEach(p.env.Output, p.env.Output.View(), listing, events)
+	}
+	if !p.env.Output.InParts() {
+		return output.Show(p.env.Output, listing, eventList{events}, events)
+	}
+	if p.parts == nil {
+		p.parts = output.NewParts(p.env.Output, p.env.Output.View(), listing)
+	}
+	return p.parts.Show(events)
 }
 
 // end prints the rest, or an empty listing when no fact matched.

@@ -17,10 +17,14 @@ func rolloutDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
 	case *rolloutv1.Planned:
 		part := fmt.Sprintf("part %d of %d", b.GetPart(), b.GetParts())
-		return strings.TrimPrefix(fmt.Sprintf("%s: %s in %d waves, %s", b.GetTitle(),
-			output.Plural(len(b.GetTargets()), "server"), len(b.GetWaves()), part), ": ")
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s in %s, %s", b.GetTitle(),
+			output.Plural(len(b.GetTargets()), "server"), output.Plural(len(b.GetWaves()), "wave"), part), ": ")
 	case *rolloutv1.Released:
-		return fmt.Sprintf("wave %d: %s", b.GetWave(), output.Plural(len(b.GetServerIds()), "server"))
+		text := fmt.Sprintf("wave %d: %s", b.GetWave(), output.Plural(len(b.GetServerIds()), "server"))
+		if b.GetStep() > 1 {
+			text += fmt.Sprintf(", step %d of their changes", b.GetStep())
+		}
+		return text
 	case *rolloutv1.Silenced:
 		return output.Plural(len(b.GetServerIds()), "server")
 	case *rolloutv1.Halted:
@@ -28,9 +32,17 @@ func rolloutDetail(f ledger.Fact) string {
 	case *rolloutv1.Approved:
 		return strings.TrimSuffix(fmt.Sprintf("wave %d: %s", b.GetWave(), b.GetReason()), ": ")
 	case *rolloutv1.Succeeded:
-		return fmt.Sprintf("%d owed", b.GetOwed())
+		text := fmt.Sprintf("%d owed", b.GetOwed())
+		if then := display.ThenText(b.GetThen()); then != "" {
+			text += "; recorded " + then
+		}
+		return text
 	case *rolloutv1.Undone:
-		return "by rollout " + b.GetByRolloutId()
+		text := "by rollout " + b.GetByRolloutId()
+		if taken := display.ThenText(b.GetTakenBack()); taken != "" {
+			text += "; taken back " + taken
+		}
+		return text
 	case interface{ GetWave() uint32 }:
 		return fmt.Sprintf("wave %d", b.GetWave())
 	case interface{ GetReason() string }:

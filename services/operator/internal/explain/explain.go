@@ -23,7 +23,7 @@ const tasksExplained = 5
 // explainServer prints a server, its duties, instances and unmanaged agents, and its newest tasks; with an agent only
 // what concerns that agent.
 func explainServer(ctx context.Context, env *cli.Env, name string, agents []string) error {
-	found, err := fleet.Server(ctx, env, name)
+	found, closed, err := fleet.ServerNow(ctx, env, name)
 	if err != nil {
 		return err
 	}
@@ -41,6 +41,10 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 		return err
 	}
 	rows := []display.Explanation{display.ExplainServer(env.Output.View(), found)}
+	if agent == "" {
+		rows = append(rows, display.ExplainLook(env.Output.View(), found)...)
+	}
+	rows = append(rows, display.ExplainClosed(env.Output.View(), closed)...)
 	if row, ok := display.ExplainCredentials(env.Output.View(), found); ok && agent == "" {
 		rows = append(rows, row)
 	}
@@ -76,6 +80,7 @@ func explainInstances(
 ) (rows []display.Explanation, err error) {
 	for _, i := range instances {
 		rows = append(rows, display.ExplainInstance(env.Output.View(), i))
+		rows = append(rows, display.ExplainStops(env.Output.View(), i)...)
 		if agent == "" {
 			continue
 		}

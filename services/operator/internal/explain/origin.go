@@ -34,13 +34,16 @@ func explainOrigin(ctx context.Context, env *cli.Env, i display.Instance) (rows 
 	return rows, nil
 }
 
-// explainSource returns the default from which the intent of an instance follows: who set it, and when.
+// explainSource returns the default from which the intent of an instance follows: who set it, and when; or the rollout.
 func explainSource(
 	ctx context.Context, env *cli.Env, i display.Instance, by display.Record,
 ) (rows []display.Explanation, err error) {
 	source := by.GetIntent().GetSource()
 	if source == nil {
 		return nil, nil
+	}
+	if id := source.GetRolloutId(); id != "" {
+		return []display.Explanation{display.ExplainRollout(env.Output.View(), id, by)}, nil
 	}
 	r, err := cli.Call[*registryv1.ListDefaultsResponse](ctx, env,
 		&registryv1.ListDefaultsRequest{Environment: source.GetEnvironment()})

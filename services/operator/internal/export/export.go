@@ -20,7 +20,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Long: `The same inventory has the same bytes. Secrets stay sealed: only the control plane that sealed
 them takes them back. Images, versions on servers and states are no part of it.`,
 		Example: "  garrison export -o fleet.yaml",
-		Args:    cli.Exactly(),
+		Args:    cli.Exactly(), PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return export(c.Context(), env, file)
 		},
@@ -31,6 +31,9 @@ them takes them back. Images, versions on servers and states are no part of it.`
 }
 
 func export(ctx context.Context, env *cli.Env, file string) error {
+	if err := cli.CheckTarget(file); err != nil {
+		return err
+	}
 	live, err := inventory.Read(ctx, env, declare.Kinds...)
 	if err != nil {
 		return err

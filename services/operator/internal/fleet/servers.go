@@ -17,8 +17,14 @@ import (
 
 // Server returns a server by id, unique prefix or name.
 func Server(ctx context.Context, env *cli.Env, name string) (display.Server, error) {
+	found, _, err := ServerNow(ctx, env, name)
+	return found, err
+}
+
+// ServerNow is Server, and why no change of an agent may begin there now; nil when one may.
+func ServerNow(ctx context.Context, env *cli.Env, name string) (display.Server, *registryv1.Closed, error) {
 	r, err := cli.Call[*registryv1.GetServerResponse](ctx, env, &registryv1.GetServerRequest{Server: name})
-	return r.GetServer(), err
+	return r.GetServer(), r.GetClosed(), err
 }
 
 // Servers returns every server that is not dead, or none on an error.

@@ -28,8 +28,12 @@ func buildCommand(env *cli.Env) *cobra.Command {
 			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg",
 		RunE: func(_ *cobra.Command, a []string) error {
 			o.Dir, o.At = a[0], env.Now()
+			err := cli.FirstError(cli.CheckTarget(o.Out), cli.CheckDirectory(o.Dir,
+				"garrison image build --help, which shows a directory"))
+			if err != nil {
+				return err
+			}
 			if key != "" {
-				var err error
 				if o.Key, err = readKey(key); err != nil {
 					return err
 				}
@@ -77,6 +81,9 @@ func verifyCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image verify beacon.gimg",
 		Short:   "Check every byte of an image file against its manifest.", Args: cli.Exactly("FILE"),
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
+				return err
+			}
 			f, err := image.Open(a[0])
 			if err != nil {
 				return err

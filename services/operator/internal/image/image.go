@@ -16,7 +16,7 @@ import (
 // Commands returns the command image with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("image", "Build, transfer and manage images: immutable builds of "+
-		"agents", keyCommand(env), buildCommand(env),
+		"agents.", keyCommand(env), buildCommand(env), fromTritonCommand(env),
 		signCommand(env), importCommand(env), exportCommand(env), verifyCommand(env),
 		listCommand(env), showCommand(env), activateCommand(env), disableCommand(env),
 		deleteCommand(env), promoteCommand(env))
@@ -43,7 +43,6 @@ func showCommand(env *cli.Env) *cobra.Command {
 				[2]string{"TAGS", output.Pairs(i.GetManifest().GetTags())},
 				[2]string{"COMMAND", strings.Join(append([]string{run.GetCommand()}, run.GetArgs()...), " ")},
 				[2]string{"TAKEOVER", output.Word(run.GetTakeover())},
-				[2]string{"SIGNED BY", signers(i.GetManifest())},
 				[2]string{"CHUNKS", fmt.Sprint(len(i.GetManifest().GetBlob().GetChunkDigests()))})
 		},
 	}

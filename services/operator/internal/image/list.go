@@ -28,7 +28,7 @@ var listing = output.Listing[row]{
 		output.Col("CHANNELS", func(i row) string { return strings.Join(i.GetChannels(), ",") }),
 		output.Col("STATE", func(i row) string { return output.Word(i.GetState()) }),
 		output.Since("SINCE", row.GetSince),
-		output.Col("NEXT", imageNext),
+		{Title: "NEXT", Value: imageNext},
 		output.Col("REASON", row.GetReason),
 		{Title: "SIZE", Value: func(_ output.View,
 			i row) string {
@@ -44,12 +44,13 @@ var listing = output.Listing[row]{
 	},
 }
 
-func imageNext(i row) string {
+func imageNext(v output.View, i row) string {
+	id := output.ShortID(v, i.GetManifest().GetId())
 	switch {
 	case i.GetState() == imagev1.State_STATE_UNACTIVATED && !i.GetFilled():
-		return "garrison image import or activate"
+		return "garrison image import FILE, or activate " + id
 	case i.GetState() == imagev1.State_STATE_UNACTIVATED, i.GetState() == imagev1.State_STATE_DISABLED:
-		return "garrison image activate"
+		return "garrison image activate " + id
 	}
 	return ""
 }
@@ -63,6 +64,12 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Short:   "List images.", Args: cli.AtMost("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
+				if strings.Contains(a[0], "@") {
+					return cli.Usage("garrison image list takes an AGENT, not %q. Try: garrison image show %[1]s", a[0])
+				}
+				if err := cli.Name("agent")(a[0]); err != nil {
+					return cli.Usage("%v. Try: garrison image list", err)
+				}
 				q.Agent = a[0]
 			}
 			return cli.List(

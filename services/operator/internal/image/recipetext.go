@@ -14,6 +14,10 @@ Everything in the directory is packed; garrison.yaml says what it is:
   tags: {team: web}
   executor_version: "0.1.0"     # the least version of the executor that can run it
   conflicts: [old-beacon]       # agents that must not be on the same server
+  requires: {db: ">=2.0.0"}     # agents that must be there, with the versions it works with
+  upgrades_from: [">=0.5.0"]    # the versions that it may replace; a rollout goes by way of others where it must
+  skips: ["0.6.0"]              # versions that no path to this one goes by way of
+  floor: "0.5.0"                # the lowest version that may replace it
   run:                          # for a daemon or oneshot
     command: beacon             # the program, relative to the directory
     args: ["-listen", "127.0.0.1:${label.port}"]

@@ -29,6 +29,9 @@ func importCommand(env *cli.Env) *cobra.Command {
 		Args:    cli.Exactly("FILE"),
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
+				return err
+			}
 			i, err := importFile(c.Context(), env, a[0])
 			if err != nil {
 				return err
@@ -76,6 +79,9 @@ func exportCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image export beacon@1.0.0 -o beacon.gimg",
 		Short:   "Download an image of the catalog to a file.", Args: cli.Exactly("IMAGE"),
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := cli.CheckTarget(out); err != nil {
+				return err
+			}
 			i, err := get(c.Context(), env, a[0])
 			if err != nil {
 				return err

@@ -37,7 +37,12 @@ func ansibleCommand(env *cli.Env) *cobra.Command {
 			"  garrison import ansible hosts.yaml --invite ./tokens --env-group prod,test --var rack",
 		Args:    cli.Exactly("INVENTORY"),
 		PreRunE: cli.Prints(env, inventory.Listing),
-		RunE:    func(c *cobra.Command, a []string) error { return f.run(c.Context(), env, a[0]) },
+		RunE: func(c *cobra.Command, a []string) error {
+			if err := cli.CheckPath(a[0], "the path of an inventory: garrison import ansible --help"); err != nil {
+				return err
+			}
+			return f.run(c.Context(), env, a[0])
+		},
 	}
 	f.add(c, "ansible")
 	cli.NamesVar(c.Flags(), &f.options.Environments, "env-group", cli.Name("environment"),

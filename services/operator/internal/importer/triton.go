@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,15 +32,20 @@ Names, versions and UUIDs stay as they are. A server is invited under its UUID, 
 listed as skip, with its reason. The plan is shown first and must be confirmed. A second import changes nothing; a
 value that was changed in Garrison since stays, with a note.
 
-No agent is installed. What the data centre wants where is listed as wanted; with --wanted the environment of --env
-gets a default for each such agent whose image is in the catalog, and servers get the agents as they join.`
+Without --install no agent is installed; what runs where is counted as wanted. With --install each agent that the dump
+has on a server becomes an instance at the same version: an intent installs it where the server has joined, does not
+have the agent, and the catalog has the image. Where the server has not joined yet it is listed as expect, and the same
+import installs it later. What a server says of itself counts more than what SAPI says, and no version ever changes. An
+agent that runs and is to be taken over without a restart: garrison instance adopt. With --wanted the environment of
+--env gets a default for each agent whose image is in the catalog, and servers get the agents as they join.`
 
 // tritonFlags are the flags of garrison import triton.
 type tritonFlags struct {
 	flags
-	options triton.Options
-	wanted  bool
-	channel string
+	options  triton.Options
+	wanted   bool
+	installs bool
+	channel  string
 }
 
 func tritonCommand(env *cli.Env) *cobra.Command {
@@ -56,11 +62,15 @@ func tritonCommand(env *cli.Env) *cobra.Command {
 			if f.wanted && f.environment == "" {
 				return cli.Usage("--wanted needs --env ENVIRONMENT, whose defaults it sets")
 			}
+			if err := cli.CheckPath(a[0], "a directory with dumps: garrison import triton --help"); err != nil {
+				return err
+			}
 			return f.run(c.Context(), env, a[0])
 		},
 	}
 	f.add(c, "triton")
 	c.Flags().BoolVar(&f.wanted, "wanted", false, "set defaults of the environment for the agents that are wanted")
+	c.Flags().BoolVar(&f.installs, "install", false, "install what the dump has on servers that joined and lack it")
 	c.Flags().BoolVar(&f.options.Undeclared, "undeclared", false, "import agents that servers have and no service "+
 		"declares")
 	cli.TextVar(c.Flags(), &f.options.Reporter, "reporter", cli.Name("user"), "import services of virtual machines as "+
@@ -109,14 +119,28 @@ func (f *tritonFlags) run(ctx context.Context, env *cli.Env, dir string) error {
 	if err != nil {
 		return err
 	}
+	var next installs
+	if f.installs {
+		s, err := readSite(ctx, env, live, r.Placed, uploads)
+		if err != nil {
+			return err
+		}
+		next = s.plan(r.Placed)
+		if err := next.check(f.AtOnce); err != nil {
+			return err
+		}
+	}
 	err = f.flags.run(ctx, env, r.Set, live, func(plan *declare.Plan) {
-		plan.Skipped = append(append(plan.Skipped, r.Skipped...), skipped...)
-		plan.Shown = append(wantedRows(r.Wanted), uploadRows(uploads)...)
+		plan.Skipped = slices.Concat(plan.Skipped, r.Skipped, skipped, next.skipped)
+		plan.Shown = slices.Concat(wantedRows(r.Wanted), uploadRows(uploads), next.shown)
 	})
 	if err != nil || f.DryRun {
 		return err
 	}
-	return f.upload(ctx, env, uploads)
+	if err := f.upload(ctx, env, uploads); err != nil {
+		return err
+	}
+	return f.install(ctx, env, next)
 }
 
 // wantedRows returns what is wanted where, as lines of a plan.

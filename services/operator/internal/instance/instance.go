@@ -2,6 +2,7 @@ package instance
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,13 +25,24 @@ func Commands(env *cli.Env) *cobra.Command {
 		showCommand(env), change.AdoptCommand(env), change.ReleaseCommand(env))
 }
 
+// serverAndAgent splits SERVER/AGENT, which -o name of a list prints.
+func serverAndAgent(a []string) []string {
+	if len(a) == 1 {
+		return strings.SplitN(a[0], "/", 2)
+	}
+	return a
+}
+
 func showCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
-		Use:     "show SERVER AGENT",
+		Use:     "show SERVER AGENT | SERVER/AGENT",
 		Example: "  garrison instance show web-1 beacon",
 		Short:   "Show all fields of an instance and its configuration.",
-		Args:    cli.Exactly("SERVER", "AGENT"),
+		Args: func(c *cobra.Command, a []string) error {
+			return cli.Exactly("SERVER", "AGENT")(c, serverAndAgent(a))
+		},
 		RunE: func(c *cobra.Command, a []string) error {
+			a = serverAndAgent(a)
 			rows, err := fleet.Instances(c.Context(), env, &registryv1.ListInstancesRequest{Server: a[0], Agent: a[1]})
 			if err != nil {
 				return err
@@ -44,6 +56,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 			}
 			have := rows[0].GetInstance()
 			return output.ShowOne(env.Output, env.Output.View(), display.Instances, rows[0],
+				[2]string{"ORIGIN", have.GetOrigin()},
 				[2]string{"ADOPTED", display.AdoptionLine(have.GetAdoption())},
 				[2]string{"METADATA", output.Lines(have.GetConfiguration().GetMetadata())},
 				[2]string{"OWN", output.Lines(have.GetConfiguration().GetOwn())},

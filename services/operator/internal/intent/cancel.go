@@ -37,7 +37,7 @@ func cancelCommand(env *cli.Env) *cobra.Command {
 		Use:     "cancel INTENT",
 		Example: "  garrison intent cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --reason \"wrong version\"",
 		Short:   "Withdraw an intent: cancel changes that have not begun; running ones finish.",
-		Args:    cli.Exactly("INTENT"), PreRunE: cli.Prints(env, display.Records), SuggestFor: []string{"withdraw"},
+		Args:    cli.OneIntent, PreRunE: cli.Prints(env, display.Records), SuggestFor: []string{"withdraw"},
 		RunE: func(c *cobra.Command, a []string) error { return cancel(c.Context(), env, f, a[0]) },
 	}
 	c.Flags().StringVar(&f.reason, "reason", "", "why")

@@ -24,7 +24,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 		Use:     "show INTENT",
 		Example: "  garrison intent show 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
 		Short:   "Show an intent: the request, its actor, the decision and the progress.",
-		Args:    cli.Exactly("INTENT"),
+		Args:    cli.OneIntent,
 		RunE:    func(c *cobra.Command, a []string) error { return show(c.Context(), env, a[0]) },
 	}
 }

@@ -3,10 +3,14 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
@@ -18,10 +22,15 @@ import (
 
 // Foresee adds to the changes of label rules how many servers meet them, and to those of defaults how many servers
 // would get their agents now. What needs an environment or an agent that the same plan creates has no servers yet. A
-// plan that is one default sets it only as long as it installs what was shown.
-func Foresee(ctx context.Context, env *cli.Env, plan *declare.Plan) error {
+// plan that is one default sets it only as long as it installs what was shown. Unless atOnce is set, a plan that would
+// install an agent on many servers at once, by a default or by moves of servers, is refused as a whole.
+func Foresee(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce bool) error {
 	visible := len(plan.Visible())
+	if err := foreseeMoves(ctx, env, plan, atOnce); err != nil {
+		return err
+	}
 	for i, c := range plan.Changes {
+		plan.Changes[i].AtOnce, c.AtOnce = atOnce, atOnce
 		if c.Action != declare.Create && c.Action != declare.Update {
 			continue
 		}
@@ -67,5 +76,37 @@ func foreseeRule(
 		return err
 	}
 	c.Note = "matches " + output.Plural(int(r.GetMatches()), "server")
+	return nil
+}
+
+// movedAPart bounds the servers of one request to plan a move.
+const movedAPart = 900
+
+// foreseeMoves has the registry refuse moves of many servers to an environment whose defaults would reach all of them
+// at once.
+func foreseeMoves(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce bool) error {
+	moved := map[string][]string{} // by environment
+	for _, c := range plan.Changes {
+		have, was := c.Have.(*serverv1.Server)
+		next, is := c.Next.(*serverv1.Server)
+		if c.Action == declare.Update && was && is && have.GetEnvironment() != next.GetEnvironment() {
+			moved[next.GetEnvironment()] = append(moved[next.GetEnvironment()], have.GetId())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(moved)) {
+		if name == "" {
+			continue
+		}
+		for part := range slices.Chunk(moved[name], movedAPart) {
+			q := &registryv1.MoveServersRequest{
+				On: &intentv1.Selector{Servers: part}, Environment: name, AtOnce: atOnce,
+			}
+			_, err := cli.Call[*registryv1.PlanDefaultsResponse](ctx, env,
+				&registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Move{Move: q}})
+			if err != nil && !fault.Is(err, fault.NotFound) { // its environment may come with the same plan
+				return err
+			}
+		}
+	}
 	return nil
 }

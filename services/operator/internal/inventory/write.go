@@ -101,7 +101,7 @@ func defaultRequest(c declare.Change, next *environmentv1.Default) *registryv1.S
 	return &registryv1.SetDefaultRequest{
 		Environment: environment, Agent: agent, Image: next.GetImage(), Metadata: next.GetMetadata(),
 		Reach: cmp.Or(next.GetReach(), environmentv1.Reach_REACH_NEW), KeepReach: true,
-		IfRevision: next.GetRevision(), Owner: c.Owner, PlanSha256: c.PlanSha256,
+		IfRevision: next.GetRevision(), Owner: c.Owner, PlanSha256: c.PlanSha256, AtOnce: c.AtOnce,
 	}
 }
 

@@ -118,6 +118,5 @@ func chosen(ctx context.Context, env *cli.Env, named, matching []string) ([]stri
 	if len(out) == 0 {
 		return nil, nil
 	}
-	return out, output.Show(&output.Printer{Out: env.Err, Now: env.Now, Format: output.FormatTable}, listing, r,
-		r.GetWaiting())
+	return out, output.Show(env.Messages(), listing, r, r.GetWaiting())
 }

@@ -30,11 +30,15 @@ func Encode(value any) ([]byte, error) {
 	return visibleJSON(b.Bytes()), err
 }
 
-// PrintDocument prints one value as JSON or YAML.
-func PrintDocument(w io.Writer, format string, value any) error {
+// PrintDocument prints one value as JSON or YAML, or what the filter makes of it.
+func (p *Printer) PrintDocument(format string, value any) error {
 	data, err := Encode(value)
 	if err != nil {
 		return err
+	}
+	w := p.Out
+	if p.Filter != nil {
+		return p.filter(data)
 	}
 	if format == FormatYAML {
 		text, err := yaml.JSONToYAML(data)
@@ -116,10 +120,46 @@ func setRows[T any](whole any, rows []T) {
 func ShowBare(p *Printer, whole proto.Message, text string) error {
 	switch p.Format {
 	case FormatJSON, FormatYAML:
-		return PrintDocument(p.Out, p.Format, whole)
+		return p.PrintDocument(p.Format, whole)
+	case FormatRows:
+		if p.Filter != nil {
+			return p.PrintDocument(FormatJSON, whole)
+		}
 	case FormatJSONL:
 		return printLines(p.Out, []proto.Message{whole})
 	}
 	_, err := fmt.Fprintln(p.Out, Visible(text))
+	return err
+}
+
+// ShowDocument prints one value that has no columns: whole in JSON and YAML, on a line in JSON lines and rows, and in
+// other formats as the given text. A template has the keys of its JSON.
+func ShowDocument(p *Printer, value any, text string) error {
+	switch {
+	case p.Format == FormatJSON || p.Format == FormatYAML || p.Filter != nil:
+		return p.PrintDocument(p.Format, value)
+	case p.Format == FormatJSONL:
+		return printLines(p.Out, []any{value})
+	case !p.flat():
+		paint := p.Paint && Paint(p.IsTable())
+		_, err := io.WriteString(p.Out, paint.Screen(Visible(text)))
+		return err
+	}
+	data, err := Encode(value)
+	if err != nil {
+		return err
+	}
+	var row map[string]any
+	if err := json.Unmarshal(data, &row); err != nil {
+		return err
+	}
+	shape, err := p.template()
+	if err != nil {
+		return err
+	}
+	line, err := flatLine(shape, row)
+	if err == nil {
+		_, err = fmt.Fprintln(p.Out, line)
+	}
 	return err
 }

@@ -22,10 +22,19 @@ func CheckFormat(format string) error {
 		return err
 	}
 	if !slices.Contains(Formats, format) {
+		name, _, _ := strings.Cut(format, "=")
+		if slices.Contains(queryFormats, name) {
+			return fmt.Errorf("%q is not a format; a part of the data is printed with --jq EXPR, such as "+
+				"--jq '.[].name'", format)
+		}
 		return fmt.Errorf("%q is not a format (want %s, template=TEXT)", format, strings.Join(Formats, ", "))
 	}
 	return nil
 }
+
+// queryFormats are the formats by which other programs select a part of the data.
+var queryFormats = []string{"jsonpath", "jsonpath-as-json", "jsonpath-file", "go-template", "go-template-file",
+	"custom-columns", "jq"}
 
 func parseTemplate(text string) (*template.Template, error) {
 	return template.New("row").Option("missingkey=error").Parse(text)
@@ -60,11 +69,16 @@ func printFlat[T any](p *Printer, v View, l Listing[T], rows []T) error {
 	if err != nil {
 		return err
 	}
-	var shape *template.Template
-	if text, ok := strings.CutPrefix(p.Format, TemplatePrefix); ok {
-		if shape, err = parseTemplate(text); err != nil {
-			return err
+	if p.Filter != nil {
+		flat := make([]map[string]any, len(rows))
+		for i, row := range rows {
+			flat[i] = flatRow(v, columns, row)
 		}
+		return p.PrintDocument(FormatJSON, flat)
+	}
+	shape, err := p.template()
+	if err != nil {
+		return err
 	}
 	for _, row := range rows {
 		line, err := flatLine(shape, flatRow(v, columns, row))
@@ -76,6 +90,38 @@ func printFlat[T any](p *Printer, v View, l Listing[T], rows []T) error {
 		}
 	}
 	return nil
+}
+
+// template returns the template of the format, or nil for another format.
+func (p *Printer) template() (*template.Template, error) {
+	text, ok := strings.CutPrefix(p.Format, TemplatePrefix)
+	if !ok {
+		return nil, nil
+	}
+	return parseTemplate(text)
+}
+
+// FilterEach prints what the filter makes of each row alone: of its flat object, or in JSON of the row itself.
+func FilterEach[T any](p *Printer, v View, l Listing[T], rows []T) error {
+	for _, row := range rows {
+		show := func() error { return filterFlat(p, v, l, row) }
+		if p.Format == FormatJSON {
+			show = func() error { return p.PrintDocument(FormatJSON, row) }
+		}
+		if err := show(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filterFlat prints what the filter makes of one row.
+func filterFlat[T any](p *Printer, v View, l Listing[T], row T) error {
+	columns, err := Chosen(p.Columns, true, l.Columns)
+	if err != nil {
+		return err
+	}
+	return p.PrintDocument(FormatJSON, flatRow(v, columns, row))
 }
 
 // flatLine returns one row, as JSON without a template.

@@ -15,6 +15,7 @@ type Live struct {
 	mu    sync.Mutex
 	W     io.Writer
 	On    bool
+	Paint Paint
 	shown bool
 	Width func() int // the columns of the terminal; nil or 0 means 80
 	last  time.Time
@@ -28,7 +29,8 @@ func (l *Live) Set(format string, args ...any) {
 		return
 	}
 	l.last, l.shown = time.Now(), true
-	fmt.Fprintf(l.W, "\r\x1b[K%s", text.Trim(OneLine(Visible(fmt.Sprintf(format, args...))), l.columns()))
+	line := text.Trim(OneLine(Visible(fmt.Sprintf(format, args...))), l.columns())
+	fmt.Fprintf(l.W, "\r\x1b[K%s", l.Paint.Counts(line))
 }
 
 // Say prints a permanent line above the progress line.
@@ -36,7 +38,7 @@ func (l *Live) Say(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
-	fmt.Fprintln(l.W, Visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(l.W, l.Paint.Message(Visible(fmt.Sprintf(format, args...))))
 }
 
 // End erases the progress line.

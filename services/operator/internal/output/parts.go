@@ -1,14 +1,10 @@
 package output
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/jedib0t/go-pretty/v6/text"
-)
-
-// InParts reports whether a list can be printed part by part: not as one document, and not sorted.
+// InParts reports whether a list can be printed part by part: not as one document, not sorted, and not filtered.
 func (p *Printer) InParts() bool {
-	return p.Format != FormatJSON && p.Format != FormatYAML && p.Sort == ""
+	return p.Format != FormatJSON && p.Format != FormatYAML && p.Sort == "" && p.Filter == nil
 }
 
 // Parts prints one list part by part, in a format that InParts allows. The columns of a table keep the widths that they
@@ -42,15 +38,18 @@ func (s *Parts[T]) Show(rows []T) error {
 		return nil
 	}
 	first := s.columns == nil
+	headers := first && !s.printer.NoHeaders
 	if first {
 		columns, err := Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
 		if err != nil {
 			return err
 		}
 		s.columns = columns
+		if len(s.printer.Columns) == 0 && !s.view.Wide {
+			s.columns = fit(s.view, columns, rows, headers, s.printer.width())
+		}
 	}
-	headers := first && !s.printer.NoHeaders
-	if err := PrintTable(s.printer.Out, s.view, s.columns, rows, headers); err != nil {
+	if err := printTable(s.printer, s.view, s.columns, rows, headers); err != nil {
 		return err
 	}
 	if first {
@@ -61,13 +60,7 @@ func (s *Parts[T]) Show(rows []T) error {
 
 // keepWidths makes the columns at least as wide as they are in printed rows.
 func (s *Parts[T]) keepWidths(rows []T, headers bool) {
-	for n := range s.columns {
-		c := &s.columns[n]
-		if headers {
-			c.Min = max(c.Min, text.StringWidth(c.Title))
-		}
-		for _, r := range rows {
-			c.Min = max(c.Min, text.StringWidth(Cell(c.Value(s.view, r))))
-		}
+	for n, width := range widths(s.view, s.columns, rows, headers) {
+		s.columns[n].Min = max(width, 0)
 	}
 }

@@ -34,3 +34,20 @@ func TestAListThatIsSortedOrOneDocumentIsNotPrintedInParts(t *testing.T) {
 		}
 	}
 }
+
+func TestANarrowListShowsAColumnThatIsEmptyInItsFirstPart(t *testing.T) {
+	var b strings.Builder
+	p := &Printer{Out: &b, Now: time.Now, Format: FormatTable, Width: func() int { return 14 }}
+	columns := []Column[[2]string]{
+		Col("NAME", func(r [2]string) string { return r[0] }), Col("REASON", func(r [2]string) string { return r[1] }),
+	}
+	parts := NewParts(p, p.View(), Listing[[2]string]{Columns: columns})
+	for _, rows := range [][][2]string{{{"a-long-name", ""}}, {{"b", "bad"}}} {
+		if err := parts.Show(rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "NAME\na-long-name\nb\n    reason:\n    bad\n"; b.String() != want {
+		t.Errorf("printed\n%swant\n%s", b.String(), want)
+	}
+}

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -29,6 +30,43 @@ type Printer struct {
 	NoHeaders bool
 	Columns   []string
 	Sort      string
+	Width     func() int      // the columns of the terminal that is printed on; nil or 0 for another stream
+	Paint     Paint           // tables are coloured; documents and rows never are
+	Filter    *Filter         // --jq; nil prints the data itself
+	Context   context.Context // ends a filter; nil means that only its end does
+}
+
+// CheckFilter completes the format of a filter, and refuses one that prints no data: a filter works on what -o json
+// prints, and otherwise on flat rows.
+func (p *Printer) CheckFilter() error {
+	if p.Filter == nil {
+		return nil
+	}
+	switch p.Format {
+	case FormatTable:
+		p.Format = FormatRows
+	case FormatRows, FormatJSON:
+	default:
+		return fmt.Errorf("--jq works with -o rows and -o json, not with -o %s", p.Format)
+	}
+	return nil
+}
+
+// filter prints what the filter makes of a document.
+func (p *Printer) filter(document []byte) error {
+	ctx := p.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return p.Filter.print(ctx, p.Out, document)
+}
+
+// width returns the columns of the terminal that is printed on; 0 for another stream.
+func (p *Printer) width() int {
+	if p.Width == nil {
+		return 0
+	}
+	return p.Width()
 }
 
 // IsTable reports whether the format is a table for people.
@@ -56,7 +94,7 @@ func ShowIn[T any](p *Printer, v View, l Listing[T], whole any, rows []T) error 
 	}
 	setRows(whole, rows)
 	if p.Format == FormatJSON || p.Format == FormatYAML {
-		return PrintDocument(p.Out, p.Format, whole)
+		return p.PrintDocument(p.Format, whole)
 	}
 	return NewParts(p, v, l).Show(rows)
 }
@@ -65,7 +103,7 @@ func ShowIn[T any](p *Printer, v View, l Listing[T], whole any, rows []T) error 
 func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string) error {
 	switch p.Format {
 	case FormatJSON, FormatYAML:
-		return PrintDocument(p.Out, p.Format, thing)
+		return p.PrintDocument(p.Format, thing)
 	case FormatJSONL:
 		return printLines(p.Out, []T{thing})
 	case FormatName:
@@ -73,6 +111,9 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 		return err
 	}
 	if p.flat() {
+		if p.Filter != nil {
+			return filterFlat(p, v, l, thing)
+		}
 		return printFlat(p, v, l, []T{thing})
 	}
 	columns, err := Chosen(p.Columns, true, l.Columns)
@@ -87,7 +128,7 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 	if len(p.Columns) == 0 {
 		lines = append(lines, more...)
 	}
-	return printPairs(p.Out, lines)
+	return printPairs(p, lines)
 }
 
 // Server returns a server's name, or its id when the name is unknown.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -20,6 +21,7 @@ type Column[T any] struct {
 	Key    func(T) string // sort key; nil sorts by the printed value
 	Number bool           // its values are whole numbers; an empty one is 0
 	Min    int            // minimum width, for listings that are printed in parts
+	Below  int            // the width of the lines below a row that its cells are printed on; 0 means in the row
 }
 
 // Col returns a column whose text depends on the row only.
@@ -135,15 +137,21 @@ func natural(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// PrintTable prints columns two spaces apart, without rules and colour.
-func PrintTable[T any](w io.Writer, v View, columns []Column[T], rows []T, headers bool) error {
+// PrintFitted prints a table of columns as they fit into the terminal of the printer.
+func PrintFitted[T any](p *Printer, v View, columns []Column[T], rows []T) error {
+	return printTable(p, v, fit(v, columns, rows, true, p.width()), rows, true)
+}
+
+// printTable prints columns two spaces apart, without rules.
+func printTable[T any](p *Printer, v View, columns []Column[T], rows []T, headers bool) error {
 	t := table.NewWriter()
-	t.SetStyle(plain)
+	t.SetStyle(bare)
 	t.SuppressTrailingSpaces()
+	beside := slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.Below > 0 })
 	var configs []table.ColumnConfig
 	var titles table.Row
-	for i, c := range columns {
-		titles = append(titles, c.Title)
+	for i, c := range beside {
+		titles = append(titles, p.Paint.Title(c.Title))
 		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMin: c.Min})
 	}
 	t.SetColumnConfigs(configs)
@@ -152,16 +160,35 @@ func PrintTable[T any](w io.Writer, v View, columns []Column[T], rows []T, heade
 	}
 	for _, r := range rows {
 		var cells table.Row
-		for _, c := range columns {
-			cells = append(cells, Cell(c.Value(v, r)))
+		for _, c := range beside {
+			cells = append(cells, p.Paint.Cell(c.Title, Cell(c.Value(v, r))))
 		}
 		t.AppendRow(cells)
 	}
-	if text := t.Render(); text != "" {
-		_, err := fmt.Fprintln(w, text)
-		return err
+	shown := t.Render()
+	if shown == "" {
+		return nil
 	}
-	return nil
+	if len(beside) < len(columns) {
+		shown = withLinesBelow(shown, v, columns, rows, headers)
+	}
+	_, err := fmt.Fprintln(p.Out, shown)
+	return err
+}
+
+// withLinesBelow returns a table, which has a line for each row, with the lines that belong below its rows.
+func withLinesBelow[T any](shown string, v View, columns []Column[T], rows []T, headers bool) string {
+	var b strings.Builder
+	for n, line := range strings.Split(shown, "\n") {
+		b.WriteString(line + "\n")
+		if headers {
+			n--
+		}
+		if n >= 0 && n < len(rows) {
+			b.WriteString(below(v, columns, rows[n]))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // Cell returns a value on one line, and a dash for an empty value.
@@ -169,27 +196,34 @@ func Cell(s string) string {
 	return cmp.Or(strings.Join(strings.Fields(Visible(s)), " "), "-")
 }
 
-var plain = table.Style{
-	Name:    "plain",
+var bare = table.Style{
+	Name:    "bare",
 	Box:     table.BoxStyle{PaddingRight: "  "},
 	Format:  table.FormatOptions{},
 	Options: table.OptionsNoBordersAndSeparators,
 }
 
-// printPairs prints titles and values, one pair per line; further lines of a value are indented.
-func printPairs(w io.Writer, pairs [][2]string) error {
-	width := 0
-	for _, p := range pairs {
-		width = max(width, len(p[0]))
+// printPairs prints titles and values, one pair per line; further lines of a value are indented. Lines that are longer
+// than the terminal are broken between words.
+func printPairs(p *Printer, pairs [][2]string) error {
+	width, columns := 0, p.width()
+	for _, pair := range pairs {
+		width = max(width, len(pair[0]))
 	}
 	var b strings.Builder
-	for _, p := range pairs {
-		lines := strings.Split(strings.TrimRight(Visible(p[1]), "\n"), "\n")
-		fmt.Fprintf(&b, "%-*s  %s\n", width, p[0], cmp.Or(lines[0], "-"))
+	for _, pair := range pairs {
+		lines := strings.Split(strings.TrimRight(Visible(pair[1]), "\n"), "\n")
+		for n, line := range lines {
+			if columns > 0 && width+gap+text.StringWidth(line) > columns {
+				lines[n] = Wrap(line, columns, width+gap)
+			}
+		}
+		title := p.Paint.Title(pair[0]) + strings.Repeat(" ", width-len(pair[0]))
+		fmt.Fprintf(&b, "%s  %s\n", title, p.Paint.Cell(pair[0], cmp.Or(lines[0], "-")))
 		for _, line := range lines[1:] {
-			fmt.Fprintf(&b, "%-*s  %s\n", width, "", line)
+			fmt.Fprintf(&b, "%-*s  %s\n", width, "", p.Paint.Cell(pair[0], line))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(p.Out, b.String())
 	return err
 }

@@ -101,3 +101,53 @@ func TestNumbersSortAsNumbers(t *testing.T) {
 		t.Error("9 is not before 10, or b is not behind a")
 	}
 }
+
+func TestATableFitsIntoItsTerminal(t *testing.T) {
+	wide := Listing[row]{Name: row.GetName, Columns: []Column[row]{
+		Col("NAME", row.GetName), Col("LABELS", func(row) string { return "rack=abc,size=large" }),
+		Col("NEXT", func(row) string { return "" }), Col("ENV", func(row) string { return "" }),
+		Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended: unknown flag" }),
+	}}
+	for width, want := range map[int]string{
+		0: "NAME   LABELS               NEXT  ENV  REASON\n" +
+			"web-2  rack=abc,size=large  -     -    the agent of web-2 ended: unknown flag\n" +
+			"web-1  rack=abc,size=large  -     -    the agent of web-1 ended: unknown flag\n",
+		70: "NAME   LABELS               REASON\n" +
+			"web-2  rack=abc,size=large  the agent of web-2 ended: unknown flag\n" +
+			"web-1  rack=abc,size=large  the agent of web-1 ended: unknown flag\n",
+		50: "NAME   LABELS\n" +
+			"web-2  rack=abc,size=large\n    reason: the agent of web-2 ended: unknown flag\n" +
+			"web-1  rack=abc,size=large\n    reason: the agent of web-1 ended: unknown flag\n",
+		20: "NAME\n" +
+			"web-2\n    labels:\n    rack=abc,size=large\n    reason: the\n" +
+			"    agent of web-2\n    ended: unknown\n    flag\n" +
+			"web-1\n    labels:\n    rack=abc,size=large\n    reason: the\n" +
+			"    agent of web-1\n    ended: unknown\n    flag\n",
+		40: "NAME   LABELS\n" +
+			"web-2  rack=abc,size=large\n    reason: the agent of web-2 ended:\n    unknown flag\n" +
+			"web-1  rack=abc,size=large\n    reason: the agent of web-1 ended:\n    unknown flag\n",
+	} {
+		var out strings.Builder
+		p := printer(&out, FormatTable)
+		p.Width = func() int { return width }
+		if err := Show(p, wide, nil, servers()); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, out.String()); d != "" {
+			t.Errorf("%d columns (-want +have):\n%s", width, d)
+		}
+	}
+}
+
+func TestThePageOfAnObjectIsBrokenBetweenWords(t *testing.T) {
+	one := Listing[row]{Name: row.GetName, Columns: []Column[row]{
+		Col("NAME", row.GetName), Col("REASON", func(row) string { return "ended: unknown flag, see --help" }),
+	}}
+	var out strings.Builder
+	p := printer(&out, FormatTable)
+	p.Width = func() int { return 30 }
+	want := "NAME    web-2\nREASON  ended: unknown flag,\n        see --help\n"
+	if err := ShowOne(p, p.View(), one, servers()[0]); err != nil || out.String() != want {
+		t.Errorf("have %q and %v, want %q", out.String(), err, want)
+	}
+}

@@ -71,8 +71,8 @@ func accept(ctx context.Context, env *cli.Env, w work.Flags, on *intentv1.Select
 	if w.DryRun {
 		return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
 	}
-	if err := output.PrintTable(env.Err, env.Output.View(), display.Explanations.Columns, rows[:min(len(rows),
-		work.PlanRows)], true); err != nil {
+	if err := output.PrintFitted(env.Messages(), env.Output.View(), display.Explanations.Columns,
+		rows[:min(len(rows), work.PlanRows)]); err != nil {
 		return err
 	}
 	if n := len(rows) - work.PlanRows; n > 0 {

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -39,7 +42,10 @@ func statusCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(env, status)
+			if err := show(env, status); err != nil {
+				return err
+			}
+			return sayUnheard(c.Context(), env, servers)
 		},
 	}
 	c.Flags().StringArrayVar(&on, "on", nil, selector.Help+" (default all)")
@@ -53,11 +59,29 @@ func status(ctx context.Context, env *cli.Env, on *intentv1.Selector) (restoreSt
 	})
 }
 
+// heardWithin is the time in which each server that is online confirms what it runs several times.
+const heardWithin = time.Minute
+
+// sayUnheard prints how many servers count as online and have not confirmed what they run, as shortly after a start of
+// the registry. They may be ahead of the ledger.
+func sayUnheard(ctx context.Context, env *cli.Env, on *intentv1.Selector) error {
+	resp, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
+		Filter: &registryv1.ListServersRequest{
+			On: on, Presence: serverv1.Presence_PRESENCE_ONLINE, UnconfirmedFor: durationpb.New(heardWithin),
+		},
+	})
+	if n := resp.GetCounts().GetTotal(); err == nil && n > 0 {
+		env.Say("possibly ahead too: %s without a report of what runs there in the last minute; ask again, or "+
+			"garrison server list --presence online --unconfirmed 1m", output.Plural(int(n), "online server"))
+	}
+	return err
+}
+
 // show prints what the ledger lost: in JSON and YAML the registry's response, in tables a row for each server and
 // agent.
 func show(env *cli.Env, status restoreStatus) error {
 	if f := env.Output.Format; f == output.FormatJSON || f == output.FormatYAML {
-		return output.PrintDocument(env.Output.Out, f, status)
+		return env.Output.PrintDocument(f, status)
 	}
 	rows := lossRows(env, status.GetLosses())
 	for _, u := range status.GetUnknown() {

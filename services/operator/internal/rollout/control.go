@@ -40,6 +40,8 @@ func resumeCommand(env *cli.Env) *cobra.Command {
 		Short: "Let a rollout that is paused or halted go on; what is broken by now does not count again.",
 	}, "goes on")
 	countVar(c.Flags(), &q.UntilWave, "until-wave", "stop again after this `WAVE`")
+	c.Flags().BoolVar(&q.Override, "override", false, "from now on, change servers also while their environment is "+
+		"frozen or outside its windows; also for a rollout that waits for a window; it is recorded")
 	return c
 }
 

@@ -33,6 +33,8 @@ type asked struct {
 	install, remove bool
 	strict          bool
 	title, note     string
+	configured      configured
+	then            thenFlags
 }
 
 func (q *asked) add(c *cobra.Command) {
@@ -45,20 +47,35 @@ func (q *asked) add(c *cobra.Command) {
 	flags.BoolVar(&q.strict, "strict", false, "do nothing if a server must be left out")
 	cli.TextVar(flags, &q.title, "title", cli.NotEmpty("title"), "what the rollout brings, in one `LINE`")
 	cli.NoteVar(flags, &q.note)
+	q.configured.add(flags)
+	q.then.add(flags)
 	q.strategy.add(c)
 }
 
-// request returns the request for the plan of what was asked.
-func (q *asked) request(agents []string) (*registryv1.PlanRolloutRequest, error) {
+// check refuses flags that contradict each other.
+func (q *asked) check(agents []string) error {
 	switch {
 	case q.all && len(agents) > 0:
-		return nil, cli.Usage("--all and the agent %s exclude each other", agents[0])
-	case !q.all && len(agents) == 0:
-		return nil, cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, or --all")
+		return cli.Usage("--all and the agent %s exclude each other", agents[0])
+	case q.all && len(q.configured.agents) > 0:
+		return cli.Usage("--all and --configure exclude each other")
+	case !q.all && len(agents)+len(q.configured.agents) == 0:
+		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, --configure AGENT " +
+			"--set NAME=VALUE --on SELECTOR, or --all")
 	case !q.all && len(q.exclude) > 0:
-		return nil, cli.Usage("--exclude requires --all")
+		return cli.Usage("--exclude requires --all")
 	case q.install && q.remove, q.all && (q.install || q.remove):
-		return nil, cli.Usage("--all, --install and --remove exclude each other")
+		return cli.Usage("--all, --install and --remove exclude each other")
+	}
+	return q.then.check(q.all, q.remove)
+}
+
+// request returns the request for the plan of what was asked.
+func (q *asked) request(
+	ctx context.Context, env *cli.Env, agents []string,
+) (*registryv1.PlanRolloutRequest, error) {
+	if err := q.check(agents); err != nil {
+		return nil, err
 	}
 	on, err := q.servers.Selector()
 	if err != nil {
@@ -71,6 +88,14 @@ func (q *asked) request(agents []string) (*registryv1.PlanRolloutRequest, error)
 			return nil, err
 		}
 		ask.Steps = append(ask.Steps, step)
+	}
+	steps, err := q.configured.steps(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	ask.Steps = append(ask.Steps, steps...)
+	if ask.Then, err = q.then.parse(ctx, env, ask.Steps); err != nil {
+		return nil, err
 	}
 	return &registryv1.PlanRolloutRequest{
 		Intent: &intentv1.Intent{
@@ -102,20 +127,22 @@ func planCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
 	var file string
 	c := &cobra.Command{
-		Use:   "plan AGENT[@VERSION|@IMAGE|@CHANNEL]… --on SELECTOR | --all [--exclude AGENT]… --on SELECTOR",
+		Use:   "plan [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Show in which waves a rollout would change which servers; change nothing.",
 		Long: `Show in which waves a rollout would change which servers, and why others stay as they are.
 
 Nothing is written. With --save FILE, the plan is kept: garrison rollout apply FILE does exactly what it shows, or
 nothing, with the exit code 8, when the fleet changed in between.`,
 		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --save plan.json\n" +
-			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack",
+			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack\n" +
+			"  garrison rollout plan --configure beacon --set level=debug --on env=prod --waves 10%",
 		PreRunE: cli.Prints(env, display.RolloutTargets),
 		RunE: func(c *cobra.Command, a []string) error {
-			ask, err := q.request(a)
+			ask, err := q.request(c.Context(), env, a)
 			if err != nil {
 				return err
 			}
+			ask.Forecast = true
 			p, err := planned(c.Context(), env, page, ask)
 			if err != nil {
 				return err
@@ -152,6 +179,7 @@ func planned(
 	) {
 		q.Page = p
 		part, err := cli.Call[*registryv1.PlanRolloutResponse](ctx, env, q)
+		q.Forecast = false
 		if err != nil || first == nil {
 			first = part
 			return part, err
@@ -173,11 +201,30 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 	}
 	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(servers), "server"), wavesText(p))
 	env.Say("  %s", strategyText(p.GetStrategy()))
+	if p.GetBytes() > 0 {
+		env.Say("  fetches at most %s of images", output.Size(p.GetBytes()))
+	}
+	if text := display.TakesText(p.GetForecast()); text != "" {
+		env.Say("  %s", text)
+	}
+	if n := p.GetClosed(); n > 0 {
+		until := "with no end"
+		if p.GetClosedUntil() != nil {
+			until = "the last of them until " + output.Stamp(p.GetClosedUntil())
+		}
+		env.Say("  %s cannot be changed now, %s: %s", output.Plural(int(n), "server"), until, p.GetClosedBecause())
+	}
 	for _, step := range p.GetSteps() {
 		for _, r := range step.GetReasons() {
 			env.Say("  %s: %d %s: %s", step.GetAgent(), r.GetCount(), output.Word(r.GetEffect()),
 				display.Reason(r.GetFirst()))
 		}
+	}
+	for _, v := range p.GetValues() {
+		env.Say("  %s", display.ValueChange(v))
+	}
+	if n := p.GetMoreValues(); n > 0 {
+		env.Say("  … and %d more changes of values", n)
 	}
 }
 
@@ -209,6 +256,9 @@ func save(env *cli.Env, file string, p *registryv1.PlanRolloutResponse) error {
 
 // load reads a plan that save wrote.
 func load(file string) (*intentv1.Intent, error) {
+	if err := cli.CheckPath(file, "garrison rollout plan AGENT --on SELECTOR --save FILE"); err != nil {
+		return nil, cli.Usage("%v", err)
+	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, cli.Usage("read the plan: %v", err)

@@ -45,7 +45,8 @@ func forecastCommand(env *cli.Env) *cobra.Command {
 	var q asked
 	f := &registryv1.ForecastRolloutRequest{}
 	c := &cobra.Command{
-		Use:   "forecast AGENT[@VERSION|@IMAGE|@CHANNEL]… --on SELECTOR | --all [--exclude AGENT]… --on SELECTOR",
+		Use: "forecast [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… " +
+			"--on SELECTOR",
 		Short: "Estimate how a rollout would go, from what tasks took and how many failed; change nothing.",
 		Long: `Run a rollout many times on a model of the fleet, with the durations and failures of the last 7 days.
 
@@ -56,7 +57,7 @@ rollout halts.`,
 			"  garrison rollout forecast beacon@1.1.0 --on all --waves 10% --broken 20",
 		PreRunE: cli.Prints(env, display.RolloutForecast),
 		RunE: func(c *cobra.Command, a []string) error {
-			ask, err := q.request(a)
+			ask, err := q.request(c.Context(), env, a)
 			if err != nil {
 				return err
 			}

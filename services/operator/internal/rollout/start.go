@@ -40,13 +40,13 @@ func startCommand(env *cli.Env) *cobra.Command {
 	var q asked
 	var d doing
 	c := &cobra.Command{
-		Use:   "start AGENT[@VERSION|@IMAGE|@CHANNEL]… --on SELECTOR | --all [--exclude AGENT]… --on SELECTOR",
+		Use:   "start [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
 		Example: "  garrison rollout start beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m\n" +
 			"  garrison rollout start --all --on all --waves 5%,25% --approve --yes --detach",
 		PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
-			ask, err := q.request(a)
+			ask, err := q.request(c.Context(), env, a)
 			if err != nil {
 				return err
 			}
@@ -143,6 +143,7 @@ func refusedPlan(p *registryv1.PlanRolloutResponse) error {
 func propose(
 	ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest, question string,
 ) error {
+	q.Forecast = true
 	p, err := planned(ctx, env, cli.PageFlags{Limit: planRows}, q)
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func propose(
 		return client.Refused(r)
 	}
 	columns, _ := output.Chosen(nil, false, display.RolloutTargets.Columns)
-	if err := output.PrintTable(env.Err, env.Output.View(), columns, p.GetTargets(), true); err != nil {
+	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, p.GetTargets()); err != nil {
 		return err
 	}
 	if p.GetNextCursor() != "" {
@@ -168,7 +169,9 @@ func propose(
 	if err != nil {
 		return err
 	}
-	env.Say("rollout %s began; to stop it: garrison rollout pause %s, or garrison rollout abort %s", id, id, id)
+	env.Say("rollout %s began", id)
+	env.Say("to stop it: garrison rollout pause %s", id)
+	env.Say("to end it:  garrison rollout abort %s", id)
 	if d.detach {
 		r, err := get(ctx, env, id)
 		if err != nil {

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
@@ -26,6 +23,7 @@ type strategyFlags struct {
 	canaries                 uint32
 	waves                    []*rolloutv1.Stage
 	soak, silence, doneAfter time.Duration
+	joinFor                  time.Duration
 }
 
 func (f *strategyFlags) add(c *cobra.Command) {
@@ -34,12 +32,12 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		"differs; see --cover")
 	flags.Var(cli.FlagValue{Read: f.addWaves}, "waves", "the `SIZES` of the next waves, such as 10,25%,50%; the rest "+
 		"is the last one")
-	cli.NamesVar(flags, &s.Cover, "cover", checkField, "canaries cover the combinations of these `FIELDS`: platform, "+
-		"env, agents, label.NAME; without it, platform and env")
-	cli.TextVar(flags, &s.Spread, "spread", checkField, "each wave takes servers of each value of this `FIELD` in "+
+	cli.NamesVar(flags, &s.Cover, "cover", cli.CheckField, "canaries cover the combinations of these `FIELDS`: "+
+		"platform, env, agents, label.NAME; without it, platform and env")
+	cli.TextVar(flags, &s.Spread, "spread", cli.CheckField, "each wave takes servers of each value of this `FIELD` in "+
 		"turn, such as label.rack")
 	flags.Var(cli.FlagValue{Read: func(text string) (err error) {
-		s.MaxBroken, err = parseLimit(text)
+		s.MaxBroken, err = cli.ReadLimit(text)
 		return err
 	}}, "max-broken", "halt once more than `N` or N% of the servers are newly broken; without it, 1%")
 	percentVar(flags, &s.SuccessPercent, "success", "halt once this `PERCENT` of a wave can no longer succeed")
@@ -55,8 +53,12 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		"--done-after has passed; the rest is owed")
 	cli.TimeVar(flags, &f.doneAfter, "done-after", 0, longest, "see --done-percent: this `TIME` since the last wave "+
 		"began")
+	cli.TimeVar(flags, &f.joinFor, "join-for", 0, longest, "servers that come to the selector join as a further wave "+
+		"while the rollout runs, and for this `TIME` after it succeeded")
 	countVar(flags, &s.ComparePermille, "compare", "halt when changed servers fail more often than the others, with "+
 		"at most this rate of false alarms, in tenths of a percent: `RATE`")
+	flags.BoolVar(&s.Override, "override", false, "change servers also while their environment is frozen or outside "+
+		"its windows; it is recorded")
 	flags.BoolVar(&s.Emergency, "emergency", false, "no soak, no approval, also beside another rollout; waves and "+
 		"--max-broken hold")
 }
@@ -75,14 +77,9 @@ func percentVar(f *pflag.FlagSet, to *uint32, name, help string) {
 	}, func(uint32) string { return "" }), name, help)
 }
 
-// checkField refuses what cannot be a field of a server. Which ones there are, the registry knows.
-func checkField(text string) error {
-	return ident.CheckHostname("field", strings.TrimPrefix(text, "label."))
-}
-
 func (f *strategyFlags) addWaves(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
-		l, err := parseLimit(word)
+		l, err := cli.ReadLimit(word)
 		if err != nil {
 			return err
 		}
@@ -96,19 +93,18 @@ func (f *strategyFlags) addWaves(text string) error {
 }
 
 func (f *strategyFlags) addKeep(text string) error {
-	n, field, _ := strings.Cut(text, "/")
-	l, err := parseLimit(n)
-	if err != nil || checkField(field) != nil {
-		return fmt.Errorf("%q: want N/FIELD, such as 2/label.rack or 50%%/env", text)
+	k, err := cli.ReadKeep(text)
+	if err == nil {
+		f.strategy.Keep = append(f.strategy.Keep, k)
 	}
-	f.strategy.Keep = append(f.strategy.Keep, &rolloutv1.Keep{Field: field, Working: l})
-	return nil
+	return err
 }
 
 // parse returns the strategy of the flags.
 func (f *strategyFlags) parse() *rolloutv1.Strategy {
 	s := &f.strategy
 	s.Soak, s.Silence, s.DoneAfter = cli.Within(f.soak), cli.Within(f.silence), cli.Within(f.doneAfter)
+	s.JoinFor = cli.Within(f.joinFor)
 	if f.canaries > 0 {
 		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: f.canaries}})
 	}
@@ -116,22 +112,9 @@ func (f *strategyFlags) parse() *rolloutv1.Strategy {
 	return s
 }
 
-// parseLimit parses a number of servers or a percentage.
-func parseLimit(word string) (*rolloutv1.Limit, error) {
-	text, percent := strings.CutSuffix(word, "%")
-	n, err := strconv.ParseUint(text, 10, 31)
-	switch {
-	case err != nil || percent && n > 100:
-		return nil, fmt.Errorf("%q is not a number of servers, or a percentage such as 10%%", word)
-	case percent:
-		return &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: uint32(n)}}, nil
-	}
-	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: uint32(n)}}, nil
-}
-
 // strategyText describes a strategy in one line.
 func strategyText(s *rolloutv1.Strategy) string {
-	parts := []string{"at most " + limitText(s.GetMaxBroken()) + " newly broken"}
+	parts := []string{"at most " + cli.LimitText(s.GetMaxBroken()) + " newly broken"}
 	add := func(is bool, format string, args ...any) {
 		if is {
 			parts = append(parts, fmt.Sprintf(format, args...))
@@ -142,18 +125,13 @@ func strategyText(s *rolloutv1.Strategy) string {
 	add(s.GetConcurrency() > 0, "%d at once", s.GetConcurrency())
 	add(s.GetApprove(), "each later wave is approved")
 	for _, k := range s.GetKeep() {
-		add(true, "%s keep working for each %s", limitText(k.GetWorking()), k.GetField())
+		add(true, "%s keep working for each %s", cli.LimitText(k.GetWorking()), k.GetField())
 	}
 	add(s.GetComparePermille() > 0, "compared with %.1f %% false alarms", float64(s.GetComparePermille())/10)
+	add(s.GetJoinFor() != nil, "late servers join for %s after it", durationOf(s.GetJoinFor()))
+	add(s.GetOverride(), "freezes and windows overridden")
 	add(s.GetEmergency(), "emergency")
 	return strings.Join(parts, ", ")
 }
 
 func durationOf(d *durationpb.Duration) time.Duration { return d.AsDuration() }
-
-func limitText(l *rolloutv1.Limit) string {
-	if p, ok := l.GetBy().(*rolloutv1.Limit_Percent); ok {
-		return fmt.Sprintf("%d %%", p.Percent)
-	}
-	return fmt.Sprint(l.GetServers())
-}

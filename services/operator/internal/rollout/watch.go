@@ -3,20 +3,27 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -43,12 +50,15 @@ func watchCommand(env *cli.Env) *cobra.Command {
 
 // watcher follows one rollout. Each poll costs the same, however many servers it has.
 type watcher struct {
-	env   *cli.Env
-	id    string
-	line  *output.Live
-	last  *registryv1.GetRolloutResponse
-	said  map[string]bool // what was printed for good
-	lined time.Time
+	env    *cli.Env
+	id     string
+	line   *output.Live
+	last   *registryv1.GetRolloutResponse
+	said   map[string]bool // what was printed for good
+	lined  time.Time
+	looked time.Time // when deferred changes were last looked for
+	ahead  time.Time // when it was last asked how long the rollout goes on
+	left   string    // the answer
 }
 
 // follow follows a rollout until it ends or halts, and prints how it went.
@@ -62,22 +72,31 @@ func follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration)
 	w := &watcher{env: env, id: id, line: env.Live(), said: map[string]bool{}}
 	defer w.line.End()
 	err = c.Await(once, func(ctx context.Context) (bool, error) {
-		r, err := get(ctx, env, id)
+		r, err := w.get(ctx)
 		if err != nil {
 			if fault.Is(err, fault.Unavailable) {
-				w.line.Set("no answer yet: %v", err)
+				w.away(err)
 			}
 			return false, err
 		}
 		w.last = r
-		w.show()
+		w.show(ctx)
 		return over(r), nil
 	})
 	w.line.End()
 	if err != nil {
 		return env.Left(once, err, "garrison rollout watch "+id)
 	}
-	return w.conclude()
+	return w.conclude(ctx)
+}
+
+// away shows that no service answers. Without a terminal it says so at most every lineEvery.
+func (w *watcher) away(err error) {
+	w.line.Set("the service does not answer; retrying (%v)", err)
+	if !w.line.On && time.Since(w.lined) > lineEvery {
+		w.lined = time.Now()
+		w.line.Say("the service does not answer; retrying (%v)", err)
+	}
 }
 
 // over reports whether the view of a rollout ends. One that halted first takes its broken servers back.
@@ -87,7 +106,7 @@ func over(r *registryv1.GetRolloutResponse) bool {
 }
 
 // show prints what is new, and redraws the progress.
-func (w *watcher) show() {
+func (w *watcher) show(ctx context.Context) {
 	r := w.last.GetRollout()
 	for n, wave := range r.GetWaves() {
 		if wave.GetOpenedAt() != nil {
@@ -98,26 +117,145 @@ func (w *watcher) show() {
 			w.once(fmt.Sprintf("wave %d of %d passed", n+1, len(r.GetWaves())))
 		}
 	}
-	for _, reason := range w.last.GetReasons() {
-		key := fmt.Sprint(reason.GetState(), reason.GetCode())
-		if !w.said[key] && reason.GetState() == rolloutv1.TargetState_TARGET_STATE_BROKEN {
-			w.said[key] = true
-			w.line.Say("broken: %s", display.RolloutReason(reason))
-		}
-	}
-	now := rollout.Current(r)
-	if now == 0 {
-		now = uint32(len(r.GetWaves()))
-	}
-	text := display.WaveText(now, rollout.Wave(r, now), len(r.GetWaves()))
-	if w.last.GetWaitsFor() != "" {
-		text += "; waits for " + strings.TrimPrefix(w.last.GetWaitsFor(), fmt.Sprintf("wave %d: ", now))
-	}
+	w.sayServers(ctx)
+	text := progress(w.last, w.left)
 	w.line.Set("%s", text)
 	if !w.line.On && time.Since(w.lined) > lineEvery {
 		w.lined = time.Now()
 		w.line.Say("%s", text)
 	}
+}
+
+// progress returns the line of a rollout that goes on. A narrow terminal cuts off its end, so what it waits for comes
+// before how long it goes on.
+func progress(r *registryv1.GetRolloutResponse, left string) string {
+	waves := r.GetRollout().GetWaves()
+	now := rollout.Current(r.GetRollout())
+	if now == 0 {
+		now = uint32(len(waves))
+	}
+	text := display.WaveText(now, rollout.Wave(r.GetRollout(), now), len(waves))
+	if r.GetWaitsFor() != "" {
+		text += "; waits for " + strings.TrimPrefix(r.GetWaitsFor(), fmt.Sprintf("wave %d: ", now))
+	}
+	if left != "" {
+		text += "; " + left + " left"
+	}
+	return text
+}
+
+// sayServers prints, once each, why servers are broken and which ones are slow.
+func (w *watcher) sayServers(ctx context.Context) {
+	for _, reason := range w.last.GetReasons() {
+		key := fmt.Sprint(reason.GetState(), reason.GetStep(), reason.GetCode())
+		if !w.said[key] && reason.GetState() == rolloutv1.TargetState_TARGET_STATE_BROKEN {
+			w.said[key] = true
+			w.line.Say("broken: %s", display.RolloutReason(reason))
+			if line := w.lastOutput(ctx, reason); line != "" {
+				w.line.Say("  last output: %s", line)
+			}
+		}
+	}
+	w.sayDeferred(ctx)
+	for _, s := range w.newlySlow() {
+		w.line.Say("slow: %s", display.SlowText(s))
+	}
+}
+
+// sayDeferred prints, once each, the servers on which changes wait, as the task-dispatcher knows them. Without its
+// answer nothing is printed.
+func (w *watcher) sayDeferred(ctx context.Context) {
+	if time.Since(w.looked) < deferredEvery {
+		return
+	}
+	w.looked = time.Now()
+	for _, agent := range w.last.GetRollout().GetAgents() {
+		r, err := fleet.Tasks(ctx, w.env, cli.PageFlags{Limit: mostDeferred}, &dispatcherv1.ListTasksRequest{
+			Agent: agent, States: []taskv1.State{taskv1.State_STATE_RUNNING},
+		})
+		if err != nil {
+			return
+		}
+		for _, t := range r.GetTasks() {
+			if key := "deferred " + t.GetId(); task.Waits(t) && !w.said[key] {
+				w.said[key] = true
+				w.line.Say("deferred: %s on %s: %s", agent, w.nameOf(ctx, t.GetServerId()), t.GetReason())
+			}
+		}
+	}
+}
+
+// nameOf returns the name of a server, or its id when the registry does not answer.
+func (w *watcher) nameOf(ctx context.Context, id string) string {
+	s, err := fleet.Server(ctx, w.env, id)
+	if err != nil {
+		return ident.Short(id)
+	}
+	return s.GetName()
+}
+
+// newlySlow returns the slow changes that were not printed. One that is still slow in its next step was.
+func (w *watcher) newlySlow() (out []*registryv1.SlowServer) {
+	for _, s := range w.last.GetSlow() {
+		if key := "slow " + s.GetServerId() + " " + s.GetAgent(); !w.said[key] {
+			w.said[key] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+const (
+	// deferredEvery is how often deferred changes are looked for, and mostDeferred how many running tasks are read.
+	deferredEvery = 3 * time.Second
+	mostDeferred  = 100
+)
+
+// mostTasks is how many tasks of a server are read to find the one of a rollout.
+const mostTasks = 10
+
+// lastOutput returns the last line that an agent printed before its change failed on the first server of a reason; ""
+// when that cannot be read, for it only adds to what is shown.
+func (w *watcher) lastOutput(ctx context.Context, reason *registryv1.RolloutReason) string {
+	if len(reason.GetServerNames()) == 0 || reason.GetStep() == "" { // no change failed
+		return ""
+	}
+	on, err := fleet.Server(ctx, w.env, reason.GetServerNames()[0])
+	if err != nil {
+		return ""
+	}
+	r, err := fleet.Tasks(ctx, w.env, cli.PageFlags{Limit: mostTasks}, &dispatcherv1.ListTasksRequest{
+		ServerId: on.GetId(), States: []taskv1.State{taskv1.State_STATE_UNDONE, taskv1.State_STATE_FAILED},
+	})
+	if err != nil {
+		return ""
+	}
+	return outputOf(w.last.GetRollout(), r.GetTasks())
+}
+
+// outputOf returns the last line that the newest task of a rollout shows, among tasks of a server, the newest first.
+func outputOf(r *rolloutv1.Rollout, tasks []*taskv1.Task) string {
+	for _, t := range tasks {
+		if slices.Contains(r.GetAgents(), t.GetAgent()) && !t.GetQueuedAt().AsTime().Before(r.GetPlannedAt().AsTime()) {
+			return display.LastLine(t)
+		}
+	}
+	return ""
+}
+
+// aheadEvery is how often it is asked how long the rollout goes on, which costs the registry a forecast.
+const aheadEvery = 15 * time.Second
+
+// get returns the rollout, and notes from time to time how long it goes on.
+func (w *watcher) get(ctx context.Context) (*registryv1.GetRolloutResponse, error) {
+	if time.Since(w.ahead) < aheadEvery {
+		return get(ctx, w.env, w.id)
+	}
+	r, err := getAhead(ctx, w.env, w.id)
+	if err == nil {
+		w.ahead, w.left = time.Now(), display.LeftText(r)
+	}
+	return r, err
 }
 
 func (w *watcher) once(text string) {
@@ -128,7 +266,7 @@ func (w *watcher) once(text string) {
 }
 
 // conclude prints the rollout and what can be done now, and returns the exit code.
-func (w *watcher) conclude() error {
+func (w *watcher) conclude(ctx context.Context) error {
 	r := w.last.GetRollout()
 	if err := output.ShowOne(w.env.Output, w.env.Output.View(), display.Rollouts, r,
 		display.RolloutPairs(w.env.Output.View(), w.last)...); err != nil {
@@ -137,7 +275,13 @@ func (w *watcher) conclude() error {
 	switch r.GetState() {
 	case rolloutv1.State_STATE_HALTED:
 		w.env.Say("halted: %s", display.Reason(r.GetReason()))
-		w.env.Say("to take its servers back: garrison rollout undo %s", r.GetId())
+		w.env.Say("its broken servers were taken back; to end it: garrison rollout abort %s", r.GetId())
+		if display.Changed(r) > 0 {
+			w.env.Say("to take the others back, too: garrison rollout undo %s", r.GetId())
+		}
+		if id := w.blocked(ctx); id != "" {
+			w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", id)
+		}
 		w.env.Say("to accept the damage and go on: garrison rollout resume %s", r.GetId())
 		return cli.Ended(cli.ExitHalted)
 	case rolloutv1.State_STATE_SUCCEEDED:
@@ -148,4 +292,25 @@ func (w *watcher) conclude() error {
 		return nil
 	}
 	return cli.Ended(cli.ExitPartly)
+}
+
+// blocked returns the id of the block of a build that halted the rollout; "" without one, or when that cannot be read,
+// for it only adds to what is shown.
+func (w *watcher) blocked(ctx context.Context) string {
+	for _, agent := range w.last.GetRollout().GetAgents() {
+		r, err := cli.Collect(ctx, cli.PageFlags{},
+			func(ctx context.Context, p *apiv1.Page) (*registryv1.ListBlocksResponse, error) {
+				return cli.Call[*registryv1.ListBlocksResponse](ctx, w.env,
+					&registryv1.ListBlocksRequest{Agent: agent, Page: p})
+			})
+		if err != nil {
+			return ""
+		}
+		for _, b := range r.GetBlocks() {
+			if b.GetRolloutId() == w.last.GetRollout().GetId() {
+				return b.GetId()
+			}
+		}
+	}
+	return ""
 }

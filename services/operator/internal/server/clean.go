@@ -119,7 +119,7 @@ func tombstoneCommand(env *cli.Env) *cobra.Command {
 			if env.Output.Format == output.FormatYAML {
 				format = output.FormatYAML
 			}
-			return output.PrintDocument(env.Output.Out, format, found.GetTombstone())
+			return env.Output.PrintDocument(format, found.GetTombstone())
 		},
 	}
 }
@@ -191,7 +191,7 @@ func conclude(ctx context.Context, env *cli.Env, found display.Server, via strin
 					"clean %s --receipt FILE",
 				found.GetName(),
 			)
-			return cli.FirstError(output.PrintDocument(env.Output.Out, output.FormatJSON, o), err)
+			return cli.FirstError(env.Output.PrintDocument(output.FormatJSON, o), err)
 		}
 	}
 	if len(o.GetPaths()) > 0 || !env.Output.IsTable() {

@@ -33,7 +33,7 @@ func decommissionCommand(env *cli.Env) *cobra.Command {
 			}
 			return nil
 		},
-		SuggestFor: []string{"delete", "remove", "retire"},
+		SuggestFor: []string{"delete", "remove", "retire", "rm"},
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) == 1 && len(w.Servers.On) == 0 {
 				return decommission(c.Context(), env, w, a[0], lost, force)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -14,7 +15,11 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -63,7 +68,8 @@ does not list can join with it as well.`,
 		},
 	}
 	c.Flags().
-		StringVar(&file, "token-file", "", "write the token to this `FILE`, mode 0600; do nothing if the file exists")
+		StringVar(&file, "token-file", "", "write the token to this `FILE`, mode 0600; keep a file whose token "+
+			"the server still waits for")
 	cli.TextVar(c.Flags(), &m.from, "from", cli.NotEmpty("file"), "invite the servers that this `FILE` lists; - reads "+
 		"standard input")
 	cli.TextVar(c.Flags(), &m.out, "out", cli.NotEmpty("directory"), "with --from: the `DIR` for the tokens; created "+
@@ -97,11 +103,12 @@ func (m many) enroll(ctx context.Context, env *cli.Env, file string) error {
 	return enrollFrom(ctx, env, m)
 }
 
-// enroll invites a server and prints its token, or writes it to a file. An existing file means that the server was
-// invited before.
+// enroll invites a server and prints its token, or writes it to a file. A file that exists is kept.
 func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest, file string) error {
 	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
-		env.Say("%s exists; no new token created for %s", file, q.GetName())
+		return cmp.Or(err, keepToken(ctx, env, q.GetName(), file))
+	}
+	if err := cli.CheckTarget(file); err != nil {
 		return err
 	}
 	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, q)
@@ -119,10 +126,30 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 	return output.ShowBare(env.Output, r, r.GetToken())
 }
 
-// checkNew refuses a token file that exists: it may hold a token that is still needed.
+// keepToken reports what a token file that exists is good for, so that the command may be repeated. It refuses when the
+// server of that name cannot join with it any more: the token is of an earlier server.
+func keepToken(ctx context.Context, env *cli.Env, name, file string) error {
+	s, err := fleet.Server(ctx, env, name)
+	waits := s.GetLife() == serverv1.Life_LIFE_INVITED && s.GetTokenExpiresAt().AsTime().After(env.Output.View().At)
+	switch {
+	case err != nil && !fault.Is(err, fault.NotFound):
+		return err
+	case err == nil && waits:
+		env.Say("%s exists; no new token created for %s", file, name)
+		return nil
+	case err == nil && s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetStanding() != serverv1.Standing_STANDING_REVOKED:
+		env.Say("%s exists; server %s has joined; no new token created", file, name)
+		return nil
+	}
+	return fault.Refusef(fault.Conflict, code.Exists,
+		"%s exists, and server %s cannot join with it: it expired, or is of an earlier server", file, name).
+		Try("rm " + file + ", then the same command")
+}
+
+// checkNew refuses a token file that exists, for it may hold a token that is still needed, or that cannot be written.
 func checkNew(file string) error {
 	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
 		return cli.Usage("%s exists. Try: another --token-file", file)
 	}
-	return nil
+	return cli.CheckTarget(file)
 }

@@ -77,7 +77,7 @@ func changeOf(server string, words []string) (*registryv1.ChangeServerRequest, e
 		}
 		k, v, ok := strings.Cut(w, "=")
 		if !ok || k == "" {
-			return nil, cli.Usage("%q is not LABEL=VALUE or LABEL-", w)
+			return nil, cli.Usage("%q is not LABEL=VALUE or LABEL-. Try: garrison server label %s rack=a", w, server)
 		}
 		q.SetLabels[k] = v
 	}

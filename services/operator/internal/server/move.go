@@ -44,6 +44,8 @@ func moveCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"), "the `ENVIRONMENT` to move to, or none")
+	c.Flags().BoolVar(&q.AtOnce, "at-once", false, "also when the environment's defaults install agents on more than "+
+		"100 of the servers, or it heals more than 100, at once and without waves")
 	on.Add(c)
 	f.Add(c)
 	return c

@@ -53,7 +53,7 @@ func fleetOf(a answers) Fleet {
 		Total: int(a.servers.GetCounts().GetTotal()),
 		Life:  map[string]int{}, Presence: map[string]int{}, Standing: map[string]int{},
 	}
-	suspended := 0
+	suspended, busy := 0, 0
 	for _, g := range a.servers.GetCounts().GetGroups() {
 		v, n := g.GetValues(), int(g.GetCount())
 		f.Servers.Life[v[0]] += n
@@ -62,8 +62,11 @@ func fleetOf(a answers) Fleet {
 		}
 		f.Servers.Presence[v[1]] += n
 		f.Servers.Standing[v[2]] += n
-		if v[3] == "suspended" {
+		switch v[3] {
+		case "suspended":
 			suspended += n
+		case "busy":
+			busy += n
 		}
 	}
 	f.Instances = Instances{
@@ -80,7 +83,7 @@ func fleetOf(a answers) Fleet {
 			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
 		}
 	}
-	f.attention(a, suspended)
+	f.attention(a, suspended, busy)
 	return f
 }
 
@@ -92,30 +95,51 @@ func (f *Fleet) versions(c *registryv1.Counts) {
 }
 
 // attention lists what needs a person, the most urgent first.
-func (f *Fleet) attention(a answers, suspended int) {
-	add := func(n int, what, next string) {
+func (f *Fleet) attention(a answers, suspended, busy int) {
+	add := func(n int, one, many, next string) {
+		what := many
+		if n == 1 {
+			what = one
+		}
 		if n > 0 {
 			f.Attention = append(f.Attention, AttentionPoint{n, what, next})
 		}
 	}
-	add(int(a.presence.GetPresenceHeld().GetSilent()), "servers are silent at once, so presence is held",
-		"garrison bus status")
-	add(len(a.ahead.GetLosses()), "servers are ahead of the ledger", "garrison restore status")
-	add(f.Servers.Presence["offline"], "servers are offline", "garrison server list --presence offline")
-	add(f.Instances.State["failed"], "instances failed to change", "garrison instance list --state failed")
-	add(f.Instances.Health["bad"], "instances are not healthy", "garrison instance list --health bad")
-	add(f.Instances.State["drifted"], "instances drifted", "garrison check")
+	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
+		"servers are silent at once, so presence is held", "garrison bus status")
+	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
+		"garrison restore status")
+	add(f.Servers.Presence["offline"], "server is offline", "servers are offline",
+		"garrison server list --presence offline")
+	add(f.Instances.State["failed"], "instance failed to change", "instances failed to change",
+		"garrison instance list --state failed")
+	add(f.Instances.Health["bad"], "instance is not healthy", "instances are not healthy",
+		"garrison instance list --health bad")
+	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
 	names := braked(a.environments.GetEnvironments())
 	if len(names) > 0 {
-		add(len(names), "environments heal no drift: "+strings.Join(names, ", "), "garrison env show "+names[0])
+		add(len(names), "environment heals no drift: "+names[0],
+			"environments heal no drift: "+strings.Join(names, ", "), "garrison env show "+names[0])
 	}
-	add(suspended, "executors are suspended", "garrison server list --condition suspended")
-	add(f.Servers.Standing["quarantined"], "servers are quarantined", "garrison server list --standing quarantined")
-	add(f.Servers.Standing["revoked"], "servers have no valid credentials", "garrison server list --standing revoked")
-	add(len(a.unknown.GetServers()), "machines beat that are not under management", "garrison server list --unknown")
-	add(len(a.lobby.GetWaiting()), "machines wait in the lobby", "garrison lobby list")
-	add(int(a.leaked.GetCounts().GetTotal()), "dead servers may still have Garrison files",
+	add(len(a.halted.GetRollouts()), "rollout is halted", "rollouts are halted",
+		"garrison rollout list --state halted")
+	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
+	add(suspended, "executor is suspended", "executors are suspended",
+		"garrison server list --condition suspended")
+	add(busy, "server is in a critical section, so changes wait", "servers are in a critical section, so changes wait",
+		"garrison server list --condition busy")
+	add(f.Servers.Standing["quarantined"], "server is quarantined", "servers are quarantined",
+		"garrison server list --standing quarantined")
+	add(f.Servers.Standing["revoked"], "server has no valid credentials", "servers have no valid credentials",
+		"garrison server list --standing revoked")
+	add(len(a.unknown.GetServers()), "machine beats that is not under management",
+		"machines beat that are not under management", "garrison server list --unknown")
+	add(len(a.lobby.GetWaiting()), "machine waits in the lobby", "machines wait in the lobby",
+		"garrison lobby list")
+	add(int(a.leaked.GetCounts().GetTotal()), "dead server may still have Garrison files",
+		"dead servers may still have Garrison files",
 		"garrison server list --leaked")
-	add(int(a.found.GetCounts().GetTotal()), "servers have agents that Garrison did not install",
+	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
+		"servers have agents that Garrison did not install",
 		"garrison server list --found")
 }

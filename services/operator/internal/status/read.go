@@ -11,6 +11,7 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -30,9 +31,12 @@ type answers struct {
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
+	blocks                 *registryv1.ListBlocksResponse
+	halted                 *registryv1.ListRolloutsResponse
 }
 
-// read asks the services side by side. Each answer is a count or one part of a short list, whatever the fleet's size.
+// read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,
+// and of the servers that are ahead after a restore, every part is read.
 func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, error) {
 	var a answers
 	if _, err := env.Client(ctx); err != nil {
@@ -49,8 +53,7 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 	ask(ctx, g, env, &a.found, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{Found: true, On: on},
 	})
-	one, most := &apiv1.Page{Limit: 1}, &apiv1.Page{Limit: cli.LargestPart}
-	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: one})
+	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
 	instances := &registryv1.ListInstancesRequest{On: on}
 	ask(ctx, g, env, &a.versions, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
@@ -58,16 +61,30 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"state", "health"}, Top: 1000,
 	})
-	ask(ctx, g, env, &a.holds, &registryv1.ListHoldsRequest{Page: most, On: on})
-	ask(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{Page: most, On: on})
+	collect(ctx, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
+		return &registryv1.ListHoldsRequest{Page: p, On: on}
+	})
+	collect(ctx, g, env, &a.ahead, func(p *apiv1.Page) proto.Message {
+		return &registryv1.GetRestoreStatusRequest{Page: p, On: on}
+	})
 	if on == nil { // these know no servers by selector
 		under := []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
 		ask(ctx, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
 			Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
 		})
 		ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
-		ask(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{Page: most})
-		ask(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{Page: most})
+		collect(ctx, g, env, &a.lobby, func(p *apiv1.Page) proto.Message {
+			return &registryv1.ListLobbyRequest{Page: p}
+		})
+		collect(ctx, g, env, &a.environments, func(p *apiv1.Page) proto.Message {
+			return &registryv1.ListEnvironmentsRequest{Page: p}
+		})
+		collect(ctx, g, env, &a.blocks, func(p *apiv1.Page) proto.Message {
+			return &registryv1.ListBlocksRequest{Page: p}
+		})
+		collect(ctx, g, env, &a.halted, func(p *apiv1.Page) proto.Message {
+			return &registryv1.ListRolloutsRequest{Page: p, State: rolloutv1.State_STATE_HALTED}
+		})
 	}
 	return a, g.Wait()
 }
@@ -76,6 +93,19 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 func ask[R proto.Message](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, q proto.Message) {
 	g.Go(func() (err error) {
 		*to, err = cli.Call[R](ctx, env, q)
+		return err
+	})
+}
+
+// collect reads every part of a list in a goroutine of the group.
+func collect[R interface {
+	proto.Message
+	GetNextCursor() string
+}](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, request func(*apiv1.Page) proto.Message) {
+	g.Go(func() (err error) {
+		*to, err = cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (R, error) {
+			return cli.Call[R](ctx, env, request(p))
+		})
 		return err
 	})
 }

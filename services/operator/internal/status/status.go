@@ -27,7 +27,7 @@ func Command(env *cli.Env) *cobra.Command {
 needs a person with the command that shows it. The numbers are counted at the services. With --on, tasks, the lobby and
 unknown machines are left out: they belong to no selected server.`,
 		Example: "  garrison status -w\n  garrison status --on env=prod -o json",
-		Args:    cli.Exactly(), SuggestFor: []string{"top", "overview", "info", "summary"},
+		Args:    cli.Exactly(), PreRunE: cli.NoTable(env), SuggestFor: []string{"top", "overview", "info", "summary"},
 		RunE: func(c *cobra.Command, _ []string) error { return show(c.Context(), env, servers) },
 	}
 	servers.Add(c)
@@ -44,18 +44,7 @@ func show(ctx context.Context, env *cli.Env, servers selector.Flags) error {
 		return err
 	}
 	f := fleetOf(a)
-	switch env.Output.Format {
-	case output.FormatJSON, output.FormatYAML:
-		return output.PrintDocument(env.Output.Out, env.Output.Format, f)
-	case output.FormatJSONL:
-		data, err := output.Encode(f)
-		if err == nil {
-			_, err = fmt.Fprintf(env.Output.Out, "%s\n", data)
-		}
-		return err
-	}
-	_, err = fmt.Fprint(env.Output.Out, output.Visible(f.text(env.Output.Format == output.FormatWide)))
-	return err
+	return output.ShowDocument(env.Output, f, f.text(env.Output.Format == output.FormatWide))
 }
 
 // text returns the screen. The wide one has every version.

@@ -55,17 +55,17 @@ beacon         -        1
 NEEDS A PERSON
      2  servers are offline
         garrison server list --presence offline
-     1  instances failed to change
+     1  instance failed to change
         garrison instance list --state failed
-     1  instances are not healthy
+     1  instance is not healthy
         garrison instance list --health bad
-     1  instances drifted
+     1  instance drifted
         garrison check
-     1  environments heal no drift: prod
+     1  environment heals no drift: prod
         garrison env show prod
-     1  executors are suspended
+     1  executor is suspended
         garrison server list --condition suspended
-     1  servers are quarantined
+     1  server is quarantined
         garrison server list --standing quarantined
 `
 	if d := cmp.Diff(want, f.text(false)); d != "" {

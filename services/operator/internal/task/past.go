@@ -54,6 +54,8 @@ func taskAfter(t display.Task, f ledger.Fact) display.Task {
 			From:       q.GetFrom(),
 			To:         q.GetTo(),
 			IntentId:   q.GetIntentId(),
+			Scan:       q.GetScan(),
+			PurgeKept:  q.GetPurgeKept(),
 			State:      taskv1.State_STATE_QUEUED, Since: at, QueuedAt: at, Deadline: q.GetDeadline(),
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // Commands returns the command task with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("task", "Show and cancel tasks: changes of one agent on one "+
-		"server", listCommand(env), showCommand(env),
+		"server.", listCommand(env), showCommand(env),
 		waitCommand(env), cancelCommand(env))
 }
 

@@ -104,6 +104,9 @@ func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest,
 		env.Say("%s exists; no new token created", file)
 		return err
 	}
+	if err := cli.CheckTarget(file); err != nil {
+		return err
+	}
 	r, err := cli.Call[*registryv1.CreateTokenResponse](ctx, env, q)
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ type Options struct {
 type Result struct {
 	Set     *declare.Set
 	Images  []Image           // to be imported
-	Wanted  []Wanted          // what is wanted where
+	Wanted  []Wanted          // what is wanted where, counted
+	Placed  []Placed          // the same, each agent on each server
 	Skipped []declare.Skipped // what is left out, and why
 }
 
@@ -122,7 +123,7 @@ func (c *convert) take(k *declare.Kind, name, id string) bool {
 		c.skip(k.Word, name, "UUID "+id+": the name is taken by "+other+" of the dump")
 		return false
 	}
-	if other, known := c.origins[origin(id)]; known && other != name {
+	if other, known := c.origins[Origin(id)]; known && other != name {
 		c.skip(k.Word, name, "UUID "+id+": it was imported before under the name "+other)
 		return false
 	}
@@ -130,5 +131,5 @@ func (c *convert) take(k *declare.Kind, name, id string) bool {
 	return true
 }
 
-// origin returns what an object is called in Triton.
-func origin(id string) string { return "triton:" + id }
+// Origin returns what an object with a UUID is called in Triton.
+func Origin(id string) string { return "triton:" + id }

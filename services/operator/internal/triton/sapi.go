@@ -2,7 +2,6 @@ package triton
 
 import (
 	"fmt"
-	"slices"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -27,7 +26,7 @@ func (c *convert) application(id string, f found) {
 	c.apps[id] = name
 	c.leaveConfig(declare.Applications, name, f)
 	c.add(declare.Applications, name, &applicationv1.Application{
-		Metadata: c.values(declare.Applications.Word, name, f.object), Origin: origin(id),
+		Metadata: c.values(declare.Applications.Word, name, f.object), Origin: Origin(id),
 	}, f)
 }
 
@@ -45,7 +44,7 @@ func (c *convert) service(id string, f found) {
 	}
 	c.agents[id] = name
 	c.leaveConfig(declare.Agents, name, f)
-	a := &agentv1.Agent{Kind: c.kind(name), Origin: origin(id)}
+	a := &agentv1.Agent{Kind: c.kind(name), Origin: Origin(id)}
 	if !isAgent {
 		a.Kind, a.Reporter = agentv1.Kind_KIND_EXTERNAL, c.options.Reporter
 	}
@@ -70,6 +69,12 @@ func (c *convert) kind(name string) agentv1.Kind {
 	return agentv1.Kind_KIND_DAEMON
 }
 
+// UsualKind returns the kind of an agent of Triton that is no daemon.
+func UsualKind(name string) (k agentv1.Kind, known bool) {
+	k, known = usualKinds[name]
+	return k, known
+}
+
 // named refuses a name that no object can have.
 func (c *convert) named(k *declare.Kind, name, id string) bool {
 	err := ident.CheckName(k.Word, name)
@@ -87,23 +92,4 @@ func (c *convert) leaveConfig(k *declare.Kind, name string, f found) {
 	if len(f.within("metadata_schema")) > 0 {
 		c.skip(k.Word, name, "metadata_schema: a schema belongs to an agent: garrison agent update AGENT --schema FILE")
 	}
-}
-
-// instancesOf returns the instances of agents, as the server, the agent and the image of each.
-func (c *convert) instancesOf() (out []placed) {
-	for id, f := range sorted(c.instances) {
-		agent, known := c.agents[f.uuid("service_uuid")]
-		params := f.within(paramsName)
-		switch {
-		case f.text("type") != "agent":
-			continue // a virtual machine
-		case !known:
-			c.skip(string(instance), id, "service "+f.uuid("service_uuid")+": the dump does not have it")
-		case params.uuid("server_uuid") == "":
-			c.skip(string(instance), id, "an instance of "+agent+" that does not say on which server it is")
-		default:
-			out = append(out, placed{params.uuid("server_uuid"), agent, params.uuid("image_uuid")})
-		}
-	}
-	return slices.Clip(out)
 }

@@ -1,6 +1,7 @@
 package triton_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -246,6 +247,45 @@ func TestWhatIsWantedBecomesDefaultsWhereTheCatalogHasTheImage(t *testing.T) {
 	const missing = "default prod/net_agent: the catalog has no image"
 	if got := reasons(objects(t, dump(), o)); !strings.Contains(got, missing) {
 		t.Error(got)
+	}
+}
+
+// What a server says of itself counts; an instance of SAPI counts where the dump has no list of its server.
+func TestWhatRunsOnAServerIsWhatItSaysAndElseWhatSAPISays(t *testing.T) {
+	const (
+		cn1, cn2, gone = "44454c4c-0000-1010-8000-b4c04f5a4532", "44454c4c-0000-1010-8000-b4c04f5a4533",
+			"44454c4c-0000-1010-8000-b4c04f5a4534"
+		net, core = "a0000000-0000-4000-8000-000000000003", "a0000000-0000-4000-8000-000000000002"
+		image     = "c0000000-0000-4000-8000-000000000001"
+		v         = "0.1.0-master-20200102T030405Z-gabc"
+	)
+	at := func(id, service, server, image string) string {
+		return fmt.Sprintf(`{"uuid": "d0000000-0000-4000-8000-%012s", "service_uuid": %q, "type": "agent",
+			"params": {"server_uuid": %q, "image_uuid": %q}}`, id, service, server, image)
+	}
+	d := append(dump(), files("instances.jsonl", strings.Join([]string{
+		at("1", net, cn1, ""), at("2", core, cn2, image), at("3", net, gone, image), at("4", core, gone, ""),
+		at("5", net, "", image), `{"uuid": "d0000000-0000-4000-8000-000000000006", "service_uuid": "x", "type": "vm"}`,
+	}, "\n"))...)
+	r := objects(t, d, triton.Options{})
+	want := []triton.Placed{
+		{Server: gone, Agent: "agents_core", UUID: "d0000000-0000-4000-8000-000000000004"},
+		{Server: cn1, Agent: "net_agent", Version: v, UUID: "d0000000-0000-4000-8000-000000000001"},
+		{Server: cn2, Agent: "net_agent", Version: "0.0.9"},
+		{Server: gone, Agent: "net_agent", Version: v, UUID: "d0000000-0000-4000-8000-000000000003"},
+	}
+	if diff := cmp.Diff(want, r.Placed); diff != "" {
+		t.Error(diff)
+	}
+	got := reasons(r)
+	for _, want := range []string{
+		"instance d0000000-0000-4000-8000-000000000002: an instance of agents_core on server " + cn2 +
+			", whose own list",
+		"instance d0000000-0000-4000-8000-000000000005: an instance of net_agent that does not say on which server",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the reasons lack %q:\n%s", want, got)
+		}
 	}
 }
 

@@ -23,27 +23,12 @@ type Wanted struct {
 	Servers        int
 }
 
-// placed is an agent on a server.
-type placed struct{ server, agent, image string }
-
 // wanted lists what is wanted where, and adds it as defaults of the environment where a catalog is given.
 func (c *convert) wanted() error {
-	at := map[placed]string{} // the version by server and agent
-	for _, p := range c.instancesOf() {
-		at[placed{p.server, p.agent, ""}] = c.Dump.images[p.image].text("version")
-	}
-	for id, f := range sorted(c.servers) {
-		agents := f.list("agents")
-		if len(agents) == 0 {
-			agents = f.within("sysinfo").list("SDC Agents")
-		}
-		for _, a := range agents { // what the server says counts more than what SAPI says
-			at[placed{id, a.text("name"), ""}] = a.text("version")
-		}
-	}
+	c.place()
 	counts := map[Wanted]int{}
-	for p, v := range at {
-		counts[Wanted{Agent: p.agent, Version: v}]++
+	for _, p := range c.out.Placed {
+		counts[Wanted{Agent: p.Agent, Version: p.Version}]++
 	}
 	for w, n := range counts {
 		c.out.Wanted = append(c.out.Wanted, Wanted{w.Agent, w.Version, n})
@@ -53,6 +38,7 @@ func (c *convert) wanted() error {
 			-version.Compare(a.Version, b.Version), cmp.Compare(a.Version, b.Version))
 	})
 	c.undeclared()
+	c.out.Placed = slices.DeleteFunc(c.out.Placed, func(p Placed) bool { return !c.known(p.Agent) })
 	if c.options.Catalog == nil {
 		return nil
 	}

@@ -64,6 +64,9 @@ func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, fi
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return cli.Usage("%s exists; pass another --file", output.Quote(file))
 	}
+	if err := cli.CheckTarget(file); err != nil {
+		return err
+	}
 	own, err := client.FindContext(env.ContextName, env.Getenv)
 	if err != nil {
 		return cli.Exit{Code: cli.ExitUsage, Err: err}

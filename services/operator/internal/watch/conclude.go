@@ -37,8 +37,12 @@ func (v *watcher) conclude(ctx context.Context) error {
 	v.sayUnshown()
 	n := v.tally()
 	v.env.Say("%s", v.doneText(n))
+	what := "to undo"
+	if n.succeeded == 0 && n.failed > 0 { // nothing changed, and it is wanted all the same
+		what = "to stop wanting it"
+	}
 	for _, o := range v.orders {
-		SayUndo(v.env, o)
+		sayUndo(v.env, o, what)
 	}
 	return cli.Ended(n.Code())
 }

@@ -34,10 +34,14 @@ func Tally(tasks []display.Task) counts {
 // String implements fmt.Stringer.
 func (n counts) String() string {
 	text := fmt.Sprintf("done: %s succeeded", output.Plural(n.succeeded, "task"))
-	if n.failed == 0 {
+	switch {
+	case n.failed == 0:
 		return text
+	case n.succeeded == 0:
+		text = fmt.Sprintf("failed: 0 of %s succeeded", output.Plural(n.failed, "task"))
+	default:
+		text += fmt.Sprintf(", %d failed", n.failed)
 	}
-	text += fmt.Sprintf(", %d failed", n.failed)
 	if len(n.how) > 0 {
 		text += " (" + strings.Join(n.how, ", ") + ")"
 	}

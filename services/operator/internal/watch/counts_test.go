@@ -22,6 +22,21 @@ func TestTasksThatEndedDecideTheExitCode(t *testing.T) {
 	}
 }
 
+func TestTheLastSentenceSaysWhatHappened(t *testing.T) {
+	for _, c := range []struct {
+		n    counts
+		want string
+	}{
+		{counts{succeeded: 1}, "done: 1 task succeeded"},
+		{counts{succeeded: 3, failed: 1, how: []string{"1 undone"}}, "done: 3 tasks succeeded, 1 failed (1 undone)"},
+		{counts{failed: 4, how: []string{"4 undone"}}, "failed: 0 of 4 tasks succeeded (4 undone)"},
+	} {
+		if have := c.n.String(); have != c.want {
+			t.Errorf("have %q, want %q", have, c.want)
+		}
+	}
+}
+
 func TestOnlyTheLastTryOfATaskCounts(t *testing.T) {
 	first := &taskv1.Task{Id: "1", ServerId: "s", Agent: "a", Generation: 1, Attempt: 1}
 	second := &taskv1.Task{Id: "2", ServerId: "s", Agent: "a", Generation: 1, Attempt: 2}

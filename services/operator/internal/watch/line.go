@@ -9,6 +9,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -76,7 +78,7 @@ func (v *watcher) parts() []string {
 	for _, t := range display.CountTexts(c) {
 		parts = append(parts, t.Text)
 	}
-	parts = append(parts, v.step(), v.estimate(done, all), v.slow())
+	parts = append(parts, v.step(), v.estimate(done, all), v.deferred(), v.slow())
 	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 }
 
@@ -99,6 +101,26 @@ func (v *watcher) estimate(done, all int) string {
 		return ""
 	}
 	return "about " + output.Span(took*time.Duration(all-done)/time.Duration(done)) + " left"
+}
+
+// deferred names a server on which a change waits, and why, and counts the others among the named tasks.
+func (v *watcher) deferred() string {
+	text, more := "", 0
+	for _, p := range v.progress {
+		for _, t := range p.GetUnderWay() {
+			switch {
+			case !task.Waits(t):
+			case text == "":
+				text = "deferred: " + v.name(t) + " (" + t.GetReason() + ")"
+			default:
+				more++
+			}
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // slow names the servers whose running step takes more than three times its usual duration.

@@ -71,7 +71,7 @@ func (v *watcher) look(ctx context.Context, id string, before display.Task) (dis
 		v.line.Say("%s", v.endText(t))
 		return t, nil
 	}
-	text := v.name(t) + ": " + output.Word(t.GetVerb()) + " " + t.GetAgent() + ": " + output.Word(t.GetState())
+	text := v.name(t) + ": " + display.VerbText(t) + " " + t.GetAgent() + ": " + output.Word(t.GetState())
 	if step := display.LiveText(v.env.Output.View(), t); step != "" {
 		text += ", " + step
 	}

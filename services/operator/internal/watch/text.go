@@ -16,7 +16,7 @@ func (v *watcher) name(t display.Task) string {
 }
 
 func (v *watcher) endText(t display.Task) string {
-	text := v.name(t) + ": " + output.Word(t.GetVerb())
+	text := v.name(t) + ": " + display.VerbText(t)
 	if t.GetAgent() != "" {
 		text += " " + t.GetAgent()
 	}

@@ -7,7 +7,10 @@ import (
 )
 
 // SayUndo prints the command that undoes an order, for verbs that can be undone.
-func SayUndo(env *cli.Env, o Order) {
+func SayUndo(env *cli.Env, o Order) { sayUndo(env, o, "to undo") }
+
+// sayUndo prints that command behind what it is for.
+func sayUndo(env *cli.Env, o Order, what string) {
 	switch o.Verb {
 	case topology.VerbRefresh, topology.VerbDecommission, topology.VerbRelease, topology.VerbReinstall:
 		return
@@ -18,6 +21,6 @@ func SayUndo(env *cli.Env, o Order) {
 		return
 	}
 	if o.Record.GetChanged() > 0 {
-		env.Say("to undo: garrison undo %s", o.Id)
+		env.Say("%s: garrison undo %s", what, o.Id)
 	}
 }

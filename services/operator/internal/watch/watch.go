@@ -167,6 +167,9 @@ func (v *watcher) report(ctx context.Context) {
 			v.reasons[reason] = true
 		}
 		v.line.Say("%s", v.endText(t))
+		if line := display.LastLine(t); line != "" && failed(t) {
+			v.line.Say("  last output: %s", line)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -52,9 +51,9 @@ func decide(ctx context.Context, env *cli.Env, o *watch.Order) error {
 // decidedText describes the registry's decision.
 func decidedText(o watch.Order) string {
 	r := o.Record
-	verb := "accepted: " + strings.TrimSpace(o.Verb+" "+o.Agent) + " changes "
+	verb := "accepted: " + askText(o.Intent, o.Agent) + " changes "
 	if o.Intent.GetDryRun() {
-		verb = "dry run: " + strings.TrimSpace(o.Verb+" "+o.Agent) + " would change "
+		verb = "dry run: " + askText(o.Intent, o.Agent) + " would change "
 	}
 	return verb + output.Plural(int(r.GetChanged()), "server") +
 		countsText(r.GetAlready(), r.GetPassedOver(), r.GetLeftOut()) + "; intent " + o.Id

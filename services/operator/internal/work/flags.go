@@ -15,12 +15,15 @@ import (
 // Flags are the flags of every verb that changes servers.
 type Flags struct {
 	Servers selector.Flags
-	strict  bool
-	detach  bool
-	note    string
+	Strict  bool
+	Detach  bool
+	Note    string
 	Timeout time.Duration
 	DryRun  bool
 	Yes     bool
+
+	Override bool // of freezes and windows
+	AtOnce   bool // change more than 100 servers without waves
 }
 
 // Add adds the flags; those of a selector only if the verb takes one.
@@ -28,9 +31,12 @@ func (w *Flags) Add(c *cobra.Command, selector bool) {
 	if selector {
 		w.Servers.Add(c)
 		w.AddStrict(c)
+		w.AddAtOnce(c)
 	}
-	cli.NoteVar(c.Flags(), &w.note)
-	c.Flags().BoolVar(&w.detach, "detach", false, "do not watch; the work continues")
+	cli.NoteVar(c.Flags(), &w.Note)
+	c.Flags().BoolVar(&w.Override, "override", false, "change servers also while their environment is frozen or "+
+		"outside its windows; it is recorded")
+	c.Flags().BoolVar(&w.Detach, "detach", false, "do not watch; the work continues")
 	cli.TimeVar(c.Flags(), &w.Timeout, "timeout", time.Hour, 0,
 		"stop watching after this `DURATION`, with exit code 7; the work continues")
 	c.Flags().BoolVar(&w.DryRun, "dry-run", false, "show what would be done; change nothing")
@@ -38,7 +44,13 @@ func (w *Flags) Add(c *cobra.Command, selector bool) {
 
 // AddStrict adds --strict.
 func (w *Flags) AddStrict(c *cobra.Command) {
-	c.Flags().BoolVar(&w.strict, "strict", false, "do nothing if a server must be left out")
+	c.Flags().BoolVar(&w.Strict, "strict", false, "do nothing if a server must be left out")
+}
+
+// AddAtOnce adds --at-once.
+func (w *Flags) AddAtOnce(c *cobra.Command) {
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change more than 100 servers at once, without waves; see garrison "+
+		"rollout start")
 }
 
 // Selector parses the flags that select servers.
@@ -51,7 +63,7 @@ func (w *Flags) AddYes(c *cobra.Command) {
 
 // printsWork checks the columns of the table that the work ends with.
 func printsWork(env *cli.Env, w Flags) error {
-	if w.DryRun || w.detach {
+	if w.DryRun || w.Detach {
 		return cli.Prints(env, display.Records)(nil, nil)
 	}
 	return cli.Prints(env, display.Tasks)(nil, nil)

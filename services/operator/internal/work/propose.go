@@ -20,19 +20,24 @@ type Proposal struct {
 	Verb     string // the verb in the intent's subject
 	Question string // the question to confirm; empty asks nothing
 	Asks     []*registryv1.PlanIntentRequest
+	Differs  bool // with --dry-run, exit with 3 when a server would change
 }
 
 // Propose shows the registry's plan, asks for confirmation, publishes exactly that plan, and watches.
 func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 	for _, q := range p.Asks {
-		q.Intent.Strict, q.Intent.Note = w.strict, w.note
+		q.Intent.Strict, q.Intent.Note, q.Intent.Override = w.Strict, w.Note, w.Override
+		q.Intent.AtOnce = w.AtOnce
 	}
 	if w.DryRun {
 		if err := cli.Prints(env, display.Plan)(nil, nil); err != nil {
 			return err
 		}
 		shown, err := showPlan(ctx, env, p.Asks...)
-		return cli.FirstError(err, shown.outcome())
+		if err := cli.FirstError(err, shown.outcome()); err != nil || !p.Differs || shown.changed() == 0 {
+			return err
+		}
+		return cli.Ended(cli.ExitDifferent)
 	}
 	if err := printsWork(env, w); err != nil {
 		return err

@@ -48,7 +48,7 @@ func previewPlan(env *cli.Env, p *planned) error {
 	}
 	if len(rows) > 0 {
 		columns, _ := output.Chosen(nil, env.Output.Format == output.FormatWide, display.Plan.Columns)
-		if err := output.PrintTable(env.Err, env.Output.View(), columns, rows, true); err != nil {
+		if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, rows); err != nil {
 			return err
 		}
 	}

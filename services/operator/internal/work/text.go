@@ -13,7 +13,11 @@ func askText(i *intentv1.Intent, agent string) string {
 	if ask == nil {
 		return agent
 	}
-	return strings.TrimSpace(string(ask.Name()) + " " + agent)
+	verb := string(ask.Name())
+	if i.GetRefresh().GetPurgeKept() {
+		verb = "purge-undo"
+	}
+	return strings.TrimSpace(verb + " " + agent)
 }
 
 // countsText returns, in parentheses, the numbers of servers that do not change.

@@ -14,7 +14,7 @@ func Publish(ctx context.Context, env *cli.Env, w Flags, o watch.Order) error {
 	if err := printsWork(env, w); err != nil {
 		return err
 	}
-	o.Intent.DryRun, o.Intent.Strict = w.DryRun, w.strict
+	o.Intent.DryRun, o.Intent.Strict, o.Intent.Override = w.DryRun, w.Strict, w.Override
 	if err := decide(ctx, env, &o); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func Publish(ctx context.Context, env *cli.Env, w Flags, o watch.Order) error {
 
 // followWork watches accepted intents; with --detach it prints how to return to them.
 func followWork(ctx context.Context, env *cli.Env, w Flags, orders []watch.Order) error {
-	if !w.detach {
+	if !w.Detach {
 		return watch.Follow(ctx, env, watch.Options{Timeout: w.Timeout}, orders)
 	}
 	for _, o := range orders {

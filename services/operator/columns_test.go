@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Filters compare what is a number as a number: in jq, every string is greater than every number.
+func TestEveryColumnOfCountsHasNumbers(t *testing.T) {
+	var files []*ast.File
+	fset := token.NewFileSet()
+	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(fset, path, nil, 0)
+		files = append(files, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]bool{"Count": true}
+	counting := map[string]bool{"Count": true, "Sprint": true} // functions that format a number alone
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && returnsCount(fn.Body, count) {
+				counting[fn.Name.Name] = true
+			}
+		}
+	}
+	columns := 0
+	for _, f := range files {
+		numeric := map[ast.Node]bool{}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Numeric" {
+				numeric[s.X] = true
+			}
+			value := columnValue(n)
+			if value == nil || !returnsCount(value.Body, counting) {
+				return true
+			}
+			columns++
+			if !numeric[n] {
+				t.Errorf("%s: a column of counts is not Numeric", fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+	if columns < 25 {
+		t.Errorf("only %d columns of counts are found", columns)
+	}
+}
+
+// columnValue returns the function of a column's text, if a node makes a column.
+func columnValue(n ast.Node) *ast.FuncLit {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		if name := nameOf(n.Fun); (name == "Col" || name == "Wide") && len(n.Args) == 2 {
+			value, _ := n.Args[1].(*ast.FuncLit)
+			return value
+		}
+	case *ast.CompositeLit:
+		var value *ast.FuncLit
+		for _, e := range n.Elts {
+			kv, ok := e.(*ast.KeyValueExpr)
+			if !ok {
+				return nil
+			}
+			switch key, _ := kv.Key.(*ast.Ident); {
+			case key == nil || key.Name == "Number":
+				return nil
+			case key.Name == "Value":
+				value, _ = kv.Value.(*ast.FuncLit)
+			}
+		}
+		return value
+	}
+	return nil
+}
+
+// returnsCount reports whether a function does nothing but return what one of the functions formats.
+func returnsCount(body *ast.BlockStmt, counting map[string]bool) bool {
+	if len(body.List) != 1 {
+		return false
+	}
+	back, ok := body.List[0].(*ast.ReturnStmt)
+	if !ok || len(back.Results) != 1 {
+		return false
+	}
+	call, ok := back.Results[0].(*ast.CallExpr)
+	return ok && len(call.Args) > 0 && counting[nameOf(call.Fun)]
+}
+
+func nameOf(fun ast.Expr) string {
+	switch f := fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}

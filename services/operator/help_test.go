@@ -1,0 +1,60 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+)
+
+func TestTheListsOfCommandsFitANarrowTerminal(t *testing.T) {
+	const width = 80
+	for _, args := range [][]string{{"--help"}, {"server", "--help"}, {"rollout", "--help"}, {"image", "--help"}} {
+		var said strings.Builder
+		s := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
+		s.Output.Width = func() int { return width }
+		if code := run(context.Background(), s, args); code != cli.ExitOK {
+			t.Fatalf("%s: exit code %d: %s", args, code, &said)
+		}
+		lists, _, _ := strings.Cut(said.String(), "\nFlags:\n")
+		for line := range strings.SplitSeq(lists, "\n") {
+			if n := text.StringWidth(line); n > width {
+				t.Errorf("%s: %d columns: %s", args, n, line)
+			}
+		}
+	}
+}
+
+func TestHelpFitsANarrowTerminal(t *testing.T) {
+	const width = 80
+	var paths []string
+	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
+		if c.Runnable() && c.HasParent() && c.Parent().Name() != "completion" {
+			paths = append(paths, c.CommandPath())
+		}
+	})
+	for _, path := range paths {
+		var said strings.Builder
+		s := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
+		s.Output.Width = func() int { return width }
+		if code := run(context.Background(), s, append(strings.Fields(path)[1:], "--help")); code != cli.ExitOK {
+			t.Fatalf("%s: exit code %d: %s", path, code, &said)
+		}
+		description, rest, _ := strings.Cut(said.String(), "\nUsage:\n")
+		_, flags, _ := strings.Cut(rest, "\nFlags:\n")
+		flags, _, _ = strings.Cut(flags, "\nUse \"garrison ")
+		for line := range strings.SplitSeq(description+flags, "\n") {
+			example := strings.HasPrefix(line, "  ") && !strings.Contains(flags, line)
+			if n := text.StringWidth(line); n > width && !example {
+				t.Errorf("%s: %d columns: %s", path, n, line)
+			}
+		}
+	}
+	if len(paths) < 100 {
+		t.Errorf("only %d commands were looked at", len(paths))
+	}
+}

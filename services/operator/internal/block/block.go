@@ -1,0 +1,111 @@
+package block
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// Command returns the command block.
+func Command(env *cli.Env) *cobra.Command {
+	c := &cobra.Command{
+		Use: "block", Short: "Keep a bad image or configuration from further servers.",
+		Long: `Keep a bad image or configuration from further servers. A build, which is the content of an image on a
+platform or a configuration of an agent, is blocked by the registry when it failed on several servers (flag
+--block-after of the registry) and on at least one in five of those that got it, or when it halted a rollout, and by an
+operator with block add. No install, upgrade, configuration, default or rollout brings it to a server on which it does
+not run already: plans leave these servers out with the code BLOCKED, and a rollout of it halts. An undo may go back to
+it.`,
+		SuggestFor: []string{"blocklist", "ban", "deny", "blacklist"},
+	}
+	c.AddCommand(listCommand(env), addCommand(env), removeCommand(env))
+	return c
+}
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	c := &cobra.Command{
+		Use: "list [AGENT]", Example: "  garrison block list\n  garrison block list beacon -o wide",
+		Short: "List what is blocked, with who blocked it and why.", Args: cli.AtMost("AGENT"),
+		RunE: func(c *cobra.Command, a []string) error {
+			q := &registryv1.ListBlocksRequest{}
+			if len(a) > 0 {
+				q.Agent = a[0]
+			}
+			return cli.List(c.Context(), env, page, display.Blocks,
+				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListBlocksResponse, error) {
+					q.Page = p
+					return cli.Call[*registryv1.ListBlocksResponse](ctx, env, q)
+				})
+		},
+	}
+	page.Add(c, 0)
+	return c
+}
+
+func addCommand(env *cli.Env) *cobra.Command {
+	q := &registryv1.AddBlocksRequest{}
+	c := &cobra.Command{
+		Use: "add AGENT@VERSION | AGENT --image IMAGE | AGENT --configuration DIGEST",
+		Example: "  garrison block add beacon@1.4.0 -m \"it leaks memory\"\n" +
+			"  garrison block add beacon --image 1a2b3c4d -m \"arm64 only\"",
+		Short: "Block every image of a version, one image, or a configuration.",
+		Args:  cli.Exactly("AGENT"), PreRunE: cli.Prints(env, display.Blocks),
+		RunE: func(c *cobra.Command, a []string) error {
+			q.Agent, q.Version, _ = strings.Cut(a[0], "@")
+			if err := ident.CheckName("agent", q.Agent); err != nil {
+				return cli.Usage("%v", err)
+			}
+			if q.Reason == "" {
+				return cli.Usage("say why. Try: the same with -m WHY")
+			}
+			r, err := cli.Call[*registryv1.AddBlocksResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			env.Say("%s of %s blocked", output.Plural(len(r.GetBlocks()), "build"), q.GetAgent())
+			for _, b := range r.GetBlocks() {
+				env.Say("to lift it: garrison block remove %s -m WHY", ident.Short(b.GetId()))
+			}
+			return output.Show(env.Output, display.Blocks, r.GetBlocks(), r.GetBlocks())
+		},
+	}
+	cli.TextVar(c.Flags(), &q.ImageId, "image", cli.IDPrefix("an image"),
+		"block only this `IMAGE`, by id or the beginning of it")
+	cli.TextVar(c.Flags(), &q.ConfigurationDigest, "configuration", cli.Digest,
+		"block the configuration with this `DIGEST`")
+	cli.NoteVar(c.Flags(), &q.Reason)
+	return c
+}
+
+func removeCommand(env *cli.Env) *cobra.Command {
+	q := &registryv1.RemoveBlockRequest{}
+	c := &cobra.Command{
+		Use: "remove BLOCK", Example: "  garrison block remove 1a2b3c4d -m \"the disks were bad, not the build\"",
+		Short: "Lift a block; failures are counted anew.", Aliases: []string{"lift"},
+		Args: cli.Exactly("BLOCK"), PreRunE: cli.Prints(env, display.Blocks),
+		RunE: func(c *cobra.Command, a []string) error {
+			if q.Id = a[0]; q.Reason == "" {
+				return cli.Usage("say why. Try: garrison block remove %s -m WHY", q.Id)
+			}
+			r, err := cli.Call[*registryv1.RemoveBlockResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			return cli.Changed(env, display.Blocks, r.GetBlock(), "%s is not blocked any more",
+				display.BuildText(r.GetBlock().GetBuild()))
+		},
+	}
+	cli.NoteVar(c.Flags(), &q.Reason)
+	return c
+}

@@ -1,0 +1,2 @@
+// Package block builds the command garrison block.
+package block

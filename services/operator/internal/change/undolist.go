@@ -1,0 +1,215 @@
+package change
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+)
+
+type row = *registryv1.InstanceRow
+
+// ways lists how far each agent can go back, and what that costs on its server.
+var ways = output.Listing[row]{
+	Name: func(r row) string { return r.GetServerName() + "/" + r.GetInstance().GetAgent() },
+	Columns: []output.Column[row]{
+		output.Col("SERVER", row.GetServerName),
+		output.Col("AGENT", func(r row) string { return r.GetInstance().GetAgent() }),
+		output.Col("NOW", func(r row) string { return r.GetInstance().GetObserved().GetVersion() }),
+		output.Col("BACK-TO", backTo),
+		output.Col("FROM", fromWhere),
+		output.Col("UNTIL", until),
+		output.Col("DISK", func(r row) string { return diskText(r.GetInstance()) }),
+		output.Col("INTENT", func(r row) string { return r.GetInstance().GetIntentId() }),
+		output.Wide("KEPT", func(r row) string {
+			var all []string
+			for _, k := range r.GetInstance().GetKept() {
+				all = append(all, k.GetImage().GetVersion())
+			}
+			return strings.Join(all, ",")
+		}),
+	},
+}
+
+// backTo returns the version to which an undo of the last intent goes back.
+func backTo(r row) string {
+	switch i := r.GetInstance(); {
+	case i.GetBefore() == nil:
+		return "unknown"
+	case i.Before.Image == nil:
+		return "removed"
+	default:
+		return i.Before.Image.Version
+	}
+}
+
+// kept returns the kept version to which an undo goes back, or nil.
+func kept(i *instancev1.Instance) *instancev1.Kept {
+	for _, k := range i.GetKept() {
+		if i.GetBefore().GetImage() != nil && instance.SameImage(k.Image, i.Before.Image) {
+			return k
+		}
+	}
+	return nil
+}
+
+// fromWhere returns where the files of the version come from.
+func fromWhere(r row) string {
+	switch i := r.GetInstance(); {
+	case i.GetBefore().GetImage() == nil:
+		return ""
+	case kept(i) != nil:
+		return "its disk"
+	case sameFiles(i.Before.Image, i.Observed):
+		return "runs"
+	}
+	return "image-catalog"
+}
+
+// sameFiles reports whether two images have the same content, so that the way from one to the other fetches nothing.
+func sameFiles(a, b *imagev1.Ref) bool {
+	return instance.SameImage(a, b) || len(a.GetDigest()) > 0 && bytes.Equal(a.GetDigest(), b.GetDigest())
+}
+
+// until returns how long the files of the version stay on the server.
+func until(r row) string {
+	switch k := kept(r.GetInstance()); {
+	case k == nil:
+		return ""
+	case k.GetChangesLeft() == 1:
+		return "next change"
+	default:
+		return fmt.Sprintf("%d changes", k.GetChangesLeft())
+	}
+}
+
+func diskText(i *instancev1.Instance) string {
+	if len(i.GetKept()) == 0 {
+		return ""
+	}
+	return output.Size(disk(i))
+}
+
+// disk returns what the kept versions of an agent take.
+func disk(i *instancev1.Instance) (bytes uint64) {
+	for _, k := range i.GetKept() {
+		bytes += k.GetBytes()
+	}
+	return bytes
+}
+
+// AddWays adds --list to the command undo.
+func AddWays(env *cli.Env, c *cobra.Command) *cobra.Command {
+	var list bool
+	var agent string
+	var servers selector.Flags
+	args, undo := c.Args, c.RunE
+	c.Use = "undo INTENT | --list [--on SELECTOR]"
+	c.Long += `
+
+With --list nothing changes: each agent is shown with the version to which an undo of its last intent goes back,
+where the files of that version come from, and what the kept versions take on the server's disk.`
+	c.Example += "\n  garrison undo --list --on env=prod"
+	servers.Add(c)
+	c.Flags().BoolVar(&list, "list", false, "list how far agents can go back, and what that costs; change nothing")
+	cli.TextVar(c.Flags(), &agent, "agent", cli.Name("agent"), "with --list: only this `AGENT`")
+	c.Args = func(c *cobra.Command, a []string) error {
+		chosen := c.Flags().Changed("on") || c.Flags().Changed("not") || agent != ""
+		switch {
+		case list:
+			return cli.Exactly()(c, a)
+		case chosen:
+			return cli.Usage("--on, --not and --agent require --list: an intent is undone on all of its servers")
+		}
+		return args(c, a)
+	}
+	c.RunE = func(c *cobra.Command, a []string) error {
+		if list {
+			return listWays(c.Context(), env, servers, agent)
+		}
+		return undo(c, a)
+	}
+	return c
+}
+
+// listWays prints how far the agents on the selected servers can go back.
+func listWays(ctx context.Context, env *cli.Env, servers selector.Flags, agent string) error {
+	on, err := servers.Filter()
+	if err != nil {
+		return err
+	}
+	whole, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
+			q := &registryv1.ListInstancesRequest{Page: p, On: on, Agent: agent}
+			return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
+		})
+	if err != nil {
+		return err
+	}
+	if err := output.Show(env.Output, ways, whole, whole.GetInstances()); err != nil {
+		return err
+	}
+	sum, with := uint64(0), map[string]bool{}
+	for _, r := range whole.GetInstances() {
+		if n := disk(r.GetInstance()); n > 0 {
+			sum += n
+			with[r.GetInstance().GetServerId()] = true
+		}
+	}
+	if sum > 0 {
+		env.Say("kept for a way back: %s on %s; to free it: garrison purge-undo --on SELECTOR", output.Size(sum),
+			output.Plural(len(with), "server"))
+	}
+	return nil
+}
+
+// PurgeUndoCommand returns the command purge-undo.
+func PurgeUndoCommand(env *cli.Env) *cobra.Command {
+	var w work.Flags
+	c := &cobra.Command{
+		Use:   "purge-undo --on SELECTOR",
+		Short: "Free the disk of the versions that servers keep for a way back.",
+		Long: `Delete the versions that servers keep for a way back, by a task for each server.
+
+What runs is not touched, and garrison undo still goes back: the image-catalog brings the version again, so
+that it takes longer and needs the bus. An executor that replaced itself loses the version that would run in
+its place. Servers on which a rollout has not ended, an agent is held, or whose environment is closed, are left
+out and named. More than 100 servers at once need --at-once. See garrison undo --list.`,
+		Example: "  garrison purge-undo --on env=prod --dry-run",
+		Args:    cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			on, err := w.Selector()
+			if err != nil {
+				return err
+			}
+			q := &intentv1.Refresh{On: on, PurgeKept: true}
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: q}}
+			p := work.Proposal{
+				Verb: topology.VerbRefresh, Question: "Delete the versions kept for a way back", Asks: asked(ask),
+			}
+			return work.Propose(c.Context(), env, w, p)
+		},
+	}
+	w.Servers.Add(c)
+	w.AddStrict(c)
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "also on more than 100 servers at once")
+	w.Add(c, false)
+	w.AddYes(c)
+	return c
+}

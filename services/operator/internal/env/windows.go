@@ -1,0 +1,269 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // the time zones, where the machine has none
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+const windowHelp = `Set the times of the week in which agents on the servers of an environment may be changed.
+
+A window is "[DAYS] FROM-UNTIL [ZONE]": days such as Mon-Fri or Sat,Sun, a time until which it lasts that may be on the
+next day, and an IANA time zone; without days each day, without a zone UTC. They replace the windows that were set
+before. Outside of them, rollouts wait, and other intents are refused with the code FROZEN; what has begun ends by
+itself. --override on a change, and --emergency on a rollout, pass.`
+
+func windowCommand(env *cli.Env, find find) *cobra.Command {
+	var none bool
+	c := &cobra.Command{
+		Use:   "window ENVIRONMENT WINDOW… | ENVIRONMENT --none",
+		Short: "Set when agents on the servers of an environment may be changed.",
+		Long:  windowHelp,
+		Example: "  garrison env window prod \"Mon-Fri 22:00-04:00 Europe/Berlin\" \"Sat,Sun 00:00-24:00\"\n" +
+			"  garrison env window prod --none",
+		PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			if len(a) == 0 || none == (len(a) > 1) {
+				return cli.Usage("want an environment and windows, or --none. Try: garrison env window --help")
+			}
+			var windows []*environmentv1.Window
+			for _, text := range a[1:] {
+				w, err := parseWindow(text)
+				if err != nil {
+					return cli.Usage("%v", err)
+				}
+				windows = append(windows, w)
+			}
+			return edit(c.Context(), env, find, a[0], "may be changed: "+orAlways(windowsText(windows)),
+				func(e environment) { e.Windows = windows })
+		},
+	}
+	c.Flags().BoolVar(&none, "none", false, "remove the windows: servers may be changed at any time")
+	return c
+}
+
+func freezeCommand(env *cli.Env, find find) *cobra.Command {
+	var from, until time.Time
+	var reason string
+	c := &cobra.Command{
+		Use:   "freeze ENVIRONMENT --until TIME",
+		Short: "Change no agent on the servers of an environment until a time.",
+		Long: `Change no agent on the servers of an environment until a time, whatever its windows are.
+
+Rollouts wait, and other intents are refused with the code FROZEN; what has begun ends by itself. A new server still
+gets its defaults, drift is healed, and a server can still be decommissioned.`,
+		Example: "  garrison env freeze prod --until 2027-01-04 --from 2026-12-20 -m \"end of the year\"",
+		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			if until.IsZero() {
+				return cli.Usage("--until is missing. Try: garrison env freeze %s --until 2d -m WHY", a[0])
+			}
+			if !until.After(env.Now()) {
+				return cli.Usage("--until %s is in the past. Try: a later time, or a duration from now: "+
+					"garrison env freeze %s --until 2d -m WHY", until.UTC().Format(time.RFC3339), a[0])
+			}
+			if !from.IsZero() && !from.Before(until) {
+				return cli.Usage("--from %s is not before --until %s. Try: garrison env freeze %s --until 2d "+
+					"-m WHY, which begins at once", from.UTC().Format(time.RFC3339),
+					until.UTC().Format(time.RFC3339), a[0])
+			}
+			f := &environmentv1.Freeze{Until: timestamppb.New(until), Reason: reason}
+			if !from.IsZero() {
+				f.From = timestamppb.New(from)
+			}
+			err := edit(c.Context(), env, find, a[0], "is frozen "+freezeText(f), func(e environment) {
+				e.Freezes = append(slices.DeleteFunc(e.Freezes, func(f *environmentv1.Freeze) bool {
+					return !env.Now().Before(f.GetUntil().AsTime())
+				}), f)
+			})
+			if err == nil {
+				env.Say("to end it: garrison env thaw %s", a[0])
+			}
+			return err
+		},
+	}
+	read, none := cli.UntilReader(env.Now), func(time.Time) string { return "" }
+	c.Flags().Var(cli.ValueOf(&until, read, none), "until", "when it ends: a `TIME`, a day such as 2026-12-27, or a "+
+		"duration such as 8h or 2d")
+	c.Flags().Var(cli.ValueOf(&from, read, none), "from", "when it begins: a `TIME`; without it, at once")
+	cli.NoteVar(c.Flags(), &reason)
+	return c
+}
+
+func thawCommand(env *cli.Env, find find) *cobra.Command {
+	return &cobra.Command{
+		Use: "thaw ENVIRONMENT", Short: "End every freeze of an environment, also those that have not begun.",
+		Example: "  garrison env thaw prod",
+		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			return edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) { e.Freezes = nil })
+		},
+	}
+}
+
+// edit changes an environment as it is now; a change in between is refused.
+func edit(
+	ctx context.Context, env *cli.Env, find find, name, done string, change func(environment),
+) error {
+	have, err := find(ctx, name)
+	if err != nil {
+		return err
+	}
+	next := proto.CloneOf(have)
+	change(next)
+	r, err := cli.Call[*registryv1.ChangeEnvironmentResponse](ctx, env,
+		&registryv1.ChangeEnvironmentRequest{Environment: next})
+	if err != nil {
+		return err
+	}
+	return cli.Changed(env, listing, r.GetEnvironment(), "environment %s %s", name, done)
+}
+
+// showTimes returns what the page of an environment shows of its windows, freezes and keep budgets.
+func showTimes(e environment) (out [][2]string) {
+	if len(e.GetWindows()) > 0 {
+		out = append(out, [2]string{"WINDOWS", windowsText(e.GetWindows())})
+	}
+	for _, f := range e.GetFreezes() {
+		out = append(out, [2]string{"FREEZE", freezeText(f)})
+	}
+	if limit := e.GetBusyLimit(); limit != nil {
+		out = append(out, [2]string{"BUSY LIMIT", output.Span(limit.AsDuration())})
+	}
+	if len(e.GetKeep()) > 0 {
+		out = append(out, [2]string{"KEEP", keepText(e.GetKeep())})
+	}
+	return out
+}
+
+var days = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+
+// parseWindow parses "Mon-Fri 22:00-04:00 Europe/Berlin".
+func parseWindow(text string) (*environmentv1.Window, error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%q is not a window: %s. Try: \"Mon-Fri 22:00-04:00 Europe/Berlin\"", text,
+			fmt.Sprintf(format, args...))
+	}
+	w, words := &environmentv1.Window{}, strings.Fields(text)
+	if len(words) > 0 && !strings.Contains(words[0], ":") {
+		on, ok := daysOf(words[0])
+		if !ok {
+			return nil, bad("%q are not days; want %s, a span such as Mon-Fri, or several with commas", words[0],
+				strings.Join(days[1:], ", "))
+		}
+		w.Days, words = on, words[1:]
+	}
+	if len(words) == 2 {
+		w.Zone, words = words[1], words[:1]
+	}
+	if len(words) != 1 {
+		return nil, bad("want [DAYS] FROM-UNTIL [ZONE]")
+	}
+	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
+		return nil, bad("%q is not a time zone; want an IANA name such as Europe/Berlin or UTC", w.Zone)
+	}
+	from, until, _ := strings.Cut(words[0], "-")
+	begin, ok := minuteOf(from)
+	end, also := minuteOf(until)
+	if !ok || !also || begin == 24*60 {
+		return nil, bad("%q are not two times of the day; want FROM-UNTIL, such as 22:00-04:00", words[0])
+	}
+	if end <= begin {
+		end += 24 * 60
+	}
+	w.FromMinute, w.Minutes = begin, end-begin
+	return w, nil
+}
+
+// daysOf parses "Mon-Wed,Sat".
+func daysOf(text string) (on []uint32, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, span := strings.Cut(part, "-")
+		from, to := dayOf(first), dayOf(last)
+		if from == 0 || span && to == 0 {
+			return nil, false
+		}
+		for d := from; ; d = d%7 + 1 {
+			if on = append(on, d); !span || d == to {
+				break
+			}
+		}
+	}
+	return on, true
+}
+
+func dayOf(name string) uint32 {
+	for n := 1; n < len(days); n++ {
+		if strings.EqualFold(days[n], name) {
+			return uint32(n)
+		}
+	}
+	return 0
+}
+
+func minuteOf(text string) (uint32, bool) {
+	hour, minute, ok := strings.Cut(text, ":")
+	h, err := strconv.ParseUint(hour, 10, 8)
+	m, also := strconv.ParseUint(minute, 10, 8)
+	if !ok || err != nil || also != nil || m > 59 || h > 24 || h == 24 && m > 0 || len(minute) != 2 {
+		return 0, false
+	}
+	return uint32(h*60 + m), true
+}
+
+func windowsText(windows []*environmentv1.Window) string {
+	var out []string
+	for _, w := range windows {
+		var on []string
+		for _, d := range w.GetDays() {
+			on = append(on, days[d%8])
+		}
+		until := w.GetFromMinute() + w.GetMinutes()
+		text := strings.TrimSpace(fmt.Sprintf("%s %s-%s %s", strings.Join(on, ","), clock(w.GetFromMinute()),
+			clock(until), w.GetZone()))
+		if w.GetMinutes() > 24*60 { // by way of the API: the end may be days later
+			text += fmt.Sprintf(" (%d minutes)", w.GetMinutes())
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
+
+func clock(minute uint32) string {
+	if minute > 24*60 {
+		minute %= 24 * 60
+	}
+	return fmt.Sprintf("%02d:%02d", minute/60, minute%60)
+}
+
+func orAlways(text string) string {
+	if text == "" {
+		return "at any time"
+	}
+	return text
+}
+
+func freezeText(f *environmentv1.Freeze) string {
+	text := "until " + output.Stamp(f.GetUntil())
+	if f.GetFrom() != nil {
+		text = "from " + output.Stamp(f.GetFrom()) + " " + text
+	}
+	if f.GetReason() != "" {
+		text += ": " + f.GetReason()
+	}
+	return text
+}

@@ -1,0 +1,193 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+)
+
+const (
+	// mostInstalls is how many servers get an agent at once without --at-once.
+	mostInstalls = 100
+	// servedByIntent is how many servers one intent names.
+	servedByIntent = 500
+)
+
+// site is what the inventory has of the servers and agents of a dump.
+type site struct {
+	servers map[string]*serverv1.Server  // by id; those that are not dead
+	wanted  map[string]map[string]string // the version that is wanted, by agent and server; "" while it goes
+	images  map[string][]string          // the versions in the catalog, and those that this import brings, by agent
+}
+
+// installs is what becomes of the agents on the servers of a dump.
+type installs struct {
+	shown   []declare.Shown
+	skipped []declare.Skipped
+	due     map[[2]string][]string // the ids of servers, by agent and version
+	origins map[[2]string]string   // what an instance is called there, by agent and server
+}
+
+// readSite reads what the inventory has of the agents of a dump. An agent that this import creates has nothing yet.
+func readSite(
+	ctx context.Context, env *cli.Env, live declare.Live, placed []triton.Placed, uploads []upload,
+) (site, error) {
+	s := site{
+		servers: map[string]*serverv1.Server{}, wanted: map[string]map[string]string{}, images: map[string][]string{},
+	}
+	servers, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
+		*registryv1.ListServersResponse, error,
+	) {
+		return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p})
+	})
+	if err != nil {
+		return s, err
+	}
+	for _, one := range servers.GetServers() {
+		s.servers[one.GetId()] = one
+	}
+	for _, p := range placed {
+		if _, read := s.wanted[p.Agent]; read {
+			continue
+		}
+		s.wanted[p.Agent] = map[string]string{}
+		if _, lives := live[declare.Agents][p.Agent]; !lives {
+			continue
+		}
+		rows, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{Agent: p.Agent})
+		if err != nil {
+			return s, err
+		}
+		for _, r := range rows {
+			s.wanted[p.Agent][r.GetInstance().GetServerId()] = r.GetInstance().GetWanted().GetVersion()
+		}
+		if s.images[p.Agent], err = versionsOf(ctx, env, p.Agent); err != nil {
+			return s, err
+		}
+	}
+	for _, u := range uploads {
+		s.images[u.Agent] = append(s.images[u.Agent], u.Version)
+	}
+	return s, nil
+}
+
+// plan decides what becomes of each agent on each server of a dump: it is installed at the version that runs there, on
+// servers that joined and do not have it. No version changes.
+func (s site) plan(placed []triton.Placed) installs {
+	out := installs{due: map[[2]string][]string{}, origins: map[[2]string]string{}}
+	for _, p := range placed {
+		server := s.servers[p.Server]
+		name := p.Server + "/" + p.Agent
+		if server != nil {
+			name = server.GetName() + "/" + p.Agent
+		}
+		wanted, has := s.wanted[p.Agent][p.Server]
+		row := declare.Shown{Kind: "instance", Name: name, Field: "version", After: p.Version}
+		row.Note = originOf(p)
+		skip := func(format string, args ...any) {
+			out.skipped = append(out.skipped, declare.Skipped{
+				Kind: row.Kind, Name: name, Reason: fmt.Sprintf(format, args...),
+			})
+		}
+		switch life := server.GetLife(); {
+		case has && wanted == p.Version:
+		case has && wanted == "":
+			skip("it is being removed")
+		case has:
+			skip("%s is wanted here, and %s runs there; an import changes no version", wanted, p.Version)
+		case p.Version == "":
+			skip("its version is not known: the dump lacks the manifest of its image")
+		case !slices.Contains(s.images[p.Agent], p.Version):
+			skip("the catalog has no image %s@%s; garrison image from-triton makes one", p.Agent, p.Version)
+		case server == nil || life == serverv1.Life_LIFE_INVITED:
+			row.Action = "expect"
+			row.Note = strings.Trim(row.Note+"; installed by this import once the server has joined", "; ")
+			out.shown = append(out.shown, row)
+		case life != serverv1.Life_LIFE_ALIVE:
+			skip("the server is %s", output.Word(life))
+		default:
+			row.Action = "install"
+			out.shown = append(out.shown, row)
+			key := [2]string{p.Agent, p.Version}
+			out.due[key] = append(out.due[key], p.Server)
+			out.origins[[2]string{p.Agent, p.Server}] = originOf(p)
+		}
+	}
+	return out
+}
+
+// originOf returns what an instance is called there; empty when it is not known.
+func originOf(p triton.Placed) string {
+	if p.UUID == "" {
+		return ""
+	}
+	return triton.Origin(p.UUID)
+}
+
+// check refuses to reach many servers without waves.
+func (i installs) check(atOnce bool) error {
+	n := map[string]int{}
+	for key, servers := range i.due {
+		n[key[0]] += len(servers)
+	}
+	for _, agent := range slices.Sorted(maps.Keys(n)) {
+		if n[agent] > mostInstalls && !atOnce {
+			return cli.Usage("--install would install %s on %d servers at once; %d are allowed. Try: garrison rollout "+
+				"start --install %s@VERSION --on SELECTOR --canaries 3 --waves 10%%, and then the import again; or "+
+				"--at-once", agent, n[agent], mostInstalls, agent)
+		}
+	}
+	return nil
+}
+
+// asks returns the intents that install what is due, in the order of agents and versions.
+func (i installs) asks() (out []*registryv1.PlanIntentRequest) {
+	keys := slices.SortedFunc(maps.Keys(i.due), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, key := range keys {
+		for servers := range slices.Chunk(i.due[key], servedByIntent) {
+			origins := map[string]string{}
+			for _, server := range servers {
+				if o := i.origins[[2]string{key[0], server}]; o != "" {
+					origins[server] = o
+				}
+			}
+			out = append(out, &registryv1.PlanIntentRequest{Intent: &intentv1.Intent{
+				Ask: &intentv1.Intent_Install{Install: &intentv1.Install{
+					Agent: key[0],
+					Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: key[1]}},
+					On:    &intentv1.Selector{Servers: servers}, Origins: origins,
+				}},
+			}})
+		}
+	}
+	return out
+}
+
+// install publishes the intents for what is due. The work goes on after the import.
+func (f *tritonFlags) install(ctx context.Context, env *cli.Env, i installs) error {
+	if len(i.due) == 0 {
+		return nil
+	}
+	return work.Propose(ctx, env, work.Flags{
+		Yes: f.Yes, Detach: true, AtOnce: f.AtOnce, Note: "garrison import triton",
+	}, work.Proposal{
+		Verb: topology.VerbInstall, Question: "Install", Asks: i.asks(),
+	})
+}

@@ -1,0 +1,120 @@
+package output
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// gap is the space between two columns.
+const gap = 2
+
+// indent is the space before a cell that is printed below its row.
+const indent = 4
+
+// fit returns the columns of a table as they fit into a width. Columns that are empty in all rows, but for the first,
+// and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: an empty
+// cell needs no line, and a later part of the list may have a value.
+func fit[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
+	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
+		return columns
+	}
+	kept := slices.Clone(columns)
+	for n, c := range columns {
+		if n > 0 && !slices.ContainsFunc(rows, func(r T) bool { return Cell(c.Value(v, r)) != "-" }) {
+			kept[n].Below = width
+		}
+	}
+	have := widths(v, kept, rows, headers)
+	for left := len(kept); left > 1 && total(have) > width; left-- {
+		widest := 1 // the first two say what the row is about
+		for n := 2; n < len(have); n++ {
+			if have[n] > have[widest] || widest == 1 && have[n] > 0 {
+				widest = n
+			}
+		}
+		have[widest], kept[widest].Below = -gap, width
+	}
+	return kept
+}
+
+// widths returns how wide each column is; -gap for one that is printed below.
+func widths[T any](v View, columns []Column[T], rows []T, headers bool) []int {
+	out := make([]int, len(columns))
+	for n, c := range columns {
+		if c.Below > 0 {
+			out[n] = -gap
+			continue
+		}
+		out[n] = c.Min
+		if headers {
+			out[n] = max(out[n], text.StringWidth(c.Title))
+		}
+		for _, r := range rows {
+			out[n] = max(out[n], text.StringWidth(Cell(c.Value(v, r))))
+		}
+	}
+	return out
+}
+
+// total returns the width of a table.
+func total(widths []int) int {
+	sum := gap * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
+}
+
+// below returns the lines below a row, with the values of columns that do not fit beside it.
+func below[T any](v View, columns []Column[T], row T) string {
+	var b strings.Builder
+	for _, c := range columns {
+		if value := Cell(c.Value(v, row)); c.Below > 0 && value != "-" {
+			lines := Wrap(strings.ToLower(c.Title)+": "+value, c.Below, indent)
+			b.WriteString(strings.Repeat(" ", indent) + lines + "\n")
+		}
+	}
+	return b.String()
+}
+
+// Wrap breaks a text between words into lines of at most a width, all but the first of which begin with spaces; the
+// first one stands behind as many. A word that is longer than a line has a line of its own.
+func Wrap(s string, width, spaces int) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case line == "":
+			line = word
+		case spaces+text.StringWidth(line)+1+text.StringWidth(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return strings.Join(append(lines, line), "\n"+strings.Repeat(" ", spaces))
+}
+
+// Reflow breaks the paragraphs of a text between words, if a line of them is wider than a terminal. Lines that begin
+// with a space stay as they are: they are examples and tables.
+func Reflow(s string, width int) string {
+	var out, paragraph []string
+	flush := func() {
+		if slices.ContainsFunc(paragraph, func(line string) bool { return text.StringWidth(line) > width }) {
+			paragraph = []string{Wrap(strings.Join(paragraph, " "), width, 0)}
+		}
+		out, paragraph = append(out, paragraph...), nil
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		if line != "" && line[0] != ' ' {
+			paragraph = append(paragraph, line)
+			continue
+		}
+		flush()
+		out = append(out, line)
+	}
+	flush()
+	return strings.Join(out, "\n")
+}

@@ -1,0 +1,140 @@
+package rollout
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/change"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+)
+
+// mostStages is how many stages a strategy has at most.
+const mostStages = 100
+
+// batches are the flags of up with which an upgrade is a rollout.
+type batches struct {
+	env       *cli.Env
+	batch     *rolloutv1.Limit
+	stopAfter uint32
+	soak      time.Duration
+}
+
+// Batches returns the flags of up with which an upgrade is a rollout.
+func Batches(env *cli.Env) change.Waves { return &batches{env: env} }
+
+// Add implements change.Waves.
+func (b *batches) Add(c *cobra.Command) {
+	c.Flags().Var(cli.FlagValue{Read: func(text string) error {
+		l, err := cli.ReadLimit(text)
+		if err == nil && l.GetServers()+l.GetPercent() == 0 {
+			err = cli.Usage("a batch has at least one server")
+		}
+		b.batch = l
+		return err
+	}}, "batch", "upgrade in waves of `N` servers, or of N% of them")
+	countVar(c.Flags(), &b.stopAfter, "stop-after", "halt once `N` servers are newly broken; without it, once more "+
+		"than 1% are")
+	cli.TimeVar(c.Flags(), &b.soak, "soak", 0, longest,
+		"after each wave, wait this `TIME`, in which its servers must stay healthy")
+}
+
+// Given implements change.Waves.
+func (b *batches) Given(c *cobra.Command) bool {
+	return c.Flags().Changed("batch") || c.Flags().Changed("stop-after") || c.Flags().Changed("soak")
+}
+
+// Upgrade implements change.Waves.
+func (b *batches) Upgrade(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags) error {
+	s := &rolloutv1.Strategy{Soak: cli.Within(b.soak), Override: w.Override}
+	if b.stopAfter > 0 {
+		s.MaxBroken = &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: b.stopAfter - 1}}
+	}
+	q.Intent.GetRollout().Strategy = s
+	servers, err := b.servers(ctx, q)
+	if err != nil {
+		return err
+	}
+	if servers == 0 {
+		b.env.Say("nothing to do")
+		return nil
+	}
+	if s.Stages, err = stages(b.batch, servers); err != nil {
+		return err
+	}
+	if w.DryRun {
+		return b.show(ctx, q)
+	}
+	d := doing{yes: w.Yes, detach: w.Detach, timeout: w.Timeout}
+	return propose(ctx, b.env, d, q, "Start this rollout?")
+}
+
+// servers returns how many servers the upgrade changes in waves. The sizes of batches depend on it.
+func (b *batches) servers(ctx context.Context, q *registryv1.PlanRolloutRequest) (n uint32, err error) {
+	p, err := planned(ctx, b.env, cli.PageFlags{Limit: 1}, q)
+	switch {
+	case fault.RefusalOf(err).GetCode() == code.NothingLeft, p.GetRefusal().GetCode() == code.NothingLeft:
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case p.GetRefusal() != nil:
+		return 0, client.Refused(p.GetRefusal())
+	}
+	for _, wave := range p.GetWaves() {
+		n += wave
+	}
+	return n + p.GetOwed(), nil
+}
+
+// show prints the plan, and returns the exit code for differences.
+func (b *batches) show(ctx context.Context, q *registryv1.PlanRolloutRequest) error {
+	if err := cli.Prints(b.env, display.RolloutTargets)(nil, nil); err != nil {
+		return err
+	}
+	p, err := planned(ctx, b.env, cli.PageFlags{}, q)
+	if err != nil {
+		return err
+	}
+	sayPlan(b.env, p)
+	if err := refusedPlan(p); err != nil {
+		return err
+	}
+	if err := output.Show(b.env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
+		return err
+	}
+	return cli.Ended(cli.ExitDifferent)
+}
+
+// stages returns the waves of a batch size; what is left over is the last wave.
+func stages(batch *rolloutv1.Limit, servers uint32) ([]*rolloutv1.Stage, error) {
+	var stage rolloutv1.Stage
+	n := uint32(0)
+	switch by := batch.GetBy().(type) {
+	case *rolloutv1.Limit_Percent:
+		stage.Size = &rolloutv1.Stage_Percent{Percent: by.Percent}
+		n = 100 / by.Percent
+	case *rolloutv1.Limit_Servers:
+		stage.Size = &rolloutv1.Stage_Servers{Servers: by.Servers}
+		n = servers / by.Servers
+	}
+	if n > mostStages {
+		return nil, cli.Usage("%d servers in batches of %d are more than %d waves. Try: --batch %d, or --batch 1%%",
+			servers, batch.GetServers(), mostStages, servers/mostStages+1)
+	}
+	var out []*rolloutv1.Stage
+	for range n {
+		out = append(out, &rolloutv1.Stage{Size: stage.Size})
+	}
+	return out, nil
+}

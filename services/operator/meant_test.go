@@ -1,0 +1,117 @@
+package operator
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+)
+
+// The first guesses of people who know kubectl, nomad, helm, systemctl, ansible and gh.
+func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
+	for line, want := range map[string]string{
+		"get pods":                         "garrison instance list",
+		"get nodes":                        "garrison server list",
+		"get node web-1":                   "garrison server show",
+		"get agents":                       "garrison agent list",
+		"get events":                       "garrison events",
+		"get contexts":                     "garrison context list",
+		"describe server web-1":            "garrison server show",
+		"describe web-1":                   "garrison explain",
+		"delete agent beacon":              "garrison agent delete",
+		"delete node web-1":                "garrison server decommission",
+		"delete beacon":                    "garrison remove",
+		"edit agent beacon":                "garrison agent update",
+		"create namespace prod":            "garrison env create",
+		"label node web-1 a=b":             "garrison server label",
+		"cordon web-1":                     "garrison server quarantine",
+		"config get-contexts":              "garrison context list",
+		"config use-context site":          "garrison context use",
+		"config current-context":           "garrison context show",
+		"cluster-info":                     "garrison bus status",
+		"node status":                      "garrison server show",
+		"node drain web-1":                 "garrison server quarantine",
+		"job stop 1a2b3c4d":                "garrison task cancel",
+		"auth login":                       "garrison context add",
+		"auth status":                      "garrison whoami",
+		"rollout status 1a2b3c4d":          "garrison rollout show",
+		"rollout history":                  "garrison rollout list",
+		"server edit web-1":                "garrison server label",
+		"server drain web-1":               "garrison server quarantine",
+		"server upgrade web-1":             "garrison up",
+		"image push beacon.gimg":           "garrison image import",
+		"push beacon.gimg":                 "garrison image import",
+		"journalctl -u beacon":             "garrison logs",
+		"show web-1":                       "garrison explain",
+		"enable beacon":                    "garrison install",
+		"ping all":                         "garrison server list",
+		"playbook site.yaml":               "garrison apply",
+		"instal beacon":                    "garrison install",
+		"server list -l a=b":               "--on SELECTOR",
+		"server list --json":               "-o json",
+		"server list --wide":               "-o wide",
+		"server list --sort-by name":       "--sort",
+		"server list --no-color":           "--color never",
+		"server list -A":                   "--limit all",
+		"server list --state online":       "--presence",
+		"logs web-1 beacon --tail 5":       "--lines",
+		"events --tail 5":                  "--limit",
+		"install beacon --host web-1":      "--on SELECTOR",
+		"install beacon --on all --yes":    "nothing; garrison install does not ask for confirmation",
+		"install beacon --version 1.0.0":   "AGENT@VERSION",
+		"install beacon --on all --check":  "--dry-run",
+		"up beacon --on all --force":       "--yes",
+		"up beacon --on all --reason x":    "--message",
+		"hold beacon --on all --comment x": "--message",
+	} {
+		if said := refused(t, line); !strings.Contains(said, "Nearest: "+want+". Try: ") {
+			t.Errorf("%s: have %q, want the nearest %q", line, said, want)
+		}
+	}
+}
+
+// A word that resembles no command by more than chance names none.
+func TestAWordThatMeansNothingNamesNoCommand(t *testing.T) {
+	for _, line := range []string{"zebra", "pr list", "exec web-1 ls", "server ssh web-1", "ansible all"} {
+		if said := refused(t, line); strings.Contains(said, "Nearest") {
+			t.Errorf("%s: %q", line, said)
+		}
+	}
+}
+
+func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T) {
+	for line, want := range map[string]string{
+		"server list web-1":     "garrison server show web-1",
+		"status web-1":          "garrison explain web-1",
+		"install beacon web-1":  "garrison install beacon --on web-1",
+		"purge-undo web-1":      "garrison purge-undo --on web-1",
+		"install beacon 1.0.0":  "garrison install beacon@1.0.0",
+		"apply fleet.yaml":      "garrison apply -f fleet.yaml",
+		"server show web-1 web": "garrison server show --help",
+	} {
+		if said := refused(t, line); !strings.HasSuffix(said, ". Try: "+want+"\n") {
+			t.Errorf("%s: have %q, want to try %q", line, said, want)
+		}
+	}
+}
+
+// Every word of other tools stands for a command, so that a renamed one is found here.
+func TestEveryOtherWordStandsForACommand(t *testing.T) {
+	root := newRoot(cli.NewEnv(nil, nil, nil, nil))
+	for words, path := range cli.OtherWords() {
+		if found, _, err := root.Find(strings.Fields(path)); err != nil || found == root {
+			t.Errorf("%s: there is no command %s", words, path)
+		}
+	}
+}
+
+func refused(t *testing.T, line string) string {
+	t.Helper()
+	var said strings.Builder
+	s := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
+	if code := run(context.Background(), s, strings.Fields(line)); code != cli.ExitUsage {
+		t.Errorf("%s: exit code %d, want %d", line, code, cli.ExitUsage)
+	}
+	return said.String()
+}
