@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// syncAccounts is how often the bus would compare its accounts with those of other servers; it is alone.
-const syncAccounts = time.Hour
+// syncAccounts is how often a member of a cluster compares its accounts with those of the others.
+const syncAccounts = time.Minute
 
 // accounts returns the accounts of the bus, as the authority has them: with the keys that the service
 // access last had refused. While the bus runs, that service changes them. They are files because the bus

@@ -34,6 +34,7 @@ type Config struct {
 	// Advertise is the HOST or HOST:PORT that invited servers connect to; empty means Listen.
 	Advertise string
 	TLS       TLS
+	Cluster   Members  // of which this one is a member; none means that it is alone
 	Services  []string // which services run in this process; nil means all
 	Lazy      bool     // do not sync each write to disk: for trying it out
 	// AcceptLedger accepts, for this start, a ledger that lost facts.
@@ -54,6 +55,7 @@ type Tuning struct {
 	TaskDeadline      time.Duration // how long a task may take once it is assigned
 	Concurrency       int           // how many tasks are under way at once
 	ServerBudget      uint64        // how many bytes of facts one server may cause in a day
+	BlockAfter        int           // on how many servers a build fails before it is blocked; 0 means never
 }
 
 // Garrison is a Garrison in one process.
@@ -68,9 +70,13 @@ type Garrison struct {
 	url       string        // for this host
 	joinURL   string        // for other hosts
 	certs     *certs
-	parts     []rungroup.Part
-	conns     []*bus.Conn
-	store     *storeWatch
+	// routeCerts is the certificate that members of a cluster show each other; nil in one that is alone.
+	routeCerts  *certs
+	parts       []rungroup.Part
+	conns       []*bus.Conn
+	provisioner *bus.Conn
+	tail        *bus.Tail // on the provisioner, which is in the account of the ledger: no service can publish to it
+	store       *storeWatch
 }
 
 // Start creates missing keys, starts the embedded server, provisions the streams and creates
@@ -99,18 +105,14 @@ func (g *Garrison) start(ctx context.Context) error {
 	if err := g.writeContext(); err != nil {
 		return err
 	}
-	provision, err := g.dial(topology.UserProvision)
-	if err != nil {
+	if err := g.provision(ctx); err != nil {
 		return err
 	}
-	err = provision.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
-	if r := fault.RefusalOf(err); r != nil && r.Code == code.BusMoved && len(g.config.Services) == 0 {
-		log := g.logger("bus")
-		log.Warn().Err(err).Msg("serving a bus that takes no writes, for garrisond grow")
-		err = nil
-	}
-	if err != nil {
-		return err
+	if len(g.config.Services) > 1 {
+		var err error
+		if g.tail, err = g.provisioner.NewTail(); err != nil {
+			return err
+		}
 	}
 	for _, name := range g.config.Services {
 		if err := g.addService(name); err != nil {
@@ -120,10 +122,32 @@ func (g *Garrison) start(ctx context.Context) error {
 	return nil
 }
 
+// provision declares the streams.
+func (g *Garrison) provision(ctx context.Context) error {
+	c, err := g.dial(topology.UserProvision)
+	if err != nil {
+		return err
+	}
+	g.provisioner = c
+	if len(g.config.Cluster) > 0 {
+		return g.provisionCluster(ctx, c)
+	}
+	err = c.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
+	if r := fault.RefusalOf(err); r != nil && r.Code == code.BusMoved && len(g.config.Services) == 0 {
+		log := g.logger("bus")
+		log.Warn().Err(err).Msg("serving a bus that takes no writes, for garrisond grow")
+		return nil
+	}
+	return err
+}
+
 // openData checks and locks the data directory, and opens the authority in it.
 func (g *Garrison) openData() error {
 	have, err := checkData(g.config.Data)
 	if err != nil {
+		return err
+	}
+	if err := g.checkMembership(); err != nil {
 		return err
 	}
 	if _, err := trust.ReadContext(g.ContextFile()); fault.Is(err, fault.Invalid) && !errors.Is(err, trust.ErrDamaged) {
@@ -147,7 +171,7 @@ func (g *Garrison) openData() error {
 	return g.checkRoom()
 }
 
-// URL returns the address for clients on this host.
+// URL returns the address for clients on this host; of a cluster, those of its members.
 func (g *Garrison) URL() string { return g.url }
 
 // JoinURL returns the address for servers on other hosts.
@@ -171,9 +195,13 @@ func (g *Garrison) Run(ctx context.Context) error {
 	g.config.Debug.Set("bus", func() any { return orError(g.server.Varz(nil)) })
 	g.config.Debug.Set("jetstream", func() any { return orError(g.server.Jsz(nil)) })
 	g.measure()
-	return rungroup.Run(ctx, append(slices.Clone(g.parts),
+	parts := append(slices.Clone(g.parts),
 		rungroup.Part{Name: "bus", Run: g.store.run}, rungroup.Part{Name: "certificates", Run: g.certs.run},
-		rungroup.Part{Name: "listener", Run: g.listen})...)
+		rungroup.Part{Name: "listener", Run: g.listen})
+	if g.routeCerts != nil {
+		parts = append(parts, rungroup.Part{Name: "certificates of routes", Run: g.routeCerts.run})
+	}
+	return rungroup.Run(ctx, parts...)
 }
 
 // orError returns a value, or the error of reading it.
@@ -207,6 +235,7 @@ func (g *Garrison) dial(name string) (*bus.Conn, error) {
 		Name:        name,
 		API:         topology.APIOf(name),
 		Log:         g.logger(name),
+		Tail:        g.tail,
 	})
 	if err == nil {
 		g.conns = append(g.conns, c)

@@ -17,7 +17,7 @@ import (
 
 func start(t *testing.T, dir string) (*allinone.Garrison, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return allinone.Start(ctx, allinone.Config{Data: dir, Listen: "127.0.0.1:0", Log: zerolog.Nop(), Lazy: true})
 }

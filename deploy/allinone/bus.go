@@ -29,7 +29,8 @@ const maxPending = 64 << 20
 // noStoreLimit is a limit for the streams' files that is above the size of any disk.
 const noStoreLimit = 1 << 60
 
-// startBus starts the embedded nats-server in operator mode. It does not listen yet: see listen.
+// startBus starts the embedded nats-server in operator mode. It does not listen yet, unless it is one of a cluster: see
+// listen.
 func (g *Garrison) startBus() error {
 	host, port, err := g.address()
 	if err != nil {
@@ -49,7 +50,7 @@ func (g *Garrison) startBus() error {
 	if err != nil {
 		return err
 	}
-	g.server, err = server.NewServer(&server.Options{
+	options := &server.Options{
 		ServerName: "garrisond",
 		Host:       host,
 		Port:       g.reserved.port,
@@ -77,8 +78,13 @@ func (g *Garrison) startBus() error {
 		TLSTimeout:  topology.LoginWithin.Seconds(),
 		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),
 		AllowNonTLS: isLoopback(host) || g.config.TLS.AllowPlain,
-	})
-	if err != nil {
+	}
+	if len(g.config.Cluster) > 0 {
+		if err := g.cluster(options, host); err != nil {
+			return err
+		}
+	}
+	if g.server, err = server.NewServer(options); err != nil {
 		return err
 	}
 	g.server.SetLoggerV2(&serverLog{log: g.logger("bus")}, false, false, false)
@@ -102,7 +108,9 @@ func (g *Garrison) listen(ctx context.Context) error {
 	if err := g.waitServices(ctx); err != nil {
 		return err
 	}
-	g.server.AcceptLoop(make(chan struct{})) // it returns once it listens
+	if len(g.config.Cluster) == 0 {
+		g.server.AcceptLoop(make(chan struct{})) // it returns once it listens
+	}
 	g.reserved.release()
 	if g.server.Addr() == nil {
 		return fmt.Errorf("cannot listen at %s", g.url)
@@ -121,6 +129,10 @@ func (g *Garrison) address() (host string, port int, err error) {
 	}
 	if port, err = strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("listen address %q: %q is not a port", listen, p)
+	}
+	if port == 0 && len(g.config.Cluster) > 0 {
+		return "", 0, fmt.Errorf("listen address %q: a member of a cluster needs a port, the same on each: "+
+			"--listen HOST:4222", listen)
 	}
 	if port != 0 {
 		return host, port, nil
@@ -157,12 +169,17 @@ func (g *Garrison) keptPort() int {
 // on every interface. It does not write an address that is kept already, so that a start
 // needs no disk space for it.
 func (g *Garrison) keepAddress(host string, port int) error {
-	g.joinURL = "tls://" + advertised(g.config.Advertise, host, port)
+	advertise := advertised(g.config.Advertise, host, port)
+	g.joinURL = "tls://" + advertise
 	if isWildcard(host) {
 		host = "127.0.0.1"
 	}
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	g.url = "tls://" + address
+	if len(g.config.Cluster) > 0 {
+		g.joinURL = g.config.Cluster.urls(advertise)
+		g.url = g.joinURL
+	}
 	if kept, err := os.ReadFile(g.addressFile()); err == nil && string(kept) == address+"\n" {
 		return nil
 	}

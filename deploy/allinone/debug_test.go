@@ -16,7 +16,7 @@ import (
 )
 
 func TestEachServiceShowsItsStateUnderItsOwnName(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	var state debug.State

@@ -20,6 +20,7 @@ type Growing struct {
 	To       string // of the cluster
 	Replicas int    // how many servers keep each stream
 	Lazy     bool   // accept a cluster that does not sync each write to disk
+	DryRun   bool   // log what would be moved, and change nothing
 	// AllowPlain allows a bus on another host without TLS.
 	AllowPlain bool
 	Log        io.Writer // what is copied, and how long writes were away
@@ -77,6 +78,9 @@ func (g Growing) move(ctx context.Context, move bus.Growth) error {
 		if g.Log != nil {
 			fmt.Fprintf(g.Log, format+"\n", args...)
 		}
+	}
+	if g.DryRun {
+		return move.DryRun(ctx)
 	}
 	done, err := move.Run(ctx)
 	if err != nil {

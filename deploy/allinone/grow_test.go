@@ -40,12 +40,27 @@ func TestAGarrisondGrowsIntoThreeServers(t *testing.T) {
 		startFromFile(t, hosts[n], fmt.Sprintf("bus-%d", n+1), filepath.Join(k.HandOut, "bus"))
 	}
 	var log buffer
-	err = allinone.Grow(t.Context(), allinone.Growing{Data: data, URL: g.URL(), To: k.URL, Replicas: 3, Log: &log})
+	grow := allinone.Growing{Data: data, URL: g.URL(), To: k.URL, Replicas: 3, DryRun: true, Log: &log}
+	for range 2 { // a second one finds nothing of the first in the cluster
+		if err := allinone.Grow(t.Context(), grow); err != nil {
+			t.Fatalf("dry run: %v; it printed: %s", err, log.String())
+		}
+	}
+	for _, want := range []string{"stream LEDGER:", "nothing was changed"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("a dry run printed %s, want %q in it", log.String(), want)
+		}
+	}
+	grow.DryRun = false
+	err = allinone.Grow(t.Context(), grow)
 	if err != nil {
 		t.Fatalf("grow: %v; it printed: %s", err, log.String())
 	}
 	if !strings.Contains(log.String(), "takes no writes any more") {
 		t.Errorf("it printed: %s", log.String())
+	}
+	if strings.Contains(log.String(), "from a move that did not end") {
+		t.Errorf("the dry run left streams in the cluster; it printed: %s", log.String())
 	}
 	before, after := ledgerOf(t, data, g.URL()), ledgerOf(t, data, k.URL)
 	if after.LastSequence != before.LastSequence || !after.Created.Equal(before.Created) || after.LastSequence == 0 {
@@ -66,7 +81,7 @@ func ledgerOf(t *testing.T, data, url string) bus.Stream {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := conn.Stream(ctx, topology.Ledger)
 	if err != nil {

@@ -45,7 +45,7 @@ func callRegistry[R proto.Message](t *testing.T, c *bus.Conn, method string, q p
 	methods := client.Services[ledger.Registry].Methods()
 	for n := range methods.Len() {
 		if m := methods.Get(n); string(m.Name()) == method {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			r, err := bus.Call[R](ctx, c, ledger.Registry, m, q)
 			if err != nil {
@@ -116,7 +116,7 @@ func TestAStrangerCanDoNothingButAskToJoin(t *testing.T) {
 		}
 		select {
 		case <-denied:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("it may publish on %s", subject)
 		}
 	}
@@ -125,7 +125,7 @@ func TestAStrangerCanDoNothingButAskToJoin(t *testing.T) {
 	}
 	select {
 	case <-denied:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it may listen to others")
 	}
 }
@@ -146,10 +146,10 @@ func inLobby(t *testing.T, operator *bus.Conn) map[string]bool {
 	}
 }
 
-// Ten thousand keys take no more memory than the lobby has, and the registry answers as before.
-func TestTheLobbyHoldsAgainstTenThousandKeys(t *testing.T) {
+// Half as many keys again as the lobby holds take no more memory than it has, and the registry answers as before.
+func TestTheLobbyHoldsAgainstMoreKeysThanItKeeps(t *testing.T) {
 	g, operator := startLobby(t, true)
-	const keys, connections = 10_000, 16
+	const keys, connections = 3000, 16
 	var strangers [connections]*nats.Conn
 	for n := range connections {
 		bustest.Eventually(t, "a stranger is let in", func() bool { // the bus drops a pipe that nothing reads for 2 s
@@ -166,7 +166,7 @@ func TestTheLobbyHoldsAgainstTenThousandKeys(t *testing.T) {
 				subject, request := knockOf(t, fmt.Sprintf("fake-%d-%d", n, k))
 				_ = c.Publish(subject, request) // the bus may have enough of it
 			}
-			_ = c.FlushTimeout(20 * time.Second)
+			_ = c.FlushTimeout(time.Minute)
 		})
 	}
 	all.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
@@ -70,12 +71,11 @@ func TestADirectoryIsHealthyWhileItsGarrisondServesClients(t *testing.T) {
 		t.Error(err)
 	}
 	stopped := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
-	if err := os.WriteFile(filepath.Join(stopped, "address"), []byte(l.Addr().String()+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(stopped, "address"), []byte(freeport.Address(port)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := allinone.HealthOf(ctx, stopped); err == nil || !strings.Contains(err.Error(), "does not serve clients") {

@@ -36,7 +36,7 @@ type Restoring struct {
 // complete: an error leaves nothing behind.
 func Restore(ctx context.Context, r Restoring) error {
 	r.Data = filepath.Clean(r.Data)
-	in, size, err := openBackup(r.File)
+	in, size, err := openArchive(r.File, "backup")
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func Restore(ctx context.Context, r Restoring) error {
 	return os.Rename(made, r.Data)
 }
 
-// openBackup opens a backup at its start, and returns the size of its archive. It refuses one that was
-// truncated or damaged; the digest has no key, so it does not tell who wrote the backup.
-func openBackup(file string) (f *os.File, size int64, err error) {
+// openArchive opens a backup, or another archive with a digest behind it, at its start, and returns the size of its
+// archive. It refuses one that was truncated or damaged; the digest has no key, so it does not tell who wrote it.
+func openArchive(file, what string) (f *os.File, size int64, err error) {
 	if f, err = os.Open(file); err != nil {
 		return nil, 0, err
 	}
@@ -92,7 +92,7 @@ func openBackup(file string) (f *os.File, size int64, err error) {
 		}
 	}
 	if size <= 0 || !bytes.Equal(digest.Sum(nil), want) {
-		return nil, 0, fmt.Errorf("%s is no whole backup: it was truncated or damaged, or is something else", file)
+		return nil, 0, fmt.Errorf("%s is no whole %s: it was truncated or damaged, or is something else", file, what)
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	return f, size, err

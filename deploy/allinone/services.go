@@ -36,10 +36,10 @@ func (g *Garrison) addService(name string) error {
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Signer: signer,
 			JoinURL: g.joinURL, Lobby: g.config.Lobby, CA: g.certs.Bundle, ImageKeys: g.config.ImageKeys,
 			BeatInterval: g.config.Tuning.BeatInterval, ServerBudget: g.config.Tuning.ServerBudget,
-			ServerCredentials: g.config.Tuning.ServerCredentials,
-			Secrets:           g.secrets,
-			Metrics:           g.config.Metrics.Under(name),
-			Debug:             g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			ServerCredentials: g.config.Tuning.ServerCredentials, BlockAfter: g.config.Tuning.BlockAfter,
+			Secrets: g.secrets,
+			Metrics: g.config.Metrics.Under(name),
+			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err

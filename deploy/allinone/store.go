@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -77,10 +77,14 @@ func (w *storeWatch) run(ctx context.Context) error {
 }
 
 // trouble asks the embedded server why its streams refuse writes. A stream that failed to
-// write once refuses every later write, and the server's health check names it.
+// write once refuses every later write, and the server's health check names it. Of a member of a cluster it also names
+// streams that have no leader or catch up, which a restart would only delay.
 func (g *Garrison) trouble() error {
 	var out []error
 	for _, e := range g.server.Healthz(&server.HealthzOptions{Details: true}).Errors {
+		if len(g.config.Cluster) > 0 && !strings.Contains(e.Error, "write error") {
+			continue
+		}
 		if e.Type == server.HealthzErrorStream || e.Type == server.HealthzErrorJetStream {
 			out = append(out, errors.New(e.Error))
 		}
@@ -104,8 +108,6 @@ func (g *Garrison) checkRoom() error {
 	}
 	return err
 }
-
-func (g *Garrison) streamsDir() string { return filepath.Join(g.config.Data, "jetstream") }
 
 // freeAt returns how many bytes may still be written in a directory.
 func freeAt(dir string) (uint64, error) {

@@ -9,10 +9,14 @@
 //	                                          (--dry-run prints what would change)
 //	garrisond grow --data DIR --url URL --to URLS
 //	                                          moves the streams of a bus of one server to a cluster
+//	                                          (--dry-run prints what would be moved)
 //	garrisond backup FILE --data DIR          writes a backup of a Garrison that runs (--without-keys)
 //	garrisond restore FILE --data DIR         makes a data directory of a backup
+//	garrisond export-keys FILE --data DIR     writes the keys into a file, for the other members of a cluster
+//	garrisond import-keys FILE --data DIR     makes a data directory with the keys of that file
 //	garrisond health --url URL                exits with 0 when a bus listens there
 //	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
+//	garrisond completion SHELL                prints the completion script of bash, zsh or fish
 //	garrisond help [COMMAND]                  prints the commands, or the flags of one
 //
 // A bus whose disk was full refuses writes, also when there is space again; garrisond then
@@ -29,11 +33,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
+	"github.com/garrison-fleet/garrison/pkg/completion"
 	"github.com/garrison-fleet/garrison/pkg/config"
 	pkgdebug "github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/logs"
@@ -60,6 +65,7 @@ type flags struct {
 	data, listen, level, url string
 	debugSocket, metrics, to string
 	services                 serviceList
+	cluster                  allinone.Members
 	replicas, memoryLimit    int
 	lazy, showVersion, lobby bool
 	dryRun, acceptLedger     bool
@@ -87,13 +93,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 2 && args[0] == "help" {
 		args = []string{args[1], "--help"}
 	}
+	if len(args) > 0 && (args[0] == completion.Ask || args[0] == "completion") {
+		return complete(args, stdout, stderr)
+	}
 	command, args, err := config.Command("garrisond", args, stderr, commandNames()...)
 	if err != nil {
 		return config.ExitCode(err)
 	}
 	var f flags
 	fs := flag.NewFlagSet("garrisond "+command, flag.ContinueOnError)
-	if (command == "backup" || command == "restore") && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+	if takesFile(command) && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		f.file, args = args[0], args[1:]
 	}
 	f.define(fs, command)
@@ -128,6 +137,7 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus; default: the garrisond of --data", config.BusURL)
 		fs.BoolVar(&f.withoutKeys, "without-keys", false, "leave out keys and credentials, which are kept elsewhere")
 		fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
+	case "export-keys", "import-keys":
 	case "restore":
 		config.Checked(fs, &f.keys, "keys", "", "the data `DIRECTORY` with the keys of a backup without keys",
 			config.Text)
@@ -137,6 +147,7 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		if command == "grow" {
 			replicas = 3
 			config.Checked(fs, &f.to, "to", "", "the `URLS` of the servers of the cluster, with commas", config.BusURL)
+			fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be moved, and change nothing on either bus")
 		}
 		config.Checked(fs, &f.replicas, "replicas", replicas, "how many servers of the bus keep each stream",
 			config.From(1))
@@ -154,6 +165,9 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"`ADDRESS` where servers and operators connect; port 0 means a free port, chosen once and kept",
 		config.Address)
 	f.ownTLS(fs)
+	config.Checked(fs, &f.cluster, "cluster", nil, "`HOST,HOST,HOST` of the three garrisonds of a cluster, of which "+
+		"this one is one, by its --listen or --advertise; each with :PORT where the members reach it (6222)",
+		allinone.ParseMembers)
 	config.Checked(fs, &f.services, "services", serviceList(topology.Services),
 		"the services in this process: all, none (only the bus), or a comma-separated `LIST`", parseServices)
 	config.Checked(fs, &f.level, "log-level", "info", "debug, info, warn or error", config.Level)
@@ -179,6 +193,9 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 	config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
 		"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
 		config.From[uint64](registry.LeastServerBudget))
+	config.Checked(fs, &f.tuning.BlockAfter, "block-after", registry.DefaultBlockAfter,
+		"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; 0 means never",
+		config.From(0))
 	config.Checked(fs, &f.tuning.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
 		"how long the credentials of a server are valid; it renews them after half of that",
 		config.Lasting(time.Minute))
@@ -226,7 +243,7 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if f.data == "" {
 		return config.Missing(fs, "data")
 	}
-	if command == "backup" || command == "restore" {
+	if takesFile(command) {
 		return f.completeBackup(fs)
 	}
 	if command != "run" && command != "health" && f.url == "" {
@@ -258,7 +275,12 @@ func (f *flags) completeTLS(fs *flag.FlagSet) error {
 	return nil
 }
 
-// completeBackup refuses a backup or a restore without a file.
+// takesFile reports whether the first argument of a command is a file.
+func takesFile(command string) bool {
+	return slices.Contains([]string{"backup", "restore", "export-keys", "import-keys"}, command)
+}
+
+// completeBackup refuses a command without its file.
 func (f *flags) completeBackup(fs *flag.FlagSet) (err error) {
 	if f.file == "" {
 		fmt.Fprintf(fs.Output(), "%s: FILE is missing: %s FILE --data DIR\n", fs.Name(), fs.Name())
@@ -284,6 +306,10 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		})
 	case "restore":
 		return allinone.Restore(ctx, allinone.Restoring{File: f.file, Data: f.data, Keys: f.keys, Log: stdout})
+	case "export-keys":
+		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
+	case "import-keys":
+		return allinone.ImportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
 	case "keys":
 		return allinone.WriteKeys(allinone.Keys{
 			Data: f.data, URL: f.url, Names: f.tls.Names, AllowPlain: f.tls.AllowPlain, ChangeCA: f.changeCA,
@@ -296,18 +322,18 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		})
 	case "grow":
 		return allinone.Grow(ctx, allinone.Growing{
-			Data: f.data, URL: f.url, To: f.to, Replicas: f.replicas, Lazy: f.lazy, AllowPlain: f.tls.AllowPlain,
-			Log: stdout,
+			Data: f.data, URL: f.url, To: f.to, Replicas: f.replicas, Lazy: f.lazy, DryRun: f.dryRun,
+			AllowPlain: f.tls.AllowPlain, Log: stdout,
 		})
 	}
 	log, err := logs.New(stderr, "", f.level)
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(200)
+	go boundGarbage(ctx)
 	limitMemory(f.memoryLimit, log)
 	c := allinone.Config{
-		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls,
+		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls, Cluster: f.cluster,
 		Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
 		Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
 		Metrics: metrics.New(),

@@ -45,3 +45,33 @@ func TestHealthNamesADirectoryWithoutAGarrisond(t *testing.T) {
 		t.Errorf("exit code %d, %s", got, &stderr)
 	}
 }
+
+func TestCommandLinesAreCompleted(t *testing.T) {
+	for line, want := range map[string]string{
+		"he": "health help", "run --log-level d": "debug", "--log-level d": "debug", "backup ": ":files",
+		"keys --change-ca ": "begin end", "run --data ": ":files", "grow --t": "--to",
+	} {
+		var stdout bytes.Buffer
+		run(t.Context(), append([]string{"__complete"}, strings.Split(line, " ")...), &stdout, io.Discard)
+		if have := strings.Join(strings.Fields(stdout.String()), " "); have != want {
+			t.Errorf("%q: have %q, want %q", line, have, want)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if got := run(t.Context(), []string{"completion", "bash"}, &stdout, &stderr); got != 0 ||
+		!strings.Contains(stdout.String(), "complete -F _garrisond_complete garrisond") {
+		t.Errorf("exit code %d: %s", got, &stdout)
+	}
+	for _, ask := range [][]string{{"completion", "--help"}, {"help", "completion"}} {
+		stdout.Reset()
+		if got := run(t.Context(), ask, &stdout, &stderr); got != 0 ||
+			!strings.Contains(stdout.String(), "bash|zsh|fish") {
+			t.Errorf("%v: exit code %d: %s", ask, got, &stdout)
+		}
+	}
+	for _, wrong := range [][]string{{"completion"}, {"completion", "tcsh"}} {
+		if got := run(t.Context(), wrong, io.Discard, &stderr); got != 2 || !strings.Contains(stderr.String(), "bash") {
+			t.Errorf("%v: exit code %d: %s", wrong, got, &stderr)
+		}
+	}
+}
