@@ -38,12 +38,7 @@ func startSSH(t *testing.T) *sshServer {
 	if me.Uid == "0" && os.Mkdir("/run/sshd", 0o755) == nil { // without it, sshd does not start as root
 		t.Cleanup(func() { _ = os.Remove("/run/sshd") })
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_ = l.Close() // sshd opens it again
+	port := free(t)
 	s := &sshServer{login: me.Username + "@127.0.0.1", port: port, dir: shortDir(t)}
 	for _, key := range []string{"host", "mine"} {
 		keygen := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.path(key))
@@ -70,7 +65,7 @@ func startSSH(t *testing.T) *sshServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			_ = c.Close()

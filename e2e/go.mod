@@ -18,6 +18,7 @@ require (
 	github.com/rs/zerolog v1.35.1
 	golang.org/x/sys v0.49.0
 	google.golang.org/protobuf v1.36.12
+	mvdan.cc/sh/v3 v3.12.0
 )
 
 require (

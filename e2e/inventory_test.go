@@ -196,7 +196,7 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
 // the disks and what runs.
 func TestTheRegistryListsWhatIsOnTheServersAfterAnyHistory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo", "charlie")
+	w := newWorld(t, fleet.Options{Retry: true}, "alpha", "bravo", "charlie")
 	w.badVersions()
 	w.ok("install", "beacon@1.0.0", "--on", "all")
 	seed := uint64(time.Now().UnixNano())

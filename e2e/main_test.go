@@ -128,9 +128,12 @@ func (w *world) printLogs() {
 // image builds, imports and activates a version of beacon, which may misbehave.
 func (w *world) image(version, misbehave string) {
 	w.t.Helper()
-	v := sample.Version{Version: version, Misbehave: misbehave, Ready: "3s", Soak: "500ms", Stop: "2s"}
-	if misbehave != "" {
-		v.Soak = "1s" // longer than the half second after which exit-later exits
+	v := sample.Version{Version: version, Misbehave: misbehave, Ready: "1m", Soak: "500ms", Stop: "10s"}
+	switch misbehave {
+	case "never-ready":
+		v.Ready = "2s"
+	case "exit-later":
+		v.Soak = "1m" // it exits after half a second, which a busy machine makes longer
 	}
 	w.importImage(v)
 }

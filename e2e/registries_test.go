@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	registryRounds = 3
+	registryRounds = 2 // one for each registry
 	busPaused      = 7 * time.Second
-	roundsLoad     = 3 * time.Second // before and behind each pause
+	roundsLoad     = 2 * time.Second // before and behind each pause
 )
 
 // load publishes refreshes and configurations until ctx is done, and returns how many, and which were acknowledged.
@@ -71,7 +71,7 @@ func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 	w.converges("1.0.0")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	c, err := w.Client(ctx, 20*time.Second)
+	c, err := w.Client(ctx, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ func TestScript(t *testing.T) {
 					e.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 					e.Setenv("GARRISON_CONTEXT", w.ContextFile())
 					e.Setenv("IMAGES", w.Dir)
+					e.Setenv("DATA", w.DataDir())
 					return nil
 				},
 			})
@@ -44,7 +45,7 @@ func holds(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want := ts.ReadFile(args[1])
 	have := ""
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if have = ts.ReadFile(args[0]); have == want {
 			return
 		}

@@ -78,7 +78,7 @@ func (w *world) restartWithImageKey(public string) {
 func (w *world) build(version string, flags ...string) (path string) {
 	w.t.Helper()
 	dir := filepath.Join(w.Dir, "signed-"+version)
-	if err := (sample.Version{Version: version, Ready: "3s", Soak: "1s", Stop: "2s"}).Fill(bin, dir); err != nil {
+	if err := (sample.Version{Version: version, Ready: "1m", Soak: "1s", Stop: "10s"}).Fill(bin, dir); err != nil {
 		w.t.Fatal(err)
 	}
 	path = dir + ".gimg"

@@ -147,7 +147,7 @@ func constantsIn(t *testing.T, path string) map[string]string {
 
 // Pages name codes in backquotes. Other words in capitals are variables and the like.
 func TestPagesNameDeclaredCodesOnly(t *testing.T) {
-	other := regexp.MustCompile(`^(GARRISON|LISTEN|MAX|CAP|SIG|XDG|NOTIFY|CGO)_`)
+	other := regexp.MustCompile(`^((GARRISON|LISTEN|MAX|CAP|SIG|XDG|NOTIFY|CGO|CLICOLOR)_|NO_COLOR$)`)
 	for _, path := range sources(t, ".md") {
 		for _, m := range regexp.MustCompile("`([A-Z]+(?:_[A-Z]+)+)`").FindAllStringSubmatch(read(t, path), -1) {
 			if e, ok := code.Lookup(m[1]); !other.MatchString(m[1]) && (!ok || e.Code != m[1]) {

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/noun/application"
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	"github.com/garrison-fleet/garrison/pkg/noun/channel"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/noun/external"
@@ -47,6 +48,7 @@ var lives = map[ledger.Noun][]string{
 	ledger.Rollout:     facts(rollout.Life),
 	ledger.Lobby:       facts(lobby.Life),
 	ledger.Hold:        facts(hold.Life),
+	ledger.Block:       facts(block.Life),
 }
 
 // beside lists facts that are about no single object of their noun, and so have no place in its life.
@@ -110,6 +112,7 @@ var records = map[protoreflect.FullName]bool{
 	"garrison.image.v1.Image": true, "garrison.instance.v1.Instance": true,
 	"garrison.labelrule.v1.LabelRule": true, "garrison.lobby.v1.Rejection": true,
 	"garrison.rollout.v1.Rollout": true, "garrison.hold.v1.Hold": true,
+	"garrison.block.v1.Block": true, "garrison.block.v1.Suspect": true,
 	"garrison.intent.v1.Plan": true, "garrison.intent.v1.Record": true, "garrison.intent.v1.Target": true,
 	"garrison.server.v1.Candidate": true, "garrison.server.v1.Detection": true, "garrison.server.v1.Server": true,
 	"garrison.task.v1.Progress": true, "garrison.task.v1.Task": true,

@@ -228,7 +228,7 @@ func ownTheRoot(t *trial) string {
 		t.Fatal(err)
 	}
 	for _, root := range []string{open, filepath.Join(open, "root"), link} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		join := exec.CommandContext(ctx, filepath.Join(bin, "executor"), "join", "--root", root, "--token-file", token)
 		out, err := join.CombinedOutput()
 		cancel()

@@ -56,7 +56,7 @@ func takeServersIDs(t *trial) string {
 	if err := c.FlushTimeout(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), upgradeWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), upgradeWithin())
 	defer cancel()
 	if err := t.upgrade(ctx); err != nil {
 		t.Errorf("the other server's upgrade: %v", err)
@@ -86,7 +86,7 @@ func takePersonsID(t *trial) string {
 		Agent: sample.Agent, Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: t.at}},
 		On: &intentv1.Selector{Servers: []string{t.victim.Name}},
 	}}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := t.operator.Publish(ctx, id, refresh); err != nil {
 		t.Fatal(err)

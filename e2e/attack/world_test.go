@@ -118,16 +118,16 @@ func (w *world) ok(t *testing.T, args ...string) string {
 	return out
 }
 
-// eventually waits until done returns no error, for half a minute at most.
+// eventually waits until done returns no error, for a minute at most.
 func (t *trial) eventually(what string, done func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		if err = done(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("not within 30 s: %s: %v", what, err)
+	t.Fatalf("not within a minute: %s: %v", what, err)
 }
 
 // residentMiB returns the memory of the control plane's processes.

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -45,7 +42,7 @@ func measureAppend(ctx context.Context, s settings) (_ []figure, err error) {
 	n := s.scaled(100_000)
 	var ours, raws []float64
 	for range 3 {
-		rate, err := rawBatches(w, n)
+		rate, err := rawBatches(ctx, w, n)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +58,7 @@ func measureAppend(ctx context.Context, s settings) (_ []figure, err error) {
 	}}, nil
 }
 
-func rawBatches(w *world, n int) (float64, error) {
+func rawBatches(ctx context.Context, w *world, n int) (float64, error) {
 	nc, err := w.raw(ledger.Registry)
 	if err != nil {
 		return 0, err
@@ -80,38 +77,22 @@ func rawBatches(w *world, n int) (float64, error) {
 		msgs[i] = &nats.Msg{Subject: f.Subject(), Header: header, Data: data}
 	}
 	started := time.Now()
-	for len(msgs) > 0 {
-		k := min(len(msgs), topology.MaxBatch)
-		if err := publishBatch(nc, msgs[:k]); err != nil {
+	to, err := newBatches(nc)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range msgs {
+		if err := to.add(ctx, m); err != nil {
 			return 0, err
 		}
-		msgs = msgs[k:]
+		if err := to.await(ctx, 0); err != nil {
+			return 0, err
+		}
+	}
+	if err := to.finish(ctx); err != nil {
+		return 0, err
 	}
 	return float64(n) / time.Since(started).Seconds(), nil
-}
-
-func publishBatch(nc *nats.Conn, msgs []*nats.Msg) error {
-	id := nuid.Next()
-	for i, m := range msgs {
-		m.Header["Nats-Batch-Id"] = []string{id}
-		m.Header["Nats-Batch-Sequence"] = []string{fmt.Sprint(i + 1)}
-		if i < len(msgs)-1 {
-			if err := nc.PublishMsg(m); err != nil {
-				return err
-			}
-			continue
-		}
-		m.Header["Nats-Batch-Commit"] = []string{"1"}
-		answer, err := nc.RequestMsg(m, 10*time.Second)
-		if err != nil {
-			return err
-		}
-		var ack struct{ Error *struct{ Description string } }
-		if err := json.Unmarshal(answer.Data, &ack); err != nil || ack.Error != nil {
-			return fmt.Errorf("batch: %s", answer.Data)
-		}
-	}
-	return nil
 }
 
 func groupCommit(ctx context.Context, w *world, n int) (float64, error) {

@@ -28,7 +28,7 @@ func measureEvents(ctx context.Context, s settings) (_ []figure, err error) {
 	if err := w.begin(ctx, topology.UserRegistry); err != nil {
 		return nil, err
 	}
-	aloneTook, _, err := w.commandOften(ctx, "versions", "--client")
+	aloneTook, _, err := w.commandOften(ctx, commandRounds, "versions", "--client")
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func measureEvents(ctx context.Context, s settings) (_ []figure, err error) {
 		"--limit 20 --since " + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339),
 		"--cursor " + fmt.Sprint(w.facts-100),
 	} {
-		took, _, err := w.commandOften(ctx, strings.Fields("events -o jsonl "+args)...)
+		took, _, err := w.commandOften(ctx, commandRounds, strings.Fields("events -o jsonl "+args)...)
 		if err != nil {
 			return nil, err
 		}

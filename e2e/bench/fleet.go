@@ -168,9 +168,9 @@ func (f *simulatedFleet) change(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
 	defer cancel()
 	version := []string{"1.0.0", "2.0.0"}[f.at%2]
-	args := []string{"up", sample.Agent + "@" + version, "--on", "all", "--yes"}
+	args := []string{"up", sample.Agent + "@" + version, "--on", "all", "--yes", "--at-once"}
 	if f.at == 0 {
-		args = []string{"install", sample.Agent + "@" + version, "--on", "all"}
+		args = []string{"install", sample.Agent + "@" + version, "--on", "all", "--at-once"}
 	}
 	_, err := f.CLI(ctx, args...)
 	f.at++

@@ -83,7 +83,7 @@ func (b *brings) round(ctx context.Context, w *world, pid int, blob blobFile, ag
 	if err != nil {
 		return err
 	}
-	if _, err := w.CLI(ctx, "install", agent+"@1.0.0", "--on", "all"); err != nil {
+	if _, err := w.CLI(ctx, "install", agent+"@1.0.0", "--on", "all", "--at-once"); err != nil {
 		return err
 	}
 	t, err := lastTask(ctx, w, agent, taskv1.State_STATE_SUCCEEDED)

@@ -22,7 +22,8 @@ type stocked struct {
 	socket string // of the registry's debug state
 }
 
-// measureInventory measures the registry and the CLI on a fleet of many servers with many agents each.
+// measureInventory measures the registry and the CLI on a fleet of many servers with many agents each. It shows its
+// figures itself, part by part.
 func measureInventory(ctx context.Context, s settings) (_ []figure, err error) {
 	w, err := newStocked(ctx, s)
 	if err != nil {
@@ -34,15 +35,14 @@ func measureInventory(ctx context.Context, s settings) (_ []figure, err error) {
 		return nil, fmt.Errorf("fill the ledger: %w", err)
 	}
 	fmt.Printf("a ledger of %d facts, written in %.0f s\n", w.facts, time.Since(started).Seconds())
-	var figures []figure
 	for _, part := range []func(context.Context) ([]figure, error){w.rebuilds, w.queries, w.commands} {
 		more, err := part(ctx)
 		if err != nil {
 			return nil, err
 		}
-		figures = append(figures, more...)
+		show(more)
 	}
-	return figures, nil
+	return nil, nil
 }
 
 func newStocked(ctx context.Context, s settings) (*stocked, error) {
@@ -78,9 +78,12 @@ func (w *stocked) write(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	b := &book{nc: nc, at: time.Now().Add(-24 * time.Hour)}
-	err = w.fill(b)
-	w.facts = b.written
+	to, err := newBatches(nc)
+	if err != nil {
+		return err
+	}
+	err = w.fill(&book{ctx: ctx, to: to, at: time.Now().Add(-24 * time.Hour)})
+	w.facts = to.sent
 	return err
 }
 

@@ -38,8 +38,11 @@ func (w *stocked) command(ctx context.Context, args ...string) (c commanded, err
 	return c, nil
 }
 
-// commandRounds is how often each command runs.
-const commandRounds = 5
+// commandRounds is how often each command runs; one that prints every row runs once where there are many.
+const (
+	commandRounds = 5
+	manyRows      = 100_000
+)
 
 // commands measures calls of the CLI: their time and most resident memory, beside a call without a request.
 func (w *stocked) commands(ctx context.Context) ([]figure, error) {
@@ -51,18 +54,29 @@ func (w *stocked) commands(ctx context.Context) ([]figure, error) {
 			return nil, err
 		}
 	}
-	aloneTook, aloneMB, err := w.commandOften(ctx, "versions", "--client")
+	aloneTook, aloneMB, err := w.commandOften(ctx, commandRounds, "versions", "--client")
 	if err != nil {
 		return nil, err
 	}
 	var out []figure
-	for _, args := range []string{
-		"instance list --limit 100", "instance list --not-at-wanted --limit 100",
-		"instance list --limit 10000 -o jsonl", "instance list -o jsonl", "instance list",
-		"instance list --count-by agent,version",
-		"explain " + w.name(w.servers/2), "explain " + w.name(w.servers/2) + " " + w.agent(1),
+	whole := commandRounds
+	if w.instances() > manyRows {
+		whole = 1
+	}
+	for _, c := range []struct {
+		args   string
+		rounds int
+	}{
+		{"instance list --limit 100", commandRounds}, {"instance list --not-at-wanted --limit 100", commandRounds},
+		{"instance list --limit 10000 -o jsonl", commandRounds},
+		{"instance list --count-by agent,version", commandRounds},
+		{"instance list --count-by label.role,version", commandRounds},
+		{"explain " + w.name(w.servers/2), commandRounds},
+		{"explain " + w.name(w.servers/2) + " " + w.agent(1), commandRounds},
+		{"instance list -o jsonl", whole}, {"instance list", whole},
 	} {
-		took, mb, err := w.commandOften(ctx, strings.Fields(args)...)
+		args := c.args
+		took, mb, err := w.commandOften(ctx, c.rounds, strings.Fields(args)...)
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +90,8 @@ func (w *stocked) commands(ctx context.Context) ([]figure, error) {
 }
 
 // commandOften returns the milliseconds and the resident megabytes of each of several calls.
-func (w *stocked) commandOften(ctx context.Context, args ...string) (took, mb []float64, err error) {
-	for range commandRounds {
+func (w *stocked) commandOften(ctx context.Context, rounds int, args ...string) (took, mb []float64, err error) {
+	for range rounds {
 		c, err := w.command(ctx, args...)
 		if err != nil {
 			return nil, nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -37,10 +38,9 @@ const (
 
 // book writes the ledger of a fleet that was enrolled and installed, in batches.
 type book struct {
-	nc      *nats.Conn
-	batch   []*nats.Msg
-	written int
-	at      time.Time
+	ctx context.Context
+	to  *batches
+	at  time.Time
 }
 
 func (b *book) write(noun ledger.Noun, key string, body proto.Message) error {
@@ -53,21 +53,7 @@ func (b *book) write(noun ledger.Noun, key string, body proto.Message) error {
 	if err != nil {
 		return err
 	}
-	b.batch = append(b.batch, &nats.Msg{Subject: f.Subject(), Header: header, Data: data})
-	if len(b.batch) == topology.MaxBatch {
-		return b.flush()
-	}
-	return nil
-}
-
-func (b *book) flush() error {
-	if len(b.batch) == 0 {
-		return nil
-	}
-	err := publishBatch(b.nc, b.batch)
-	b.written += len(b.batch)
-	b.batch = b.batch[:0]
-	return err
+	return b.to.add(b.ctx, &nats.Msg{Subject: f.Subject(), Header: header, Data: data})
 }
 
 // all writes facts about keys of a noun, in order.
@@ -116,7 +102,7 @@ func (i inventory) fill(b *book) error {
 			}
 		}
 	}
-	return b.flush()
+	return b.to.finish(b.ctx)
 }
 
 func (i inventory) catalog(b *book) error {
@@ -187,7 +173,7 @@ func (i inventory) enrol(b *book, n int) error {
 func (i inventory) install(b *book, agent, from, to int) error {
 	intent := ident.New()
 	accepted := &intentv1.Accepted{
-		Intent: &intentv1.Intent{Ask: &intentv1.Intent_Install{
+		Intent: &intentv1.Intent{AtOnce: true, Ask: &intentv1.Intent_Install{
 			Install: &intentv1.Install{Agent: i.agent(agent), On: &intentv1.Selector{All: true}},
 		}},
 		Changed: uint32(to - from),

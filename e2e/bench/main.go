@@ -115,11 +115,16 @@ func run(ctx context.Context, s settings, only string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
-		for _, f := range figures {
-			fmt.Printf("%-52s %-26s %-34s %-7s %s\n", f.name, f.value, f.limit, f.ratio, f.aim)
-		}
+		show(figures)
 	}
 	return nil
+}
+
+// show prints figures. A measurement of several long parts calls it after each, so that none is lost with a later one.
+func show(figures []figure) {
+	for _, f := range figures {
+		fmt.Printf("%-52s %-26s %-34s %-7s %s\n", f.name, f.value, f.limit, f.ratio, f.aim)
+	}
 }
 
 // choose returns the measurements of a comma-separated list, in its order; all without one.

@@ -35,13 +35,14 @@ func measureSteps(ctx context.Context, s settings) (_ []figure, err error) {
 	if err := waitOnline(ctx, w, 1); err != nil {
 		return nil, err
 	}
-	if _, err := w.CLI(ctx, "install", "beacon@1.0.0", "--on", "all"); err != nil {
+	if _, err := w.CLI(ctx, "install", "beacon@1.0.0", "--on", "all", "--at-once"); err != nil {
 		return nil, err
 	}
 	took := map[string][]float64{}
 	n := s.scaled(100)
 	for i := range n {
-		if _, err := w.CLI(ctx, "up", "beacon@"+rotation[(i+1)%len(rotation)], "--on", "all", "--yes"); err != nil {
+		if _, err := w.CLI(ctx, "up", "beacon@"+rotation[(i+1)%len(rotation)], "--on", "all", "--yes",
+			"--at-once"); err != nil {
 			return nil, err
 		}
 		t, err := lastTask(ctx, w, sample.Agent, taskv1.State_STATE_SUCCEEDED)

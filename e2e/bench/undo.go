@@ -71,7 +71,8 @@ func undone(ctx context.Context, w *world, server *fleet.Server, old, version st
 		return 0, err
 	}
 	logged := len(server.Executor.Log())
-	cli := exec.CommandContext(ctx, filepath.Join(w.Bin, "garrison"), "up", "beacon@"+version, "--on", "all", "--yes")
+	cli := exec.CommandContext(ctx, filepath.Join(w.Bin, "garrison"), "up", "beacon@"+version, "--on", "all", "--yes",
+		"--at-once")
 	cli.Env = append(os.Environ(), "GARRISON_CONTEXT="+w.ContextFile())
 	var said strings.Builder
 	cli.Stderr = &said

@@ -37,14 +37,14 @@ func measureUpgrade(ctx context.Context, s settings) (_ []figure, err error) {
 	if err := waitOnline(ctx, w, upgradedServers); err != nil {
 		return nil, err
 	}
-	if _, err := w.CLI(ctx, "install", "beacon@1.0.0", "--on", "all"); err != nil {
+	if _, err := w.CLI(ctx, "install", "beacon@1.0.0", "--at-once", "--on", "all"); err != nil {
 		return nil, err
 	}
 	var ours []float64
 	for i := range 4 {
 		version := []string{"2.0.0", "1.0.0"}[i%2]
 		started := time.Now()
-		if _, err := w.CLI(ctx, "up", "beacon@"+version, "--on", "all", "--yes"); err != nil {
+		if _, err := w.CLI(ctx, "up", "beacon@"+version, "--on", "all", "--yes", "--at-once"); err != nil {
 			return nil, err
 		}
 		ours = append(ours, time.Since(started).Seconds())

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
+// loginWithin bounds a login at a bus that is busy with the logins of many servers.
+const loginWithin = time.Minute
+
 // unlimited connects to an account as a user with every permission there, to measure the bare
 // limits. The account's own key signs the user.
 func unlimited(w *world, account string) (*nats.Conn, error) {
@@ -22,7 +26,7 @@ func unlimited(w *world, account string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nats.Connect(w.URL(), nats.UserJWTAndSeed(token, string(seed)))
+	return nats.Connect(w.URL(), nats.UserJWTAndSeed(token, string(seed)), nats.Timeout(loginWithin))
 }
 
 // anyone connects to CORE like unlimited, but through package bus.
@@ -34,6 +38,7 @@ func (w *world) anyone() (*bus.Conn, error) {
 	return bus.Dial(bus.Options{
 		URL:         w.URL(),
 		Name:        "bench",
+		Persist:     true, // the bus may be busy
 		Credentials: func() (string, []byte, error) { return token, seed, nil },
 		Log:         zerolog.Nop(),
 	})

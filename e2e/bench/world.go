@@ -124,7 +124,7 @@ func (w *world) service(name string) (*bus.Conn, error) {
 // raw connects as a service, without package bus.
 func (w *world) raw(name string) (*nats.Conn, error) {
 	return nats.Connect(w.URL(), nats.UserCredentials(w.credentials(name)),
-		nats.CustomInboxPrefix(topology.Inbox(name)))
+		nats.CustomInboxPrefix(topology.Inbox(name)), nats.Timeout(loginWithin))
 }
 
 // operator connects as the first operator.

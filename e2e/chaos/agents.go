@@ -68,7 +68,11 @@ func (w *World) importImage(ctx context.Context, agent, version, recipe string) 
 }
 
 func (w *World) beaconRecipe(version, misbehave string) string {
-	return sample.Version{Version: version, Misbehave: misbehave, Ready: "3s", Soak: "300ms", Stop: "2s"}.Recipe()
+	ready := "30s" // a busy machine may need it
+	if misbehave != "" {
+		ready = "3s"
+	}
+	return sample.Version{Version: version, Misbehave: misbehave, Ready: ready, Soak: "300ms", Stop: "2s"}.Recipe()
 }
 
 func tunerRecipe(version string) string {
@@ -80,7 +84,7 @@ run:
   args: ["-listen", "127.0.0.1:${label.tuner}", "-version", "${version}", "-config", "${config}/tuner.conf"]
   configs: [{template: tuner.tmpl, path: tuner.conf}]
   rehearsal: {command: tuner, args: ["-check", "-config", "${config}/tuner.conf"]}
-  ready: {http: "http://127.0.0.1:${label.tuner}/healthz", timeout: 5s, soak: 300ms}
+  ready: {http: "http://127.0.0.1:${label.tuner}/healthz", timeout: 30s, soak: 300ms}
   stop_timeout: 2s
 `
 }

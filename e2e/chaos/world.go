@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -51,8 +51,9 @@ const (
 
 // New starts a control plane with servers and the images of both agents. Close must follow, also after an error.
 func New(ctx context.Context, o Options) (*World, error) {
-	f, err := fleet.New(
-		fleet.Options{Bin: o.Bin, Dir: o.Dir, Apart: o.Apart, Beat: beat, Deadline: deadline, Views: o.Apart})
+	f, err := fleet.New(fleet.Options{ // versions that fail are asked for again and again
+		Bin: o.Bin, Dir: o.Dir, Apart: o.Apart, Beat: beat, Deadline: deadline, Views: o.Apart, Retry: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +102,8 @@ func (w *World) start(ctx context.Context) error {
 
 // addServer enrols a server with a port for each agent and starts its executor.
 func (w *World) addServer(ctx context.Context, name string) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
-		return err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
 		return err
 	}
 	w.tuner[name] = port

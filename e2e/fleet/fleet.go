@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -27,10 +28,13 @@ import (
 type Options struct {
 	Bin      string        // where the binaries are
 	Dir      string        // where everything goes; must be empty or missing
+	Cluster  bool          // three garrisonds, which are the bus and, unless Apart, run the services
+	Networks bool          // each garrisond of a cluster has a network of its own, so that CutOff works; needs root
 	Apart    bool          // the services run in processes of their own, not inside garrisond
 	Beat     time.Duration // how often servers beat; 0 means 1 s, to be quick in tests
 	Check    time.Duration // between two checks of the agents on a server; 0 means the executor's default
 	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
+	Retry    bool          // what failed on several servers is not blocked
 	Lazy     bool          // do not sync each write to disk
 	Lobby    bool          // machines may ask to join without a token
 	Metrics  bool          // garrisond and executors serve metrics on the sockets that MetricsSocket names
@@ -41,8 +45,11 @@ type Options struct {
 // Fleet is a Garrison with its servers.
 type Fleet struct {
 	Options
-	Garrisond *Process            // the bus, with every service unless they run apart
+	Garrisond *Process            // the bus, with every service unless they run apart; of a cluster, the first
+	Members   []*Process          // the garrisonds of a cluster
 	Services  map[string]*Process // the services, when they run apart
+	hosts     []string            // of the garrisonds of a cluster
+	networks  *networks           // of them; nil without Networks
 	replicas  []*Process
 	servers   []*Server
 
@@ -79,10 +86,21 @@ func New(o Options) (*Fleet, error) {
 	if o.Deadline > 0 {
 		args = append(args, "--task-deadline", o.Deadline.String())
 	}
+	if o.Retry {
+		args = append(args, "--block-after", "0")
+	}
 	if o.Apart {
 		args = append(args, "--services", "none")
 	}
-	f.Garrisond = f.process("garrisond", "garrisond", args...)
+	if o.Cluster {
+		f.makeMembers(args)
+		return f, nil
+	}
+	port, err := freeport.Take() // one that garrisond picks could be taken while it restarts
+	if err != nil {
+		return nil, err
+	}
+	f.Garrisond = f.process("garrisond", "garrisond", append(args, "--listen", freeport.Address(port))...)
 	return f, nil
 }
 
@@ -99,7 +117,11 @@ func (f *Fleet) process(name, bin string, args ...string) *Process {
 
 // Start starts the control plane and waits until it answers.
 func (f *Fleet) Start(ctx context.Context) error {
-	if err := f.StartBus(ctx); err != nil {
+	start := f.StartBus
+	if f.Cluster {
+		start = f.startMembers
+	}
+	if err := start(ctx); err != nil {
 		return err
 	}
 	if f.Apart {
@@ -157,6 +179,9 @@ func (f *Fleet) serviceArgs(name, process string) []string {
 			f.Beat.String(), "--secrets", f.path("data", "trust", "secrets.key"))
 		if f.Lobby {
 			args = append(args, "--lobby")
+		}
+		if f.Retry {
+			args = append(args, "--block-after", "0")
 		}
 	case topology.UserAccess:
 		args = append(args, "--trust", f.path("data", "trust"), "--system-credentials",
@@ -242,8 +267,12 @@ func (f *Fleet) ViewsDir() string {
 	return f.path("data", "views")
 }
 
-// URL returns the address of the bus for clients without its CA, which a bus on loopback lets in.
+// URL returns the address of the bus for clients without its CA, which a bus on loopback lets in; of a cluster, those
+// of its servers.
 func (f *Fleet) URL() string {
+	if f.Cluster {
+		return f.membersURL()
+	}
 	address, err := os.ReadFile(f.path("data", "address"))
 	if err != nil {
 		return ""
@@ -306,6 +335,9 @@ func (f *Fleet) Close() error {
 	for _, p := range slices.AppendSeq(f.replicas, maps.Values(f.Services)) {
 		errs = append(errs, p.Stop())
 	}
-	errs = append(errs, f.Garrisond.Stop(), f.killRest())
+	for _, m := range f.Members {
+		errs = append(errs, m.Stop())
+	}
+	errs = append(errs, f.Garrisond.Stop(), f.killRest(), f.networks.remove())
 	return errors.Join(errs...)
 }

@@ -115,12 +115,12 @@ func (p *Process) Revive() error {
 }
 
 // Kill ends the process with SIGKILL and waits until it has ended.
-func (p *Process) Kill() error { return p.end(syscall.SIGKILL, 10*time.Second) }
+func (p *Process) Kill() error { return p.end(syscall.SIGKILL, time.Minute) }
 
 // Stop ends the process with SIGTERM or, if that does not end it, with SIGKILL and an error.
 func (p *Process) Stop() error {
-	if err := p.end(syscall.SIGTERM, 20*time.Second); err != nil {
-		return errors.Join(err, p.end(syscall.SIGKILL, 10*time.Second))
+	if err := p.end(syscall.SIGTERM, time.Minute); err != nil {
+		return errors.Join(err, p.end(syscall.SIGKILL, time.Minute))
 	}
 	return nil
 }

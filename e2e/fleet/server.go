@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -46,7 +45,7 @@ func (f *Fleet) JoinServer(ctx context.Context, name string, labels ...string) (
 
 // EnrollServer is JoinServer with flags for garrison server enroll.
 func (f *Fleet) EnrollServer(ctx context.Context, name string, flags ...string) (*Server, error) {
-	port, err := FreePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +85,7 @@ func (f *Fleet) NewServer(name, token string, port int) (*Server, error) {
 
 // Stranger returns a server whose executor asks to join without a token when it is started.
 func (f *Fleet) Stranger(name string) (*Server, error) {
-	port, err := FreePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +124,7 @@ func (s *Server) URL() string { return fmt.Sprintf("http://127.0.0.1:%d", s.Port
 
 // Get asks the server's agent over HTTP.
 func (s *Server) Get(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+path, nil)
 	if err != nil {
@@ -144,26 +143,6 @@ func (s *Server) Get(ctx context.Context, path string) (string, error) {
 		return "", fmt.Errorf("status %s", resp.Status)
 	}
 	return strings.TrimSpace(string(body)), nil
-}
-
-// givenPorts are the ports that FreePort returned, so that two fleets of one process never share one.
-var givenPorts sync.Map
-
-// FreePort returns a loopback port that is free at the moment, and that it did not return before.
-func FreePort() (int, error) {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
-		if _, given := givenPorts.LoadOrStore(port, true); !given {
-			return port, nil
-		}
-	}
 }
 
 // AgentProcesses returns the ids of the processes whose program lies in the fleet's directory:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -51,15 +52,21 @@ func (f *Fleet) LedgerEnd(ctx context.Context) (uint64, error) {
 // dialCore connects as the user that provisions the streams.
 func (f *Fleet) dialCore() (*bus.Conn, error) {
 	user := topology.UserProvision
+	var ca bus.TLS
+	if f.Networks { // another host than loopback needs TLS
+		ca.CA = func() ([]byte, error) { return os.ReadFile(f.CAFile()) }
+	}
 	return bus.Dial(bus.Options{
-		URL: f.URL(), Name: user, Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
+		URL: f.URL(), TLS: ca, Name: user, Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
 		Credentials: trust.ReadCredentials(f.path("data", "trust", "services", user+".creds")),
 	})
 }
 
 func (f *Fleet) revive(ctx context.Context) error {
-	if err := f.Garrisond.Revive(); err != nil {
-		return err
+	for _, p := range append([]*Process{f.Garrisond}, f.Members...) {
+		if err := p.Revive(); err != nil {
+			return err
+		}
 	}
 	for _, p := range f.Services {
 		if err := p.Revive(); err != nil {

@@ -22,8 +22,10 @@ func Check(facts []ledger.Fact, acknowledged []string) []error {
 		decided: map[string]int{}, open: map[string]string{}, tasks: map[string]*task{},
 		generations: map[string]bool{}, instances: map[string]map[string]bool{}, dead: map[string]bool{},
 	}
+	waves := newRollouts(c.breaks)
 	for _, f := range facts {
 		c.fold(f)
+		waves.fold(f)
 	}
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(acknowledged))) {
 		if n := c.decided[id]; n != 1 {

@@ -31,7 +31,9 @@ func (r *Runner) upgradeKilled(ctx context.Context) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- r.change([]string{"up", sample.Agent + "@2.0.0", "--yes", "--on", "all"})(ctx) }()
+	go func() {
+		ended <- r.change([]string{"up", sample.Agent + "@2.0.0", "--yes", "--at-once", "--on", "all"})(ctx)
+	}()
 	if err := r.grows(ctx, from+uint64(factsBefore*r.options.Servers)); err != nil {
 		return errors.Join(err, <-ended)
 	}
@@ -49,7 +51,7 @@ func (r *Runner) upgradeKilled(ctx context.Context) error {
 	if err := r.Online(ctx); err != nil {
 		return err
 	}
-	return r.count(ctx, from)
+	return r.countEnds(ctx, from)
 }
 
 // grows waits until the ledger has a sequence.
@@ -67,8 +69,8 @@ func (r *Runner) grows(ctx context.Context, to uint64) error {
 	}
 }
 
-// count counts what the ledger says behind a sequence.
-func (r *Runner) count(ctx context.Context, from uint64) error {
+// countEnds counts what the ledger says behind a sequence.
+func (r *Runner) countEnds(ctx context.Context, from uint64) error {
 	c, err := r.fleet.Client(ctx, 30*time.Second)
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ type Options struct {
 	Flags   []string      // of garrison-sim, such as --failing 0.1
 	Faulty  bool          // changes may come to a part of the servers only
 	Kill    bool          // garrisond is killed in the middle of the upgrade
+	Rollout *Rollout      // the upgrade is a rollout; nil means garrison up
 	Within  time.Duration // bounds each step
 }
 
@@ -51,7 +52,9 @@ type Summary struct {
 	Compared  int            `json:"ledger_tasks_compared"`
 	Open      int            `json:"ledger_tasks_open"`
 	Findings  []string       `json:"findings"`
-	Recovery  Recovery       `json:"-"` // of garrisond, when it was killed
+	Tried     map[string]int `json:"servers_tried"` // how many servers began a change to a version
+	Recovery  Recovery       `json:"-"`             // of garrisond, when it was killed
+	Rolled    Rolled         `json:"-"`             // the rollout, when there was one
 }
 
 // Run starts the fleet and does every step. The caller closes the fleet, also after an error. The error names the
@@ -67,7 +70,10 @@ func Run(ctx context.Context, f *fleet.Fleet, o Options) ([]Step, Summary, error
 	}
 	err = r.steps(ctx)
 	s, e := sim.Stop(o.Within)
-	s.Recovery = r.recovery
+	s.Recovery, s.Rolled = r.recovery, r.rolled
+	if r.options.Rollout != nil && err == nil && e == nil {
+		e = r.compareTouched(ctx, &s)
+	}
 	return r.took, s, errors.Join(err, e)
 }
 
@@ -77,6 +83,7 @@ type Runner struct {
 	options  Options
 	took     []Step
 	recovery Recovery
+	rolled   Rolled
 }
 
 // New returns a runner on a fleet that was not started.
@@ -102,21 +109,26 @@ func (r *Runner) Prepare(ctx context.Context) error {
 	return os.WriteFile(r.tokenFile(), []byte(token), 0o600)
 }
 
+func (r *Runner) simDir() string { return filepath.Join(r.fleet.Dir, "simulated") }
+
 func (r *Runner) tokenFile() string { return filepath.Join(r.fleet.Dir, "simulated.token") }
 
 // steps does what is measured.
 func (r *Runner) steps(ctx context.Context) error {
 	on := []string{"--on", "all"}
-	upgrade := r.change(append([]string{"up", sample.Agent + "@2.0.0", "--yes"}, on...))
+	upgrade := r.change(append([]string{"up", sample.Agent + "@2.0.0", "--yes", "--at-once"}, on...))
 	if r.options.Kill {
 		upgrade = r.upgradeKilled
+	}
+	if r.options.Rollout != nil {
+		upgrade = r.rollout
 	}
 	for _, s := range []struct {
 		name string
 		do   func(context.Context) error
 	}{
 		{"join", r.Online},
-		{"install", r.change(append([]string{"install", sample.Agent + "@1.0.0"}, on...))},
+		{"install", r.change(append([]string{"install", sample.Agent + "@1.0.0", "--at-once"}, on...))},
 		{"upgrade", upgrade},
 	} {
 		if err := r.measure(ctx, s.name, s.do); err != nil {
@@ -137,34 +149,42 @@ func (r *Runner) measure(ctx context.Context, name string, do func(context.Conte
 
 // Online waits until every server is online.
 func (r *Runner) Online(ctx context.Context) error {
+	return r.await(ctx, map[string]int{"online": r.options.Servers})
+}
+
+// await waits until at least so many servers are of each presence.
+func (r *Runner) await(ctx context.Context, want map[string]int) error {
 	for {
-		n, err := r.countOnline(ctx)
-		if err == nil && n >= r.options.Servers {
+		have, err := r.presences(ctx)
+		fewer := false
+		for presence, servers := range want {
+			fewer = fewer || have[presence] < servers
+		}
+		if err == nil && !fewer {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d servers are online: %w", n, r.options.Servers, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("servers are %v, want %v: %w", have, want, errors.Join(err, ctx.Err()))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// countOnline returns how many servers are online.
-func (r *Runner) countOnline(ctx context.Context) (int, error) {
+// presences returns how many servers are of each presence, such as online.
+func (r *Runner) presences(ctx context.Context) (map[string]int, error) {
 	c, err := r.fleet.Client(ctx, 0)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer c.Close()
 	a, err := client.Call[*registryv1.CountServersResponse](ctx, c,
 		&registryv1.CountServersRequest{By: []string{"presence"}})
+	n := map[string]int{}
 	for _, g := range a.GetCounts().GetGroups() {
-		if g.GetValues()[0] == "online" {
-			return int(g.GetCount()), err
-		}
+		n[g.GetValues()[0]] = int(g.GetCount())
 	}
-	return 0, err
+	return n, err
 }
 
 // partly are the exit codes of a change that did not come to every server.
@@ -191,7 +211,7 @@ type Process struct {
 // Start starts garrison-sim.
 func (r *Runner) Start(ctx context.Context) (*Process, error) {
 	args := []string{
-		"--dir", filepath.Join(r.fleet.Dir, "simulated"), "--servers", strconv.Itoa(r.options.Servers),
+		"--dir", r.simDir(), "--servers", strconv.Itoa(r.options.Servers),
 		"--token-file", r.tokenFile(), "--context", r.fleet.ContextFile(), "--beat-interval", r.fleet.Beat.String(),
 		"--settle", "1m", "-o", "json",
 	}

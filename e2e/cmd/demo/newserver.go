@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 )
 
 // newServer adds a server to an environment with a default: one command on the server, none on the control plane.
@@ -40,7 +41,7 @@ func (s *show) newServer(ctx context.Context) error {
 
 // prepareNewServer makes an environment with a default, a token, and a server that joins with it when it is started.
 func (s *show) prepareNewServer(ctx context.Context) (*fleet.Server, error) {
-	port, err := fleet.FreePort()
+	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}

@@ -36,9 +36,9 @@ func (s *show) rollout(ctx context.Context) error {
 	if err := s.expectVersion(ctx, s.agent.versions[1]); err != nil {
 		return err
 	}
-	id := regexp.MustCompile(`rollout undo ([0-9a-f-]{36})`).FindStringSubmatch(halted.Stderr)
+	id := regexp.MustCompile(`rollout abort ([0-9a-f-]{36})`).FindStringSubmatch(halted.Stderr)
 	if id == nil {
-		return fmt.Errorf("the CLI does not say how to undo the rollout: %s", halted.Stderr)
+		return fmt.Errorf("the CLI does not say how to end the rollout: %s", halted.Stderr)
 	}
 	if _, err := s.cli(ctx, "rollout", "abort", id[1], "-m", "a bad build"); err != nil {
 		return err

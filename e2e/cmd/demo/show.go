@@ -241,8 +241,9 @@ func nothingLeft(s *fleet.Server) error {
 }
 
 func (s *show) rebuildViews(ctx context.Context) error {
-	s.title("Everything that happened is in the ledger.")
-	if _, err := s.cli(ctx, "events"); err != nil {
+	s.title("Everything that happened is in the ledger. These are its last facts; garrison events prints all, " +
+		"and make demo KEEP=1 leaves everything running for that.")
+	if _, err := s.cli(ctx, "events", "--limit", "12"); err != nil {
 		return err
 	}
 	s.title("Rebuild every service's view from the ledger, in a new process, and compare it with the live one, " +

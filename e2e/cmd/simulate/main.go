@@ -2,6 +2,10 @@
 // agent on all of them, upgrades it, and prints how long that took and what processor time garrisond used.
 //
 //	simulate --bin DIR [--servers 100] [--fault 0.05] [--seed 1] [--kill] [--duration 200ms] [--concurrency 20]
+//	simulate --bin DIR --rollout [--fault 0.02] [--kill-every 2s] [--waves 1%,10%,50%] [--max-broken 3%] …
+//
+// With --rollout the upgrade is a rollout in waves. Of the servers 1 % have gone before it begins, 1 % are slow and on
+// 1 % the change never ends (not with --kill-every); --fault is the share on which the new version does not work.
 //
 // It exits with 0 when the ledger agrees with what the servers did.
 package main
@@ -11,8 +15,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
@@ -23,24 +30,73 @@ import (
 // stepWithin bounds each step.
 const stepWithin = 30 * time.Minute
 
-func main() {
-	bin := flag.String("bin", "bin", "`DIRECTORY` with the binaries")
-	servers := flag.Int("servers", 100, "how `MANY` servers")
-	share := flag.Float64("fault", 0, "share of servers that fail, and the same share that are slow, flap or mislead")
-	seed := flag.Uint64("seed", 1, "decides faults and durations")
-	kill := flag.Bool("kill", false, "kill garrisond in the middle of the upgrade")
-	duration := flag.Duration("duration", 200*time.Millisecond, "mean duration of a task")
-	concurrency := flag.Int("concurrency", 0, "how many tasks are under way at once; 0 means the default of garrisond")
+// sickShare is the share of servers that have each fault of their own during a rollout.
+const sickShare = "0.01"
+
+// asked are the flags.
+type asked struct {
+	bin, waves, maxBroken         string
+	servers, concurrency          int
+	fault                         float64
+	seed                          uint64
+	kill, rollout                 bool
+	duration, deadline, killEvery time.Duration
+}
+
+func (a *asked) parse() {
+	flag.StringVar(&a.bin, "bin", "bin", "`DIRECTORY` with the binaries")
+	flag.IntVar(&a.servers, "servers", 100, "how `MANY` servers")
+	flag.Float64Var(&a.fault, "fault", 0, "share of servers that fail, and the same share that are slow, flap or "+
+		"mislead; with --rollout the share on which the new version does not work")
+	flag.Uint64Var(&a.seed, "seed", 1, "decides faults and durations")
+	flag.BoolVar(&a.kill, "kill", false, "kill garrisond in the middle of the upgrade")
+	flag.DurationVar(&a.duration, "duration", 200*time.Millisecond, "mean duration of a task")
+	flag.IntVar(&a.concurrency, "concurrency", 0, "how many tasks are under way at once; 0 means the default")
+	flag.BoolVar(&a.rollout, "rollout", false, "upgrade by a rollout in waves")
+	flag.StringVar(&a.waves, "waves", "1%,10%,50%", "the waves of the rollout; the rest is the last one")
+	flag.StringVar(&a.maxBroken, "max-broken", "3%", "how many servers the rollout may break")
+	flag.DurationVar(&a.deadline, "task-deadline", 30*time.Second, "how long a task of the rollout may take")
+	flag.DurationVar(&a.killEvery, "kill-every", 0, "kill registry and task-dispatcher this often during the rollout")
 	flag.Parse()
+}
+
+func main() {
+	var a asked
+	a.parse()
 	ctx, cancel := rungroup.Signals()
 	defer cancel()
-	if err := run(ctx, *bin, *concurrency, simulated.Options{
-		Servers: *servers, Within: stepWithin, Faulty: *share > 0, Kill: *kill,
-		Flags: append(faults(*share, *seed), "--duration", duration.String()),
-	}); err != nil {
+	if err := a.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "simulate:", err)
 		os.Exit(1)
 	}
+}
+
+// options returns what is simulated.
+func (a *asked) options() simulated.Options {
+	o := simulated.Options{
+		Servers: a.servers, Within: stepWithin, Faulty: a.fault > 0, Kill: a.kill,
+		Flags: append(faults(a.fault, a.seed), "--duration", a.duration.String()),
+	}
+	if !a.rollout {
+		return o
+	}
+	o.Faulty, o.Flags = true, []string{
+		"--seed", strconv.FormatUint(a.seed, 10), "--duration", a.duration.String(),
+		"--vanishing", sickShare, "--slow", sickShare,
+	}
+	if a.killEvery == 0 { // a dispatcher that lives shorter than its grace expires no task, so none of them would end
+		o.Flags = append(o.Flags, "--hanging", sickShare)
+	}
+	if a.fault > 0 {
+		o.Flags = append(o.Flags, "--bad", "2.0.0="+strconv.FormatFloat(a.fault, 'g', -1, 64))
+	}
+	o.Rollout = &simulated.Rollout{
+		Kill: a.killEvery, Flags: []string{"--waves", a.waves, "--max-broken", a.maxBroken, "--silence", "1m"},
+	}
+	if a.concurrency > 0 {
+		o.Rollout.Flags = append(o.Rollout.Flags, "--concurrency", strconv.Itoa(a.concurrency))
+	}
+	return o
 }
 
 // faults returns the flags of garrison-sim for a share of each fault.
@@ -55,12 +111,16 @@ func faults(share float64, seed uint64) []string {
 	return args
 }
 
-func run(ctx context.Context, bin string, concurrency int, o simulated.Options) (err error) {
+func (a *asked) run(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "garrison-sim-")
 	if err != nil {
 		return err
 	}
-	f, err := fleet.New(fleet.Options{Bin: bin, Dir: dir, Beat: 5 * time.Second})
+	fo := fleet.Options{Bin: a.bin, Dir: dir, Beat: 5 * time.Second}
+	if a.rollout {
+		fo.Deadline, fo.Apart, fo.Views = a.deadline, a.killEvery > 0, true
+	}
+	f, err := fleet.New(fo)
 	if err != nil {
 		return err
 	}
@@ -71,10 +131,23 @@ func run(ctx context.Context, bin string, concurrency int, o simulated.Options) 
 		}
 		err = os.RemoveAll(dir)
 	}()
-	if concurrency > 0 {
-		f.Garrisond.AddArgs("--concurrency", strconv.Itoa(concurrency))
+	if a.concurrency > 0 && !fo.Apart {
+		f.Garrisond.AddArgs("--concurrency", strconv.Itoa(a.concurrency))
 	}
+	o := a.options()
 	steps, s, err := simulated.Run(ctx, f, o)
+	show(steps, s)
+	switch {
+	case o.Rollout != nil:
+		showRollout(s.Rolled)
+	case o.Kill:
+		fmt.Printf("killed: services ready after %.2f s, upgrade ended after %.2f s, %d false offline\n",
+			s.Recovery.Ready.Seconds(), s.Recovery.Ended.Seconds(), s.Recovery.Offline)
+	}
+	return err
+}
+
+func show(steps []simulated.Step, s simulated.Summary) {
 	fmt.Printf("%-10s %10s %22s\n", "step", "seconds", "garrisond CPU seconds")
 	for _, step := range steps {
 		fmt.Printf("%-10s %10.2f %22.2f\n", step.Name, step.Took.Seconds(), step.CPU.Seconds())
@@ -82,9 +155,18 @@ func run(ctx context.Context, bin string, concurrency int, o simulated.Options) 
 	fmt.Printf("\n%d servers %v, %d tasks begun, %d succeeded, %d undone\nledger: %d tasks, %d compared, %d open, "+
 		"%d findings\n", s.Servers, s.Faults, s.Begun, s.Succeeded, s.Undone, s.Tasks, s.Compared, s.Open,
 		len(s.Findings))
-	if r := s.Recovery; o.Kill {
-		fmt.Printf("killed: services ready after %.2f s, upgrade ended after %.2f s, %d false offline\n",
-			r.Ready.Seconds(), r.Ended.Seconds(), r.Offline)
-	}
-	return err
 }
+
+// showRollout prints how the rollout went.
+func showRollout(r simulated.Rolled) {
+	fmt.Printf("rollout: %s after %.1f s, %d servers touched, waves %v of which %d began, %d kills\n",
+		display(r.State.String(), "STATE_"), r.Took.Seconds(), r.Touched, r.Waves, r.Opened, r.Kills)
+	for _, s := range slices.Sorted(maps.Keys(r.Counts)) {
+		fmt.Printf("  %5d %s\n", r.Counts[s], display(s.String(), "TARGET_STATE_"))
+	}
+	if r.Halted() {
+		fmt.Printf("  halted %.2f s after the last change that ended badly before: %s\n", r.Noticed.Seconds(), r.Reason)
+	}
+}
+
+func display(state, prefix string) string { return strings.ToLower(strings.TrimPrefix(state, prefix)) }

@@ -1,0 +1,96 @@
+// Command failover measures what the loss of a server of the bus costs a site of three garrisonds under load, and fails
+// when something was lost, doubled, called offline or read wrong.
+//
+//	failover --bin DIR [--servers 200] [--rate 5] [--lasts 20s] [--only killed,paused,cut off,two dead,none]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/failover"
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+)
+
+func main() {
+	bin := flag.String("bin", "bin", "`DIRECTORY` with the binaries")
+	servers := flag.Int("servers", 200, "how `MANY` simulated servers")
+	rate := flag.Float64("rate", 5, "intents a second")
+	lasts := flag.Duration("lasts", 20*time.Second, "how long a server of the bus is away")
+	beat := flag.Duration("beat-interval", 5*time.Second, "between two beats of a server")
+	only := flag.String("only", "none,killed,paused,cut off,two dead", "kinds of losses, with commas")
+	flag.Parse()
+	ctx, cancel := rungroup.Signals()
+	defer cancel()
+	if *rate <= 0 || *servers < 3 {
+		fmt.Fprintln(os.Stderr, "failover: want a positive --rate and at least 3 --servers")
+		os.Exit(2)
+	}
+	o := failover.Options{
+		Servers: *servers, Every: time.Duration(float64(time.Second) / *rate), Lasts: *lasts, Within: 3 * time.Minute,
+		Report: show,
+	}
+	if err := run(ctx, *bin, *beat, strings.Split(*only, ","), o); err != nil {
+		fmt.Fprintln(os.Stderr, "failover:", err)
+		os.Exit(1)
+	}
+}
+
+// losses returns the losses of these kinds, without those that this machine cannot do.
+func losses(kinds []string) (all []failover.Loss, networks bool, err error) {
+	for _, text := range kinds {
+		switch k := failover.Kind(strings.TrimSpace(text)); k {
+		case failover.None:
+			all = append(all, failover.Loss{Kind: k})
+		case failover.Killed, failover.Paused, failover.TwoDead:
+			all = append(all, failover.Each(k)...)
+		case failover.CutOff:
+			if err := fleet.CanCutOff(); err != nil {
+				fmt.Printf("SKIPPED: cut off: %v\n", err)
+				continue
+			}
+			all, networks = append(all, failover.Each(k)...), true
+		default:
+			return nil, false, fmt.Errorf("unknown loss %q; know none, killed, paused, cut off, two dead", text)
+		}
+	}
+	return all, networks, nil
+}
+
+func run(ctx context.Context, bin string, beat time.Duration, kinds []string, o failover.Options) (err error) {
+	var networks bool
+	if o.Losses, networks, err = losses(kinds); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "garrison-failover-")
+	if err != nil {
+		return err
+	}
+	f, err := fleet.New(fleet.Options{Bin: bin, Dir: dir, Cluster: true, Networks: networks, Beat: beat})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-11s %-6s %8s %8s %8s %9s %9s %8s %8s %6s %8s %8s %6s\n", "loss", "leader", "intents", "gap s",
+		"p99 s", "decided s", "upgrade s", "settled", "offline", "lost", "unheard", "doubled", "reads")
+	rows, err := failover.Run(ctx, f, o)
+	if err = errors.Join(err, f.Close(), failover.Judge(rows)); err != nil {
+		return fmt.Errorf("%w\n(logs and data are in %s)", err, dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+func show(r failover.Row) {
+	leader := ""
+	if r.Leader {
+		leader = "yes"
+	}
+	fmt.Printf("%-11s %-6s %8d %8.2f %8.2f %9.2f %9.1f %8.1f %8d %6d %8d %8d %6d\n", r.Loss, leader, r.Intents,
+		r.Gap.Seconds(), r.P99.Seconds(), r.Decided.Seconds(), r.Upgrade.Seconds(), r.Settled.Seconds(),
+		r.Wrong.Offline, r.Wrong.Lost, r.Wrong.Unheard, r.Wrong.Doubled, r.Wrong.Reads)
+}

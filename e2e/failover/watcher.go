@@ -1,0 +1,133 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+)
+
+// watcher follows the ledger as a person does, through whichever server of the bus is there.
+type watcher struct {
+	client *client.Client
+	cancel func()
+	ended  chan struct{}
+
+	mu        sync.Mutex
+	position  uint64
+	succeeded int
+	seen      map[string]int // by what may happen once, and to what
+	wrong     Wrong
+	err       error
+}
+
+// watch begins to follow behind what is in the ledger now.
+func (s *site) watch(ctx context.Context) (*watcher, error) {
+	c, err := s.Client(ctx, tryWithin)
+	if err != nil {
+		return nil, err
+	}
+	end, err := c.LedgerEnd(ctx)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watcher{client: c, cancel: cancel, ended: make(chan struct{}), position: end, seen: map[string]int{}}
+	go func() {
+		defer close(w.ended)
+		for e, err := range c.Follow(ctx, client.Query{From: end + 1}) {
+			w.take(e, err)
+		}
+	}()
+	return w, nil
+}
+
+func (w *watcher) stop() {
+	w.cancel()
+	<-w.ended
+	w.client.Close()
+}
+
+// take counts a fact, or keeps why following ended.
+func (w *watcher) take(e client.Event, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.err = err
+		return
+	}
+	if e.Sequence != w.position+1 {
+		w.wrong.Reads++
+	}
+	w.position = e.Sequence
+	switch e.Fact.Body.(type) {
+	case *taskv1.Succeeded:
+		w.succeeded++
+		w.once("end", e)
+	case *taskv1.Failed, *taskv1.Undone, *taskv1.Expired, *taskv1.Cancelled, *taskv1.Superseded:
+		w.once("end", e)
+	case *taskv1.Queued, *taskv1.Assigned, *taskv1.Started:
+		w.once(e.Name(), e)
+	case *intentv1.Accepted, *intentv1.Refused:
+		w.once("decision", e)
+	case *serverv1.Offline:
+		w.wrong.Offline++
+	}
+}
+
+func (w *watcher) once(what string, e client.Event) {
+	key := what + " " + string(e.Fact.Noun) + " " + e.Fact.Key
+	if w.seen[key]++; w.seen[key] > 1 {
+		w.wrong.Doubled++
+	}
+}
+
+// counts returns a step that waits until so many tasks succeeded.
+func (w *watcher) counts(tasks int) func(context.Context) error {
+	return w.until("tasks succeeded", func() bool { return w.succeeded >= tasks })
+}
+
+// reaches returns a step that waits until the watcher has seen what is in the ledger now.
+func (w *watcher) reaches(end func(context.Context) (uint64, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		last, err := end(ctx)
+		if err != nil {
+			return err
+		}
+		return w.until("the watcher has seen the ledger", func() bool { return w.position >= last })(ctx)
+	}
+}
+
+func (w *watcher) until(what string, done func() bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			w.mu.Lock()
+			reached, err := done(), w.err
+			w.mu.Unlock()
+			if reached || err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("wait until %s: %w", what, ctx.Err())
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// sum adds what the watcher saw to a row.
+func (w *watcher) sum(row *Row) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	row.Wrong.Offline += w.wrong.Offline
+	row.Wrong.Doubled += w.wrong.Doubled
+	row.Wrong.Reads += w.wrong.Reads
+}

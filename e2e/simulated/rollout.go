@@ -1,0 +1,165 @@
+package simulated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// to is the version that an upgrade or a rollout brings.
+const to = "2.0.0"
+
+// Rollout has the upgrade done by a rollout.
+type Rollout struct {
+	Flags []string      // of garrison rollout start, such as --waves 10%
+	Kill  time.Duration // registry and task-dispatcher are killed when they answered for so long; 0 means never
+}
+
+// Rolled is how a rollout went, by the registry and by the ledger.
+type Rolled struct {
+	State   rolloutv1.State
+	Waves   []uint32 // the servers of each
+	Opened  int      // waves that began
+	Counts  map[rolloutv1.TargetState]int
+	Owed    int // servers that were away when the plan was made
+	Touched int // servers that began to change
+	Kills   int // of registry and task-dispatcher together
+	Reason  string
+	Took    time.Duration // from the plan to the end or the halt
+	// Noticed is the time from the last change that ended badly before the rollout halted until it halted.
+	Noticed  time.Duration
+	Replayed string // what garrison rollout replay said
+
+	id   string
+	from uint64 // the end of the ledger before it
+}
+
+// Halted reports whether the rollout stopped by itself.
+func (r Rolled) Halted() bool { return r.State == rolloutv1.State_STATE_HALTED }
+
+// rollout brings the new version to all servers by a rollout, once the servers that vanish are known to be away.
+func (r *Runner) rollout(ctx context.Context) error {
+	if err := r.awaitVanished(ctx); err != nil {
+		return err
+	}
+	from, err := r.fleet.LedgerEnd(ctx)
+	if err != nil {
+		return err
+	}
+	args := append([]string{
+		"rollout", "start", sample.Agent + "@" + to, "--on", "all", "--yes", "--detach", "-o", "name",
+	}, r.options.Rollout.Flags...)
+	out, err := r.fleet.CLI(ctx, args...)
+	if err != nil {
+		return err
+	}
+	id := strings.TrimSpace(out)
+	if err := r.watchRollout(ctx, id); err != nil {
+		return err
+	}
+	r.rolled.id, r.rolled.from = id, from
+	if err := r.readRollout(ctx, id, from); err != nil {
+		return err
+	}
+	r.rolled.Replayed, err = r.fleet.CLI(ctx, "rollout", "replay", id)
+	return err
+}
+
+// watchRollout follows a rollout by the CLI until it ends or halts, and kills services meanwhile.
+func (r *Runner) watchRollout(ctx context.Context, id string) error {
+	killing, stop := context.WithCancel(ctx)
+	killed := make(chan error, 1)
+	go func() { killed <- r.killAgainAndAgain(killing) }()
+	_, err := r.fleet.CLI(ctx, "rollout", "watch", id, "--timeout", r.options.Within.String())
+	if e, ok := errors.AsType[*fleet.CLIError](err); ok && partly[e.Code] {
+		err = nil
+	}
+	stop()
+	return errors.Join(err, <-killed)
+}
+
+// killAgainAndAgain ends the services that decide about the rollout with SIGKILL once they have answered for some time,
+// and starts them at once, until ctx is done. They run at its end.
+func (r *Runner) killAgainAndAgain(ctx context.Context) error {
+	every := r.options.Rollout.Kill
+	for every > 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+		for _, name := range []string{topology.UserRegistry, topology.UserDispatcher} {
+			if err := r.fleet.Services[name].Kill(); err != nil {
+				return err
+			}
+			if err := r.fleet.Services[name].Start(); err != nil {
+				return err
+			}
+		}
+		r.rolled.Kills++
+		if err := r.fleet.WaitReady(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitVanished waits until as many servers are offline as garrison-sim says that vanish, and all others are online:
+// on a busy machine a server may be called offline for a moment.
+func (r *Runner) awaitVanished(ctx context.Context) error {
+	var faults map[string]int
+	data, err := os.ReadFile(filepath.Join(r.simDir(), "faults.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &faults)
+	}
+	if err != nil {
+		return fmt.Errorf("read the faults of the servers: %w", err)
+	}
+	gone := faults["vanishing"]
+	return r.await(ctx, map[string]int{"offline": gone, "online": r.options.Servers - gone})
+}
+
+// readRollout reads what became of the rollout.
+func (r *Runner) readRollout(ctx context.Context, id string, from uint64) error {
+	c, err := r.fleet.Client(ctx, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var got *registryv1.GetRolloutResponse
+	err = c.Await(ctx, func(ctx context.Context) (bool, error) {
+		got, err = client.Call[*registryv1.GetRolloutResponse](ctx, c, &registryv1.GetRolloutRequest{RolloutId: id})
+		return err == nil, err
+	})
+	if err != nil {
+		return err
+	}
+	is, to := got.GetRollout(), &r.rolled
+	to.State, to.Reason, to.Counts = is.GetState(), is.GetReason().GetMessage(), map[rolloutv1.TargetState]int{}
+	for _, wave := range append(is.GetWaves(), is.GetOwed()) {
+		for state, n := range wave.GetCounts() {
+			to.Counts[rolloutv1.TargetState(state)] += int(n)
+		}
+	}
+	for _, wave := range is.GetWaves() {
+		to.Waves = append(to.Waves, wave.GetServers())
+		if wave.GetOpenedAt() != nil {
+			to.Opened++
+		}
+	}
+	to.Owed = int(is.GetOwed().GetServers())
+	return r.timeRollout(ctx, c, id, from)
+}
