@@ -13,9 +13,11 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 REVIVE := go run github.com/mgechev/revive@v1.13.0
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-# Static binaries without paths of this machine, with their version.
+# Static binaries without paths of this machine, with their version. Every step compiles with the same flags, so that
+# the programs, vet, the linters and the tests share what is compiled.
 export CGO_ENABLED ?= 0
-BUILD := go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
+export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
+BUILD := go build -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
 PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access executor garrison-sim beacon demo handover chaos
 garrisond.src := ./deploy/allinone/cmd/garrisond
@@ -45,7 +47,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build every program into bin/
 	@mkdir -p $(BIN)
-	@$(foreach p,$(PROGRAMS),$(BUILD) -o $(BIN)/$(p) $($(p).src) &&) true
+	@$(BUILD) -o $(BIN)/ $(foreach p,$(PROGRAMS),$($(p).src))
 
 .PHONY: demo
 demo: build $(if $(filter node_exporter,$(AGENT)),exporters) ## run the demo; AGENT=node_exporter: a third-party agent; KEEP=1: leave it running
@@ -70,9 +72,10 @@ chaos: build ## run ROUNDS=10 rounds of random faults and check everything after
 FAULT ?= 0
 
 .PHONY: sim
-sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAULT=0.05: the share of each fault; KILL=1; SEED=n
+sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAULT=0.05, KILL=1, SEED=n; ROLLOUT=1 KILL=2s: in waves
 	go run ./e2e/cmd/simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED)) \
-	  $(if $(KILL),--kill) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
+	  $(if $(ROLLOUT),--rollout $(if $(KILL),--kill-every $(KILL)),$(if $(KILL),--kill)) \
+	  $(if $(WAVES),--waves $(WAVES)) $(if $(MAX_BROKEN),--max-broken $(MAX_BROKEN)) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
 CASES ?= 100000
 
@@ -94,10 +97,13 @@ attack: build ## run the book of attacks, a line for each with its figures; DEPL
 	@cd e2e/attack && GARRISON_BIN=$(BIN) go test -count=1 -timeout 60m -full -deployment $(DEPLOYMENT) \
 	  -run 'TestTheBook$(if $(RUN),/.*/$(RUN))'
 
+LOSSES ?= none,killed,paused,cut off,two dead
+
 .PHONY: cluster-test
-cluster-test: ## read from a cluster of three servers of the bus, one of which lags behind
+cluster-test: build ## read from a replica that lags; lose each server of the bus under load, SERVERS=200, LOSSES=kinds, print what it costs
 	GARRISON_CLUSTER=1 go test -count=1 -timeout 5m -run 'LagsBehind|FreshRead' \
 	  ./pkg/bus ./services/registry ./services/executor/internal/link
+	go run ./e2e/cmd/failover --bin $(BIN) --servers $(or $(SERVERS),200) --only '$(LOSSES)'
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module
@@ -114,16 +120,31 @@ $(BIN)/node_exporter-%:
 TESTS ?= 4
 # They begin first, so that the others run beside them.
 SLOWEST := ./services/executor ./services/executor/internal/engine ./e2e ./pkg/bus
+TEST := go test -vet=off -count=1 -timeout 30m $(if $(RUN),-run '$(RUN)')
 
 .PHONY: test
-test: build ## run all tests with the race detector; RUN=regexp for some
-	go test -count=1 -timeout 5m -run '$(or $(RUN),NothingIsAnsweredAsStored)' ./pkg/bus
-	CGO_ENABLED=1 GARRISON_BIN=$(BIN) go test -race -count=1 -p $(TESTS) -parallel 4 -timeout 20m \
-	  $(if $(RUN),-run '$(RUN)') $(SLOWEST) work
+test: test-race nice-test-plain ## run all tests, those in which goroutines meet with the race detector; RUN=regexp for some
 
+.PHONY: test-race
+test-race: build ## run the tests of packages in which goroutines meet, with the race detector
+	@raced=$$(e2e/raced.sh yes) && set -x && \
+	  CGO_ENABLED=1 GARRISON_BIN=$(BIN) $(TEST) -race -p $(TESTS) -parallel 4 $(SLOWEST) $$raced
+
+.PHONY: test-plain
+test-plain: ## run the tests that the race detector only slows down
+	@plain=$$(e2e/raced.sh no) && set -x && $(TEST) $$plain
+	go test -vet=off -count=1 -timeout 20m -run '$(or $(RUN),NothingIsAnsweredAsStored)' ./pkg/bus
+
+# Tests wait more than they compute, so what only computes runs beside them, with what they leave of the processors.
 .PHONY: check
-check: format vet lint proto-lint breaking fresh tidy-check commits ## everything that CI runs
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync test systemd-check
+check: format commits build ## everything that CI runs
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target test nice-static systemd-check
+
+.PHONY: static
+static: vet proto-lint breaking fresh tidy-check lint ## every check that runs nothing
+
+nice-%:
+	@nice -n 10 $(MAKE) --no-print-directory --jobs=1 $*
 
 BASE ?= HEAD
 
@@ -197,8 +218,9 @@ gen: ## generate Go from the contract
 	cd proto && rm -rf gen/garrison && $(BUF) generate
 
 .PHONY: fresh
-fresh: gen ## fail when generated code does not match the contract
-	@if [ -n "$$(git status --porcelain proto/gen)" ]; then echo "proto/gen is stale (run make gen):"; git status --porcelain proto/gen; exit 1; fi
+fresh: ## fail when generated code does not match the contract; changes nothing, so that others can compile meanwhile
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && (cd proto && $(BUF) generate -o $$d) && \
+	  diff -r $$d/gen/garrison proto/gen/garrison >$$d/differs || { echo "proto/gen is stale (run make gen):"; cat $$d/differs; exit 1; }
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
@@ -251,16 +273,13 @@ self-image: build ## build an image that upgrades executors to this source; SELF
 SYSTEMD_BENCH := $(BIN)/systemd
 
 .PHONY: systemd-test
-systemd-test: ## test the engine and the units under a real systemd in namespaces; needs root, systemd, dbus; RUN=regexp
+systemd-test: build ## test the engine and the units under a real systemd in namespaces; needs root, systemd, dbus; RUN=regexp
 	@mkdir -p $(SYSTEMD_BENCH)
-	@go test -c -o $(SYSTEMD_BENCH)/engine.test ./services/executor/internal/engine
-	@go test -c -o $(SYSTEMD_BENCH)/executor.test ./services/executor
+	@go test -vet=off -c -o $(SYSTEMD_BENCH)/ ./services/executor/internal/engine ./services/executor ./deploy/allinone
 	@$(BUILD) -o $(SYSTEMD_BENCH)/agent ./services/executor/internal/engine/testdata/agent
 	@$(BUILD) -o $(SYSTEMD_BENCH)/self ./services/executor/testdata/self
 	@$(foreach v,1.0.0 2.0.0 3.0.0,$(BUILD) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(v)" -o $(SYSTEMD_BENCH)/executor-$(v) $(executor.src) &&) true
-	@go test -c -o $(SYSTEMD_BENCH)/allinone.test ./deploy/allinone
-	@$(foreach p,garrisond registry image-catalog task-dispatcher access,$(BUILD) -o $(SYSTEMD_BENCH)/$(p) $($(p).src) &&) true
-	@cp deploy/systemd/*.service deploy/systemd/garrison.sysusers $(SYSTEMD_BENCH)/
+	@cp $(addprefix $(BIN)/,garrisond registry image-catalog task-dispatcher access) deploy/systemd/*.service deploy/systemd/garrison.sysusers $(SYSTEMD_BENCH)/
 	@cd $(SYSTEMD_BENCH) && $(CURDIR)/services/executor/systemd-test.sh 1200 '\
 	  install -D executor-1.0.0 /usr-local/executor; sed "s:/usr/local/bin/executor:/usr-local/executor:" garrison-executor.service > /run/systemd/system/garrison-executor.service && \
 	  systemd-analyze verify --man=no /run/systemd/system/garrison-executor.service && \
