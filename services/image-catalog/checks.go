@@ -184,16 +184,21 @@ func (c *checks) fetch(ctx context.Context, b *imagev1.Blob, order chan<- chan p
 }
 
 // storedSoon reads a chunk that the leader of the stream holds: a replica that lags behind is asked again, until ctx is
-// done.
+// done. A chunk that stays missing is NotFound, also when ctx ends during the last request.
 func (c *checks) storedSoon(ctx context.Context, b *imagev1.Blob, n int) ([]byte, error) {
+	var missing error
 	for {
 		data, err := storedChunk(ctx, c.conn, b, n)
+		if missing != nil && ctx.Err() != nil && !errors.Is(err, errCorrupt) {
+			return nil, missing
+		}
 		if !fault.Is(err, fault.NotFound) || fault.RefusalOf(err) != nil {
 			return data, err
 		}
+		missing = err
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, missing
 		case <-time.After(replicaPause):
 		}
 	}

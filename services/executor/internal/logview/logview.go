@@ -75,11 +75,7 @@ func New(cfg Config) *View {
 
 // Run answers until ctx is done.
 func (v *View) Run(ctx context.Context) error {
-	stopOpen, err := bus.Answer(v.cfg.Conn, topology.LogOpenSubject(v.cfg.Address), "", v.open)
-	if err != nil {
-		return err
-	}
-	defer stopOpen()
+	// Reads first: who has opened a session reads at once.
 	stopRead, err := bus.AnswerOf(v.cfg.Conn, topology.LogReadsOf(v.cfg.Address),
 		func(asked context.Context, subject string, q *logv1.ReadRequest) (*logv1.ReadResponse, error) {
 			asked, cancel := context.WithCancel(asked)
@@ -91,6 +87,11 @@ func (v *View) Run(ctx context.Context) error {
 		return err
 	}
 	defer stopRead()
+	stopOpen, err := bus.Answer(v.cfg.Conn, topology.LogOpenSubject(v.cfg.Address), "", v.open)
+	if err != nil {
+		return err
+	}
+	defer stopOpen()
 	<-ctx.Done()
 	return nil
 }
