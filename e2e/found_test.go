@@ -103,8 +103,8 @@ func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if took := w.finds("alpha", 1); took > 15*time.Second {
-		t.Errorf("shown after %s", took)
+	if took := w.finds("alpha", 1); took > time.Minute {
+		t.Errorf("shown after %s, want within a minute", took)
 	}
 	if f := w.found("alpha").Found[0]; f.Agent != "old-agent" || f.Trace != "TRACE_LINK" || f.Version != "1.0.0" ||
 		f.Path != "agents/old-agent/current" ||

@@ -15,7 +15,7 @@ import (
 // replayed replays a stream until it has n messages or ends by itself.
 func replayed(t *testing.T, c *bus.Conn, stream string, from uint64, n int) (got []uint64, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = c.Replay(ctx, stream, from, func(msgs []bus.Message) error {
 		for _, m := range msgs {
