@@ -177,6 +177,7 @@ var Kinds = []Kind{
 	{Rollout, "extended", &rolloutv1.Extended{}},
 	{Rollout, "opened", &rolloutv1.Opened{}},
 	{Rollout, "released", &rolloutv1.Released{}},
+	{Rollout, "primed", &rolloutv1.Primed{}},
 	{Rollout, "passed", &rolloutv1.Passed{}},
 	{Rollout, "halted", &rolloutv1.Halted{}},
 	{Rollout, "silenced", &rolloutv1.Silenced{}},

@@ -82,6 +82,11 @@ func (d *documents) readAgain(ctx context.Context, a topology.ServerAddress) (na
 	for _, e := range doc.GetEntries() {
 		n.digests[hex.EncodeToString(e.GetImage().GetBlob().GetDigest())] = true
 	}
+	for _, q := range doc.GetRequests() {
+		if q.GetAhead() != nil {
+			n.digests[hex.EncodeToString(q.GetAhead().GetBlob().GetDigest())] = true
+		}
+	}
 	d.kept.Put(a, n, (len(n.digests)+1)*digestBytes)
 	return n, nil
 }

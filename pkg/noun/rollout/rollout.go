@@ -29,8 +29,8 @@ var Life = fsm.Table[rolloutv1.State, string]{
 	},
 	rolloutv1.State_STATE_RUNNING: {
 		"extended": rolloutv1.State_STATE_RUNNING, "opened": rolloutv1.State_STATE_RUNNING,
-		"released": rolloutv1.State_STATE_RUNNING,
-		"passed":   rolloutv1.State_STATE_RUNNING, "silenced": rolloutv1.State_STATE_RUNNING,
+		"released": rolloutv1.State_STATE_RUNNING, "primed": rolloutv1.State_STATE_RUNNING,
+		"passed": rolloutv1.State_STATE_RUNNING, "silenced": rolloutv1.State_STATE_RUNNING,
 		"approved": rolloutv1.State_STATE_RUNNING,
 		"resumed":  rolloutv1.State_STATE_RUNNING, // once it stopped after the wave that it was to stop after
 		"paused":   rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,

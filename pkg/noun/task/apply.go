@@ -39,7 +39,7 @@ func Apply(t *taskv1.Task, f ledger.Fact) (*taskv1.Task, bool) {
 		t = &taskv1.Task{
 			Id: f.Key, Verb: q.Verb, ServerId: q.ServerId, Agent: q.Agent, InstanceId: q.InstanceId,
 			Generation: q.Generation, Attempt: q.Attempt, From: q.From, To: q.To, IntentId: q.IntentId,
-			QueuedAt: at, Deadline: q.Deadline, Scan: q.Scan, PurgeKept: q.PurgeKept,
+			QueuedAt: at, Deadline: q.Deadline, Scan: q.Scan, PurgeKept: q.PurgeKept, Ahead: q.Ahead,
 		}
 	}
 	if moveDeferral(t, f.Body, at) {

@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healing"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
@@ -37,6 +38,7 @@ type Engine struct {
 	driver  *driver
 	machine *machine
 	scans   *scans
+	ahead   *ahead
 	running sync.WaitGroup // changes, and looks beside the loop
 
 	offers   chan *desiredv1.Document // the newest document that was not taken yet
@@ -85,6 +87,13 @@ func New(cfg Config) *Engine {
 		spawn: e.running.Go, results: make(chan reading),
 	}
 	e.scans = &scans{scan: newScan(cfg), tasks: e.tasks, spawn: e.running.Go, results: make(chan scanned)}
+	e.ahead = &ahead{
+		steps: steps.Ahead{
+			Steps: set.bring, Trust: cfg.Trust,
+			NewRun: func(rec *change.Record) *steps.Run { return e.driver.newRun(rec, false) },
+		},
+		tasks: e.tasks, spawn: e.running.Go, results: make(chan fetchedAhead),
+	}
 	return e
 }
 
@@ -177,6 +186,8 @@ func (e *Engine) loop(ctx context.Context) error {
 			err = e.machine.answer(looks, e.document, r)
 		case r := <-e.scans.results:
 			err = e.scans.answer(looks, e.document, r)
+		case r := <-e.ahead.results:
+			err = e.ahead.answer(looks, e.document, r)
 		}
 		if end, err := e.endsAfter(ctx, err); end || err != nil {
 			return err
@@ -205,7 +216,11 @@ func (e *Engine) offered(ctx, looks context.Context, d *desiredv1.Document) erro
 	if err := e.take(ctx, d); err != nil {
 		return err
 	}
-	return errors.Join(e.machine.lookFor(looks, e.document), e.scans.begin(looks, e.document))
+	err := errors.Join(e.machine.lookFor(looks, e.document), e.scans.begin(looks, e.document))
+	if e.dead() || e.cfg.Trial || e.leaves() {
+		return err
+	}
+	return errors.Join(err, e.ahead.begin(looks, e.document))
 }
 
 // agentsChanged handles a wake-up: an agent's process changed its state.

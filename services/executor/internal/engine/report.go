@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
 	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
+	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 )
 
 // reporter writes reports into the journal's outbox.
@@ -150,7 +151,11 @@ func (p *reporter) endChanges(changes []*steps.Run) error {
 
 // closeChange takes a change out of the journal and keeps how its task ended.
 func closeChange(tx *journal.Tx, r *change.Record) error {
-	if err := errors.Join(tx.DropChange(r.Agent), steps.ForgetDeferral(tx, r.Agent)); err != nil || r.TaskID == "" {
+	err := errors.Join(tx.DropChange(r.Agent), steps.ForgetDeferral(tx, r.Agent))
+	if r.Failure == nil {
+		err = errors.Join(err, store.ForgetAhead(tx, r.To.Digest()))
+	}
+	if err != nil || r.TaskID == "" {
 		return err
 	}
 	return tx.EndTask(r.TaskID, r.Outcome().State, r.Report())

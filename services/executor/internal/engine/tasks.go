@@ -126,7 +126,7 @@ func (t tasks) fail(due []string, why *change.Failure) error {
 
 // unanswered returns the tasks of a document's requests for a refresh that have not ended here.
 func (t tasks) unanswered(d *desiredv1.Document) (due []string, err error) {
-	all, err := t.open(d, func(q *desiredv1.Request) bool { return !isScan(q) })
+	all, err := t.open(d, func(q *desiredv1.Request) bool { return !isScan(q) && !isAhead(q) })
 	for _, q := range all {
 		due = append(due, q.GetTaskId())
 	}

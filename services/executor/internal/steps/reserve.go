@@ -41,7 +41,11 @@ func (s Reserve) Do(ctx context.Context, r *Run) (err error) {
 	if r.freeBlob, err = s.Images.Hold(ctx, digest); err != nil {
 		return err
 	}
-	if err := s.Images.DropDamaged(digest, r.Record); err != nil {
+	of := r.Record
+	if r.ahead {
+		of = nil // it is in no journal: a change of the same agent is another one
+	}
+	if err := s.Images.DropDamaged(digest, of); err != nil {
 		return err
 	}
 	r.prepared = s.Images.Prepared(digest) // no other change brings or takes it until it is staged
@@ -52,7 +56,7 @@ func (s Reserve) Do(ctx context.Context, r *Run) (err error) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			return err
 		}
-		more, failed := s.Images.GiveUpOldest(digest)
+		more, failed := s.giveUp(r)
 		if failed != nil {
 			return failed
 		}
@@ -60,6 +64,18 @@ func (s Reserve) Do(ctx context.Context, r *Run) (err error) {
 			return refuse(code.NoSpace, "%v at %s", err, s.Root)
 		}
 	}
+}
+
+// giveUp deletes what a change may take the room of: what was fetched ahead of others first, and then the kept version
+// that was replaced longest ago. What is fetched ahead takes no room that is used already.
+func (s Reserve) giveUp(r *Run) (more bool, err error) {
+	if r.ahead {
+		return false, nil
+	}
+	if more, err = s.Images.GiveUpAhead(r.To.Digest()); more || err != nil {
+		return more, err
+	}
+	return s.Images.GiveUpOldest(r.To.Digest())
 }
 
 // take reserves the space. An ENOSPC says how much is missing.
@@ -79,7 +95,11 @@ func (s Reserve) take(r *Run) error {
 	if free.Files < files {
 		return short("%d files; %d more can be made", files, free.Files)
 	}
-	path := filepath.Join(s.Root.Cache(), layout.TemporaryPrefix+"space-"+r.Agent)
+	name := "space-" + r.Agent
+	if r.ahead { // beside a change of the same agent
+		name = "space+" + r.Agent
+	}
+	path := filepath.Join(s.Root.Cache(), layout.TemporaryPrefix+name)
 	if r.space, err = space.Reserve(path, need, switchBytes); errors.Is(err, syscall.ENOSPC) {
 		return short("%d bytes; %d are free", need, free.Bytes)
 	}

@@ -68,6 +68,7 @@ type Run struct {
 	prepared  bool                // a whole copy of the image is on the disk
 
 	justCommitted bool // by this process
+	ahead         bool // it only fetches an image ahead
 }
 
 // Save writes the record as it is.

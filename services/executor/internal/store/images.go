@@ -38,7 +38,7 @@ func NewImages(root layout.Root, j *journal.Journal, keep Keep, log zerolog.Logg
 	}
 }
 
-// Needed reports whether the inventory, a change other than except, or Keep needs an image.
+// Needed reports whether the inventory, a change other than except, or Keep needs an image, or it was fetched ahead.
 func (s *Images) Needed(digest []byte, except *change.Record) (needed bool, err error) {
 	err = s.journal.Read(func(tx *journal.Tx) error {
 		in, err := neededBy(tx, except)
@@ -83,6 +83,9 @@ func neededBy(tx *journal.Tx, except *change.Record) (func(digest []byte) bool, 
 			names[string(r.To.Digest())] = true
 			names[string(r.OldImage().Digest())] = true
 		}
+	}
+	for _, digest := range aheadNow(tx) {
+		names[string(digest)] = true
 	}
 	return func(digest []byte) bool { return len(digest) > 0 && names[string(digest)] }, nil
 }
@@ -156,6 +159,11 @@ func (s *Images) SweepUnasked(d *desiredv1.Document) error {
 		asked := func() (bool, error) {
 			if slices.ContainsFunc(d.GetEntries(), func(en *desiredv1.Entry) bool {
 				return bytes.Equal(en.GetImage().GetBlob().GetDigest(), digest)
+			}) {
+				return true, nil
+			}
+			if slices.ContainsFunc(d.GetRequests(), func(q *desiredv1.Request) bool {
+				return bytes.Equal(q.GetAhead().GetBlob().GetDigest(), digest)
 			}) {
 				return true, nil
 			}

@@ -69,10 +69,11 @@ func oldest(kept map[string][]journal.Kept, needed func(digest []byte) bool) []j
 	return out
 }
 
-// GiveUpAll deletes every kept version.
+// GiveUpAll deletes every kept version, and what was fetched ahead.
 func (s *Images) GiveUpAll() error {
+	_, first := s.GiveUpAhead(nil)
 	_, err := s.giveUp(nil, Keep{}.beyond)
-	return err
+	return errors.Join(first, err)
 }
 
 // Ways returns the kept versions of each agent as they are reported, the newest first.

@@ -149,9 +149,14 @@ func askWords(i *intentv1.Intent) (words []string) {
 // purgeVerb is the command that deletes the versions which servers keep for a way back.
 const purgeVerb = "purge-undo"
 
+// aheadVerb is what a rollout asks of servers that may not be changed yet.
+const aheadVerb = "fetch ahead"
+
 // refreshVerb returns the command that asks for a refresh.
 func refreshVerb(q *intentv1.Refresh) string {
 	switch {
+	case q.GetAhead() != nil:
+		return aheadVerb + " " + q.GetAhead().GetImage().GetVersion()
 	case q.GetScan() != nil:
 		return "server scan"
 	case q.GetPurgeKept():

@@ -110,6 +110,18 @@ func RolloutReason(r *registryv1.RolloutReason) string {
 	return text + " (" + names + ")"
 }
 
+// FetchedAheadText returns how many servers fetched ahead what a rollout brings them; "" where none was asked to.
+func FetchedAheadText(r *rolloutv1.Rollout) string {
+	if r.GetPrimed() == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %s", r.GetFetchedAhead(), output.Plural(int(r.GetPrimed()), "server"))
+	if n := r.GetNotFetchedAhead(); n > 0 {
+		text += fmt.Sprintf("; %d did not, and fetch with the change", n)
+	}
+	return text
+}
+
 // RolloutPairs returns what a rollout's page shows beside its row.
 func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]string) {
 	ro := r.GetRollout()
@@ -134,6 +146,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 	}
 	add("WAVES", strings.Join(waves, "\n"))
 	add("WAITS FOR", r.GetWaitsFor())
+	add("FETCHED AHEAD", FetchedAheadText(ro))
 	add("THEN", thenState(ro))
 	add("LEFT", LeftText(r))
 	var slow []string

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -39,10 +40,14 @@ var Tasks = output.Listing[Task]{
 type verbed interface {
 	GetVerb() taskv1.Verb
 	GetPurgeKept() bool
+	GetAhead() *imagev1.Ahead
 }
 
 // VerbText returns the verb of a task; that of a refresh which deletes kept versions is the command that asks for it.
 func VerbText(t verbed) string {
+	if t.GetAhead() != nil {
+		return aheadVerb + " " + t.GetAhead().GetImage().GetVersion()
+	}
 	if t.GetPurgeKept() {
 		return purgeVerb
 	}

@@ -25,33 +25,54 @@ const windowHelp = `Set the times of the week in which agents on the servers of 
 A window is "[DAYS] FROM-UNTIL [ZONE]": days such as Mon-Fri or Sat,Sun, a time until which it lasts that may be on the
 next day, and an IANA time zone; without days each day, without a zone UTC. They replace the windows that were set
 before. Outside of them, rollouts wait, and other intents are refused with the code FROZEN; what has begun ends by
-itself. --override on a change, and --emergency on a rollout, pass.`
+itself. --override on a change, and --emergency on a rollout, pass.
+
+With --fetch, the servers of rollouts that wait fetch their images ahead: always, or in windows of its own. Nothing
+else happens before the switch window opens, and a freeze does not stop it, as no agent changes. Without it, images
+come with the changes.`
 
 func windowCommand(env *cli.Env, find find) *cobra.Command {
 	var none bool
+	var fetch []string
 	c := &cobra.Command{
-		Use:   "window ENVIRONMENT WINDOW… | ENVIRONMENT --none",
+		Use:   "window ENVIRONMENT WINDOW… | ENVIRONMENT --none | ENVIRONMENT --fetch WHEN",
 		Short: "Set when agents on the servers of an environment may be changed.",
 		Long:  windowHelp,
 		Example: "  garrison env window prod \"Mon-Fri 22:00-04:00 Europe/Berlin\" \"Sat,Sun 00:00-24:00\"\n" +
-			"  garrison env window prod --none",
+			"  garrison env window prod --none\n" +
+			"  garrison env window prod \"22:00-04:00 Europe/Berlin\" --fetch always",
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 || none == (len(a) > 1) {
-				return cli.Usage("want an environment and windows, or --none. Try: garrison env window --help")
+			if len(a) == 0 || none && len(a) > 1 || !none && len(a) == 1 && len(fetch) == 0 {
+				return cli.Usage("want an environment and windows, --none or --fetch. Try: garrison env window --help")
 			}
-			var windows []*environmentv1.Window
-			for _, text := range a[1:] {
-				w, err := parseWindow(text)
-				if err != nil {
-					return cli.Usage("%v", err)
+			windows, err := parseWindows(a[1:])
+			if err != nil {
+				return cli.Usage("%v", err)
+			}
+			ahead, err := parseFetch(fetch)
+			if err != nil {
+				return cli.Usage("%v", err)
+			}
+			var done []string
+			if none || len(windows) > 0 {
+				done = append(done, "may be changed: "+orAlways(windowsText(windows)))
+			}
+			if ahead != nil {
+				done = append(done, "fetches ahead: "+fetchText(ahead))
+			}
+			return edit(c.Context(), env, find, a[0], strings.Join(done, "; "), func(e environment) {
+				if none || len(windows) > 0 {
+					e.Windows = windows
 				}
-				windows = append(windows, w)
-			}
-			return edit(c.Context(), env, find, a[0], "may be changed: "+orAlways(windowsText(windows)),
-				func(e environment) { e.Windows = windows })
+				if ahead != nil {
+					e.FetchAlways, e.FetchWindows = ahead.GetFetchAlways(), ahead.GetFetchWindows()
+				}
+			})
 		},
 	}
+	c.Flags().StringArrayVar(&fetch, "fetch", nil, "`WHEN` servers fetch ahead what rollouts bring them while they "+
+		"may not be changed: always, never, or a window; repeatable")
 	c.Flags().BoolVar(&none, "none", false, "remove the windows: servers may be changed at any time")
 	return c
 }
@@ -141,6 +162,9 @@ func showTimes(e environment) (out [][2]string) {
 	for _, f := range e.GetFreezes() {
 		out = append(out, [2]string{"FREEZE", freezeText(f)})
 	}
+	if text := fetchText(e); text != "never" {
+		out = append(out, [2]string{"FETCHES AHEAD", text})
+	}
 	if limit := e.GetBusyLimit(); limit != nil {
 		out = append(out, [2]string{"BUSY LIMIT", output.Span(limit.AsDuration())})
 	}
@@ -148,6 +172,46 @@ func showTimes(e environment) (out [][2]string) {
 		out = append(out, [2]string{"KEEP", keepText(e.GetKeep())})
 	}
 	return out
+}
+
+// parseWindows parses several windows.
+func parseWindows(texts []string) (windows []*environmentv1.Window, err error) {
+	for _, text := range texts {
+		w, err := parseWindow(text)
+		if err != nil {
+			return nil, err
+		}
+		windows = append(windows, w)
+	}
+	return windows, nil
+}
+
+// parseFetch parses when servers fetch ahead; nil where nothing is said.
+func parseFetch(texts []string) (*environmentv1.Environment, error) {
+	switch {
+	case len(texts) == 0:
+		return nil, nil
+	case len(texts) == 1 && texts[0] == "always":
+		return &environmentv1.Environment{FetchAlways: true}, nil
+	case len(texts) == 1 && texts[0] == "never":
+		return &environmentv1.Environment{}, nil
+	}
+	windows, err := parseWindows(texts)
+	if err != nil {
+		return nil, fmt.Errorf("--fetch: %w; or --fetch always, or --fetch never", err)
+	}
+	return &environmentv1.Environment{FetchWindows: windows}, nil
+}
+
+// fetchText returns when servers fetch ahead.
+func fetchText(e environment) string {
+	switch {
+	case e.GetFetchAlways():
+		return "at any time"
+	case len(e.GetFetchWindows()) == 0:
+		return "never"
+	}
+	return windowsText(e.GetFetchWindows())
 }
 
 var days = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}

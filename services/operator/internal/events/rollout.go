@@ -25,6 +25,8 @@ func rolloutDetail(f ledger.Fact) string {
 			text += fmt.Sprintf(", step %d of their changes", b.GetStep())
 		}
 		return text
+	case *rolloutv1.Primed:
+		return output.Plural(len(b.GetServerIds()), "server") + " asked to fetch ahead"
 	case *rolloutv1.Silenced:
 		return output.Plural(len(b.GetServerIds()), "server")
 	case *rolloutv1.Halted:

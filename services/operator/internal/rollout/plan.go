@@ -213,6 +213,10 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 			until = "the last of them until " + output.Stamp(p.GetClosedUntil())
 		}
 		env.Say("  %s cannot be changed now, %s: %s", output.Plural(int(n), "server"), until, p.GetClosedBecause())
+		if ahead := p.GetPrimed(); ahead > 0 {
+			env.Say("  %s of them fetch ahead what it brings, and change nothing before",
+				output.Plural(int(ahead), "server"))
+		}
 	}
 	for _, step := range p.GetSteps() {
 		for _, r := range step.GetReasons() {

@@ -138,6 +138,9 @@ func progress(r *registryv1.GetRolloutResponse, left string) string {
 	if r.GetWaitsFor() != "" {
 		text += "; waits for " + strings.TrimPrefix(r.GetWaitsFor(), fmt.Sprintf("wave %d: ", now))
 	}
+	if ahead := display.FetchedAheadText(r.GetRollout()); ahead != "" {
+		text += "; fetched ahead: " + ahead
+	}
 	if left != "" {
 		text += "; " + left + " left"
 	}

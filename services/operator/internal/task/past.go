@@ -56,6 +56,7 @@ func taskAfter(t display.Task, f ledger.Fact) display.Task {
 			IntentId:   q.GetIntentId(),
 			Scan:       q.GetScan(),
 			PurgeKept:  q.GetPurgeKept(),
+			Ahead:      q.GetAhead(),
 			State:      taskv1.State_STATE_QUEUED, Since: at, QueuedAt: at, Deadline: q.GetDeadline(),
 		}
 	}

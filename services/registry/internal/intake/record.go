@@ -49,7 +49,7 @@ func Observed(i *instancev1.Instance, s *serverv1.Server, generationBefore uint6
 
 // Refresh keeps that a refresh was assigned to a server, which may be nil. A scan is answered without a fact.
 func Refresh(s *serverv1.Server, t *taskv1.Task) {
-	refreshes := t.Verb == taskv1.Verb_VERB_REFRESH && t.Scan == nil
+	refreshes := t.Verb == taskv1.Verb_VERB_REFRESH && t.Scan == nil && t.Ahead == nil
 	if server.Managed(s) && refreshes && t.State == taskv1.State_STATE_ASSIGNED {
 		in := of(s)
 		in.RefreshTaskId, in.RefreshAnswered = t.Id, false

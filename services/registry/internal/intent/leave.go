@@ -41,6 +41,9 @@ func refresh(o *outcome, q *intentv1.Refresh) *apiv1.Refusal {
 	if q.GetPurgeKept() && q.GetScan() != nil {
 		return &apiv1.Refusal{Code: code.Malformed, Message: "a scan deletes nothing: purge_kept is for a refresh"}
 	}
+	if q.GetAhead() != nil && o.ask.Intent.GetSource().GetRolloutId() == "" {
+		return &apiv1.Refusal{Code: code.Malformed, Message: "only a rollout asks servers to fetch ahead"}
+	}
 	refusal := o.each("", q.GetOn(), func(s *serverv1.Server, _ *instancev1.Instance) {
 		if why := o.needsWayBack(s); q.GetPurgeKept() && why != nil {
 			o.leaveOut(s, "", nil, why)

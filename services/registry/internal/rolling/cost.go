@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
@@ -11,6 +12,7 @@ import (
 type Cost struct {
 	Bytes   uint64    // of images that the servers fetch, at most
 	Closed  int       // how many servers cannot be changed now
+	Primed  int       // how many of those fetch ahead meanwhile
 	Because string    // why the first of them cannot
 	Until   time.Time // when the last of them may be changed; zero when one never may
 }
@@ -36,6 +38,9 @@ func CostOf(r Reader, p Planned, now time.Time) (c Cost) {
 		}
 		if c.Closed++; c.Because == "" {
 			c.Because = state.Why
+		}
+		if e, _ := r.Environment(s.GetEnvironment()); window.FetchesAhead(e) && len(rollout.Brings(t)) > 0 {
+			c.Primed++
 		}
 		if never = never || state.Until.IsZero(); state.Until.After(c.Until) {
 			c.Until = state.Until

@@ -33,6 +33,8 @@ type Running interface {
 	TargetsOf(rollout string, s rolloutv1.TargetState) iter.Seq[*rolloutv1.Target]
 	Silent(rollout string) iter.Seq[*rolloutv1.Target]
 	Due(rollout string) iter.Seq[*rolloutv1.Target]
+	Unprimed(rollout string) iter.Seq[*rolloutv1.Target]
+	FetchesAhead() bool // whether servers of any environment fetch ahead
 	Unrestored(rollout string) iter.Seq[*rolloutv1.Target]
 }
 
@@ -43,9 +45,9 @@ func Input(r Running, record *rolloutv1.Rollout, basis *rolloutv1.Basis) rollout
 	in.unseen = basis.UnseenUntil == nil || !now.Before(basis.UnseenUntil.AsTime())
 	return rollout.Input{
 		Rollout: record, Now: now, Pending: in.pending, Returned: in.returned, Silent: in.silent,
-		Closed: in.closed,
-		Due:    func() iter.Seq[*rolloutv1.Target] { return r.Due(record.Id) },
-		Field:  in.field, Works: r.Works, Working: in.working, Standing: in.standing, Refused: in.refused,
+		Closed: in.closed, Unprimed: in.unprimed, Ahead: in.ahead,
+		Due:   func() iter.Seq[*rolloutv1.Target] { return r.Due(record.Id) },
+		Field: in.field, Works: r.Works, Working: in.working, Standing: in.standing, Refused: in.refused,
 	}
 }
 
@@ -121,6 +123,28 @@ func (in *input) closed(server string) (until time.Time, why string) {
 		in.doors[s.GetEnvironment()] = state
 	}
 	return state.Until, state.Why
+}
+
+// unprimed returns the pending servers that are online and were not asked to fetch ahead.
+func (in *input) unprimed() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !in.reader.FetchesAhead() {
+			return
+		}
+		for t := range in.reader.Unprimed(in.id) {
+			s, _ := in.reader.Server(t.ServerId)
+			if present(s) && !yield(t.ServerId) {
+				return
+			}
+		}
+	}
+}
+
+// ahead reports whether a server may fetch ahead now, and when it may next.
+func (in *input) ahead(server string) (open bool, next time.Time) {
+	s, _ := in.reader.Server(server)
+	e, _ := in.reader.Environment(s.GetEnvironment())
+	return window.Ahead(e, in.now)
 }
 
 func (in *input) field(server, field string) string {

@@ -28,6 +28,10 @@ type Input struct {
 	Due func() iter.Seq[*rolloutv1.Target]
 	// Closed returns why a server must not be changed now, "" when it may be, and until when; zero means without end.
 	Closed func(server string) (until time.Time, why string)
+	// Unprimed returns pending servers that were not asked to fetch ahead what the rollout brings.
+	Unprimed func() iter.Seq[string]
+	// Ahead reports whether a server may fetch ahead now, and when it may next; zero when never.
+	Ahead func(server string) (open bool, next time.Time)
 	// Field returns the value of a server's field of a keep budget.
 	Field func(server, field string) string
 	// Works reports whether a server is online, healthy and not under way.
@@ -47,13 +51,14 @@ type Standing struct {
 	Count keep.Count
 }
 
-// Decision is the one next thing to do. At most one of Open, Pass, Release, Silence, Halt and Succeed is set.
+// Decision is the one next thing to do. At most one of Open, Pass, Release, Silence, Prime, Halt and Succeed is set.
 type Decision struct {
 	Open, Pass uint32         // the wave to open or to pass
 	Release    []string       // the servers to change next, at most Batch
 	Wave       uint32         // the wave of Release, or the wave that Halt is about
 	Step       uint32         // of Release: the later step that begins on servers under way; 0 for the first
 	Silence    []string       // the servers that were silent for too long, at most Batch
+	Prime      []string       // the servers that fetch ahead next
 	Halt       *apiv1.Refusal // why the rollout halts
 	Succeed    bool           // every wave passed
 	Owed       uint32         // with Succeed: how many servers are owed
@@ -63,7 +68,7 @@ type Decision struct {
 
 // Acts reports whether there is something to do.
 func (d Decision) Acts() bool {
-	return d.Open+d.Pass > 0 || len(d.Release)+len(d.Silence) > 0 || d.Halt != nil || d.Succeed
+	return d.Open+d.Pass > 0 || len(d.Release)+len(d.Silence)+len(d.Prime) > 0 || d.Halt != nil || d.Succeed
 }
 
 // Decide returns the next thing to do for a rollout.
@@ -82,7 +87,14 @@ func Decide(in Input) Decision {
 	default:
 		return Decision{}
 	}
-	var d Decision
+	d := run(in)
+	d.prime(in)
+	return d
+}
+
+// run returns the next thing to do for a rollout that runs, but for what is fetched ahead.
+func run(in Input) (d Decision) {
+	r := in.Rollout
 	if d.silence(in); d.Acts() {
 		return d
 	}

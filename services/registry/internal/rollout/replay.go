@@ -81,6 +81,8 @@ func same(body proto.Message, d Decision) bool {
 		return d.Succeed && d.Owed == b.Owed
 	case *rolloutv1.Silenced:
 		return len(d.Silence) > 0 && slices.Equal(d.Silence, b.ServerIds)
+	case *rolloutv1.Primed:
+		return len(d.Prime) > 0 && slices.Equal(d.Prime, b.ServerIds)
 	case *rolloutv1.Released:
 		alike := d.Wave == b.Wave && d.Step == b.Step && len(b.ServerIds) > 0
 		return alike && !slices.ContainsFunc(b.ServerIds, func(id string) bool {

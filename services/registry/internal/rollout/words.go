@@ -21,6 +21,8 @@ func (d Decision) Words() string {
 		return fmt.Sprintf("%s of wave %d released", some(len(d.Release)), d.Wave)
 	case len(d.Silence) > 0:
 		return some(len(d.Silence)) + " silent for too long"
+	case len(d.Prime) > 0:
+		return some(len(d.Prime)) + " asked to fetch ahead"
 	case d.Halt != nil:
 		return "halted: " + d.Halt.Message
 	case d.Succeed:
@@ -43,6 +45,8 @@ func decisionOf(body proto.Message) Decision {
 		return Decision{Release: b.ServerIds, Wave: b.Wave, Step: b.Step}
 	case *rolloutv1.Silenced:
 		return Decision{Silence: b.ServerIds}
+	case *rolloutv1.Primed:
+		return Decision{Prime: b.ServerIds}
 	case *rolloutv1.Halted:
 		return Decision{Halt: b.Reason, Wave: b.Wave}
 	case *rolloutv1.Succeeded:

@@ -44,6 +44,10 @@ func (v *View) rolloutIntent(f ledger.Fact) {
 	if r == nil {
 		return
 	}
+	if in.GetRefresh().GetAhead() != nil {
+		v.rolloutAhead(r, changed, f)
+		return
+	}
 	for _, id := range rollouts.Named(in) {
 		t, ok := v.Target(r.Id, id)
 		if !ok {
@@ -173,6 +177,10 @@ func (v *View) onTargets(server string, do func(*rolloutv1.Rollout, *rolloutv1.T
 
 // rolloutTask folds the end of a task of a release.
 func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
+	if task.Ahead != nil {
+		v.aheadTask(task, f)
+		return
+	}
 	v.onTargets(task.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 		n := slices.Index(t.IntentIds, task.IntentId)
 		if n < 0 || t.RestoredBy != "" {
@@ -307,6 +315,9 @@ func (v *View) rolloutServer(id string, f ledger.Fact) {
 	v.onTargets(id, func(r *rolloutv1.Rollout, _ *rolloutv1.Target) {
 		v.applyTarget(r, id, f, rollout.Event{Kind: kind})
 		v.editTarget(r, id, f, func(t *rolloutv1.Target) {
+			if kind != rollout.Back {
+				v.aheadAway(r, t)
+			}
 			t.SilentSince = nil
 			if kind == rollout.Away && len(t.IntentIds) > 0 {
 				t.SilentSince = timestamppb.New(f.At)

@@ -49,6 +49,10 @@ func groupUnrestored(id string) index.Group {
 
 func groupDue(id string) index.Group { return index.Group{Field: byRollout, Value: id + "/due"} }
 
+func groupUnprimed(id string) index.Group {
+	return index.Group{Field: byRollout, Value: id + "/unprimed"}
+}
+
 func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 	if t == nil {
 		return nil
@@ -58,6 +62,9 @@ func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 	}
 	if rollout.NextStep(t) > 0 {
 		groups = append(groups, groupDue(id))
+	}
+	if rollout.Unprimed(t) {
+		groups = append(groups, groupUnprimed(id))
 	}
 	if rollout.SilentSince(t) != nil {
 		groups = append(groups, groupSilent(id))
@@ -86,6 +93,8 @@ func (v *View) applyRollout(f ledger.Fact) bool {
 				Kind: rollout.Taken, Step: b.Step, UnhealthyBefore: v.unhealthy(id),
 			})
 		}
+	case *rolloutv1.Primed:
+		v.primed(next, b.ServerIds, f)
 	case *rolloutv1.Silenced:
 		for _, id := range b.ServerIds {
 			v.applyTarget(next, id, f, rollout.Event{Kind: rollout.Silent})

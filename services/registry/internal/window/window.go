@@ -4,13 +4,15 @@
 // Guarantees:
 //
 //  1. An environment without windows is open at any time, and a freeze closes it whatever its windows are.
-//  2. Until is the next time at which the environment may open; the time of day is that of the window's time zone, also
+//  2. Fetching ahead follows its own windows, and no freeze: without such windows it never happens.
+//  3. Until is the next time at which the environment may open; the time of day is that of the window's time zone, also
 //     where it changes between summer and winter.
 package window
 
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,20 +63,39 @@ func closed(e *environmentv1.Environment, at time.Time) (string, time.Time) {
 		}
 		return strings.TrimSuffix(fmt.Sprintf("environment %s is frozen: %s", e.Name, f.Reason), ": "), f.Until.AsTime()
 	}
-	var next time.Time
-	for _, w := range e.GetWindows() {
+	open, next := anyOf(e.GetWindows(), at)
+	if open || len(e.GetWindows()) == 0 {
+		return "", time.Time{}
+	}
+	return fmt.Sprintf("environment %s is outside its windows", e.Name), next
+}
+
+// anyOf reports whether one of several windows is open at a time, and when the first of them begins next.
+func anyOf(windows []*environmentv1.Window, at time.Time) (open bool, next time.Time) {
+	for _, w := range windows {
 		open, begins := within(w, at)
 		if open {
-			return "", time.Time{}
+			return true, time.Time{}
 		}
 		if next.IsZero() || begins.Before(next) {
 			next = begins
 		}
 	}
-	if len(e.GetWindows()) == 0 {
-		return "", time.Time{}
+	return false, next
+}
+
+// Ahead reports whether the servers of an environment may fetch at a time what rollouts bring them later, and when they
+// may next; zero when never. A freeze does not matter: no agent changes.
+func Ahead(e *environmentv1.Environment, now time.Time) (open bool, next time.Time) {
+	if e.GetFetchAlways() {
+		return true, time.Time{}
 	}
-	return fmt.Sprintf("environment %s is outside its windows", e.Name), next
+	return anyOf(e.GetFetchWindows(), now)
+}
+
+// FetchesAhead reports whether the servers of an environment ever fetch ahead what rollouts bring them.
+func FetchesAhead(e *environmentv1.Environment) bool {
+	return e.GetFetchAlways() || len(e.GetFetchWindows()) > 0
 }
 
 // within reports whether a window is open at a time, and when it begins next.
@@ -150,7 +171,11 @@ func Check(e *environmentv1.Environment) error {
 		return fmt.Errorf("%d windows and %d freezes; %d and %d are the most", len(e.Windows), len(e.Freezes),
 			MaxWindows, MaxFreezes)
 	}
-	for _, w := range e.GetWindows() {
+	if len(e.GetFetchWindows()) > MaxWindows || e.GetFetchAlways() && len(e.GetFetchWindows()) > 0 {
+		return fmt.Errorf("%d windows for fetching ahead; %d are the most, and none where it is at any time",
+			len(e.FetchWindows), MaxWindows)
+	}
+	for _, w := range slices.Concat(e.GetWindows(), e.GetFetchWindows()) {
 		if err := checkWindow(w); err != nil {
 			return err
 		}

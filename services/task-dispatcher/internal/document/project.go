@@ -43,10 +43,8 @@ func Project(r Rows) *desiredv1.Document {
 	tasks := map[string]*taskv1.Task{}
 	for _, t := range r.UnderWay {
 		tasks[t.Id] = t
-		if t.Verb == taskv1.Verb_VERB_REFRESH {
-			d.Requests = append(d.Requests, &desiredv1.Request{
-				TaskId: t.Id, Deadline: t.Deadline, Scan: t.Scan, PurgeKept: t.PurgeKept,
-			})
+		if q := request(t, r.Manifest); q != nil {
+			d.Requests = append(d.Requests, q)
 		}
 	}
 	for _, i := range r.Instances {
@@ -67,6 +65,20 @@ func Project(r Rows) *desiredv1.Document {
 	slices.SortFunc(d.Removals, func(a, b *desiredv1.Removal) int { return cmp.Compare(a.Agent, b.Agent) })
 	slices.SortFunc(d.Requests, func(a, b *desiredv1.Request) int { return cmp.Compare(a.TaskId, b.TaskId) })
 	return d
+}
+
+// request returns what a refresh asks for; nil for any other task, and for an image that is fetched ahead and no more.
+func request(t *taskv1.Task, manifest func(image string) *imagev1.Manifest) *desiredv1.Request {
+	if t.Verb != taskv1.Verb_VERB_REFRESH {
+		return nil
+	}
+	q := &desiredv1.Request{TaskId: t.Id, Deadline: t.Deadline, Scan: t.Scan, PurgeKept: t.PurgeKept}
+	if t.Ahead != nil {
+		if q.Ahead, q.KeepUntil = manifest(t.Ahead.GetImage().GetId()), t.Ahead.KeepUntil; q.Ahead == nil {
+			return nil
+		}
+	}
+	return q
 }
 
 func entry(i *dispatcherv1.InstanceRecord, m *imagev1.Manifest, t *taskv1.Task) *desiredv1.Entry {

@@ -97,6 +97,6 @@ func From(i *dispatcherv1.InstanceRecord, generation uint64) (*imagev1.Ref, *ins
 func ForRefresh(intent, server string, r *dispatcherv1.RefreshRecord) (id string, q *taskv1.Queued) {
 	return RefreshID(intent, server), &taskv1.Queued{
 		Verb: taskv1.Verb_VERB_REFRESH, ServerId: server, Generation: r.GetSequence(), Attempt: 1, IntentId: intent,
-		Scan: r.GetScan(), PurgeKept: r.GetPurgeKept(),
+		Scan: r.GetScan(), PurgeKept: r.GetPurgeKept(), Ahead: r.GetAhead(),
 	}
 }

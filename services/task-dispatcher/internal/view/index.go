@@ -73,6 +73,9 @@ func (v *View) setDeadline(d deadline) {
 
 // count counts a task that is under way, or that is no more.
 func (v *View) count(t *taskv1.Task, n int) {
+	if t.Ahead != nil && task.UnderWay(t.State) {
+		v.ahead += n
+	}
 	switch {
 	case task.Waits(t):
 		v.deferred += n
@@ -119,8 +122,8 @@ func (v *View) reviewTasks(server string) {
 			delete(v.outdated, r.Task.Id)
 		}
 		if reasons[n] == "" {
-			v.ready.Set(r.QueuedSequence, r.Task.Id)
-			v.readyOf[server] = append(v.readyOf[server], r.QueuedSequence)
+			v.ready.Set(readyKey(r), r.Task.Id)
+			v.readyOf[server] = append(v.readyOf[server], readyKey(r))
 		}
 	}
 }

@@ -27,7 +27,9 @@ func (v *View) applyAccepted(f ledger.Fact, a *intentv1.Accepted) {
 		return
 	}
 	q := a.GetIntent().GetRefresh()
-	r := &dispatcherv1.RefreshRecord{Sequence: f.Sequence, Scan: q.GetScan(), PurgeKept: q.GetPurgeKept()}
+	r := &dispatcherv1.RefreshRecord{
+		Sequence: f.Sequence, Scan: q.GetScan(), PurgeKept: q.GetPurgeKept(), Ahead: q.GetAhead(),
+	}
 	for _, id := range a.ServerIds {
 		if s, ok := v.servers.Get(id); ok && s.Life == serverv1.Life_LIFE_ALIVE {
 			r.ServerIds = append(r.ServerIds, id)

@@ -29,21 +29,20 @@ const (
 type room struct {
 	images      *images
 	instancesOf map[string]map[string]*dispatcherv1.InstanceRecord // by server and agent
+	ahead       func(server string) int                            // what it fetches ahead takes
 	taken       map[string]int                                     // by server: the size that its document would have
 }
 
 // take takes the room that a task needs, or returns the fact that ends a task without room.
 func (m *room) take(r *dispatcherv1.TaskRecord) *taskv1.Cancelled {
 	t := r.GetTask()
+	if t.GetAhead() != nil {
+		return m.takeAhead(t)
+	}
 	if t.GetTo() == nil {
 		return nil // removals and refreshes are small
 	}
-	taken, ok := m.taken[t.ServerId]
-	if !ok {
-		for _, i := range m.instancesOf[t.ServerId] {
-			taken += m.entryBytes(i)
-		}
-	}
+	taken := m.takenOn(t.ServerId)
 	now := 0
 	if i, ok := m.instancesOf[t.ServerId][t.Agent]; ok {
 		now = m.entryBytes(i)
@@ -58,6 +57,18 @@ func (m *room) take(r *dispatcherv1.TaskRecord) *taskv1.Cancelled {
 	}
 	m.taken[t.ServerId] = would
 	return nil
+}
+
+// takenOn returns the size that a server's document would have with what was admitted.
+func (m *room) takenOn(server string) int {
+	taken, ok := m.taken[server]
+	if !ok {
+		taken = m.ahead(server)
+		for _, i := range m.instancesOf[server] {
+			taken += m.entryBytes(i)
+		}
+	}
+	return taken
 }
 
 // entryBytes estimates the size of an instance's entry, now and after a rollback.

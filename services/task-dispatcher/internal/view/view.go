@@ -13,7 +13,7 @@ import (
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 14
+const Layout = 15
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -48,6 +48,7 @@ type indexes struct {
 	readyOf   map[string][]uint64                            // by server, its keys in ready
 	underWay  int                                            // how many tasks are assigned or running, and not deferred
 	deferred  int                                            // how many tasks are deferred
+	ahead     int                                            // how many tasks that are under way fetch ahead
 	deadlines *btree.BTreeG[deadline]                        // of open tasks
 	due       map[string]deadline                            // by task id, its key in deadlines
 	openOf    map[string]map[string]*dispatcherv1.TaskRecord // by server and task id, what has not ended

@@ -144,8 +144,8 @@ type Admission struct {
 
 // Admissions returns the tasks that may be assigned now under a limit, at most most.
 func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
-	ids := admission.Limit(v.unspent, v.SlotsTaken(concurrency), concurrency, most)
-	room := &room{images: v.images, instancesOf: v.instances.byServer, taken: map[string]int{}}
+	ids := admission.Limit(v.admissible(concurrency), v.SlotsTaken(concurrency), concurrency, most)
+	room := &room{images: v.images, instancesOf: v.instances.byServer, ahead: v.aheadBytes, taken: map[string]int{}}
 	for _, id := range ids {
 		r, _ := v.tasks.Get(id)
 		a := Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)}

@@ -765,7 +765,9 @@ type RefreshRecord struct {
 	// What it scans for; unset for sysinfo and agents.
 	Scan *v13.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	// The versions that are kept for a way back are deleted first.
-	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	PurgeKept bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	// The image that the servers fetch ahead, instead of a report.
+	Ahead         *v12.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +828,13 @@ func (x *RefreshRecord) GetPurgeKept() bool {
 		return x.PurgeKept
 	}
 	return false
+}
+
+func (x *RefreshRecord) GetAhead() *v12.Ahead {
+	if x != nil {
+		return x.Ahead
+	}
+	return nil
 }
 
 // AdmissionRecord is which dispatcher admits tasks, and when that was last seen to go on.
@@ -1062,14 +1071,15 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"busy_limit\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\"`\n" +
 	"\vImageRecord\x127\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1b.garrison.image.v1.ManifestR\bmanifest\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x97\x01\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"\xc7\x01\n" +
 	"\rRefreshRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x02 \x03(\tR\tserverIds\x12,\n" +
 	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
-	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"\xa0\x01\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\x12.\n" +
+	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\"\xa0\x01\n" +
 	"\x0fAdmissionRecord\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x02 \x01(\tR\tprocessId\x12)\n" +
@@ -1119,8 +1129,9 @@ var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
 	(*v12.Manifest)(nil),        // 21: garrison.image.v1.Manifest
 	(*v13.Scan)(nil),            // 22: garrison.server.v1.Scan
-	(*IntentCounts)(nil),        // 23: garrison.dispatcher.v1.IntentCounts
-	(*v13.RuleLabel)(nil),       // 24: garrison.server.v1.RuleLabel
+	(*v12.Ahead)(nil),           // 23: garrison.image.v1.Ahead
+	(*IntentCounts)(nil),        // 24: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),       // 25: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	10, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
@@ -1143,13 +1154,14 @@ var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	20, // 17: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
 	21, // 18: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
 	22, // 19: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	23, // 20: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	24, // 21: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	23, // 20: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
+	24, // 21: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	25, // 22: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }

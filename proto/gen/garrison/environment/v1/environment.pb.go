@@ -71,7 +71,11 @@ type Environment struct {
 	// takes a working server away that a budget needs, whatever asks for it. At most 8.
 	Keep []*v11.Keep `protobuf:"bytes,100,rep,name=keep,proto3" json:"keep,omitempty"`
 	// How long critical sections on a server defer a change of its agents at most: 1 s to 7 days; unset means an hour.
-	BusyLimit     *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
+	BusyLimit *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
+	// True: while agents on its servers may not be changed, these fetch ahead what rollouts bring them later, at any time.
+	FetchAlways bool `protobuf:"varint,120,opt,name=fetch_always,json=fetchAlways,proto3" json:"fetch_always,omitempty"`
+	// When they fetch it ahead, unless at any time; empty means never: images come with the changes. At most 32.
+	FetchWindows  []*Window `protobuf:"bytes,121,rep,name=fetch_windows,json=fetchWindows,proto3" json:"fetch_windows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +236,20 @@ func (x *Environment) GetBusyLimit() *durationpb.Duration {
 	return nil
 }
 
+func (x *Environment) GetFetchAlways() bool {
+	if x != nil {
+		return x.FetchAlways
+	}
+	return false
+}
+
+func (x *Environment) GetFetchWindows() []*Window {
+	if x != nil {
+		return x.FetchWindows
+	}
+	return nil
+}
+
 // Created: servers may join the environment.
 type Created struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -365,7 +383,7 @@ var File_garrison_environment_v1_environment_proto protoreflect.FileDescriptor
 
 const file_garrison_environment_v1_environment_proto_rawDesc = "" +
 	"\n" +
-	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a%garrison/environment/v1/default.proto\x1a#garrison/environment/v1/drift.proto\x1a$garrison/environment/v1/window.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\b\n" +
+	")garrison/environment/v1/environment.proto\x12\x17garrison.environment.v1\x1a%garrison/environment/v1/default.proto\x1a#garrison/environment/v1/drift.proto\x1a$garrison/environment/v1/window.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\b\n" +
 	"\vEnvironment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
@@ -390,7 +408,9 @@ const file_garrison_environment_v1_environment_proto_rawDesc = "" +
 	"\afreezes\x18[ \x03(\v2\x1f.garrison.environment.v1.FreezeR\afreezes\x12-\n" +
 	"\x04keep\x18d \x03(\v2\x19.garrison.rollout.v1.KeepR\x04keep\x128\n" +
 	"\n" +
-	"busy_limit\x18n \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\x1a;\n" +
+	"busy_limit\x18n \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\x12!\n" +
+	"\ffetch_always\x18x \x01(\bR\vfetchAlways\x12D\n" +
+	"\rfetch_windows\x18y \x03(\v2\x1f.garrison.environment.v1.WindowR\ffetchWindows\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
@@ -445,14 +465,15 @@ var file_garrison_environment_v1_environment_proto_depIdxs = []int32{
 	11, // 8: garrison.environment.v1.Environment.freezes:type_name -> garrison.environment.v1.Freeze
 	12, // 9: garrison.environment.v1.Environment.keep:type_name -> garrison.rollout.v1.Keep
 	13, // 10: garrison.environment.v1.Environment.busy_limit:type_name -> google.protobuf.Duration
-	0,  // 11: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
-	0,  // 12: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
-	14, // 13: garrison.environment.v1.Environment.DefaultsEntry.value:type_name -> garrison.environment.v1.Default
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 11: garrison.environment.v1.Environment.fetch_windows:type_name -> garrison.environment.v1.Window
+	0,  // 12: garrison.environment.v1.Created.environment:type_name -> garrison.environment.v1.Environment
+	0,  // 13: garrison.environment.v1.Changed.environment:type_name -> garrison.environment.v1.Environment
+	14, // 14: garrison.environment.v1.Environment.DefaultsEntry.value:type_name -> garrison.environment.v1.Default
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_garrison_environment_v1_environment_proto_init() }

@@ -1356,6 +1356,61 @@ func (x *Ref) GetDigest() []byte {
 	return nil
 }
 
+// Ahead is an image that a server fetches before an agent changes to it.
+type Ahead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image.
+	Image *Ref `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// How long the server keeps it for that change at most. It goes earlier where something else needs the room.
+	KeepUntil     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ahead) Reset() {
+	*x = Ahead{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ahead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ahead) ProtoMessage() {}
+
+func (x *Ahead) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ahead.ProtoReflect.Descriptor instead.
+func (*Ahead) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Ahead) GetImage() *Ref {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Ahead) GetKeepUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeepUntil
+	}
+	return nil
+}
+
 // Created: the image is known; its chunks may be sent.
 type Created struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1367,7 +1422,7 @@ type Created struct {
 
 func (x *Created) Reset() {
 	*x = Created{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1434,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1447,7 @@ func (x *Created) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Created) GetManifest() *Manifest {
@@ -1411,7 +1466,7 @@ type Filled struct {
 
 func (x *Filled) Reset() {
 	*x = Filled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1478,7 @@ func (x *Filled) String() string {
 func (*Filled) ProtoMessage() {}
 
 func (x *Filled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1491,7 @@ func (x *Filled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filled.ProtoReflect.Descriptor instead.
 func (*Filled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
 }
 
 // Activated: the image may be installed.
@@ -1448,7 +1503,7 @@ type Activated struct {
 
 func (x *Activated) Reset() {
 	*x = Activated{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1515,7 @@ func (x *Activated) String() string {
 func (*Activated) ProtoMessage() {}
 
 func (x *Activated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1528,7 @@ func (x *Activated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activated.ProtoReflect.Descriptor instead.
 func (*Activated) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
 }
 
 // Disabled: the image may not be newly installed.
@@ -1487,7 +1542,7 @@ type Disabled struct {
 
 func (x *Disabled) Reset() {
 	*x = Disabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1554,7 @@ func (x *Disabled) String() string {
 func (*Disabled) ProtoMessage() {}
 
 func (x *Disabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1567,7 @@ func (x *Disabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disabled.ProtoReflect.Descriptor instead.
 func (*Disabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Disabled) GetReason() string {
@@ -1531,7 +1586,7 @@ type Enabled struct {
 
 func (x *Enabled) Reset() {
 	*x = Enabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1598,7 @@ func (x *Enabled) String() string {
 func (*Enabled) ProtoMessage() {}
 
 func (x *Enabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1611,7 @@ func (x *Enabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enabled.ProtoReflect.Descriptor instead.
 func (*Enabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
 }
 
 // Deleted: the image and, unless another image shares it, its content are gone.
@@ -1568,7 +1623,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1635,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1648,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
 }
 
 // Image is an image as the catalog sees it.
@@ -1617,7 +1672,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1684,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1697,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Image) GetManifest() *Manifest {
@@ -1789,7 +1844,11 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\x03Ref\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\fR\x06digest\"B\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\"p\n" +
+	"\x05Ahead\x12,\n" +
+	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x129\n" +
+	"\n" +
+	"keep_until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\"B\n" +
 	"\aCreated\x127\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1b.garrison.image.v1.ManifestR\bmanifest\"\b\n" +
 	"\x06Filled\"\v\n" +
@@ -1832,7 +1891,7 @@ func file_garrison_image_v1_image_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_garrison_image_v1_image_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.image.v1.State
 	(Takeover)(0),                 // 1: garrison.image.v1.Takeover
@@ -1850,22 +1909,23 @@ var file_garrison_image_v1_image_proto_goTypes = []any{
 	(*Manifest)(nil),              // 13: garrison.image.v1.Manifest
 	(*Requirement)(nil),           // 14: garrison.image.v1.Requirement
 	(*Ref)(nil),                   // 15: garrison.image.v1.Ref
-	(*Created)(nil),               // 16: garrison.image.v1.Created
-	(*Filled)(nil),                // 17: garrison.image.v1.Filled
-	(*Activated)(nil),             // 18: garrison.image.v1.Activated
-	(*Disabled)(nil),              // 19: garrison.image.v1.Disabled
-	(*Enabled)(nil),               // 20: garrison.image.v1.Enabled
-	(*Deleted)(nil),               // 21: garrison.image.v1.Deleted
-	(*Image)(nil),                 // 22: garrison.image.v1.Image
-	nil,                           // 23: garrison.image.v1.Run.EnvEntry
-	nil,                           // 24: garrison.image.v1.Manifest.TagsEntry
-	(v1.Kind)(0),                  // 25: garrison.agent.v1.Kind
-	(*v11.Platform)(nil),          // 26: garrison.server.v1.Platform
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Ahead)(nil),                 // 16: garrison.image.v1.Ahead
+	(*Created)(nil),               // 17: garrison.image.v1.Created
+	(*Filled)(nil),                // 18: garrison.image.v1.Filled
+	(*Activated)(nil),             // 19: garrison.image.v1.Activated
+	(*Disabled)(nil),              // 20: garrison.image.v1.Disabled
+	(*Enabled)(nil),               // 21: garrison.image.v1.Enabled
+	(*Deleted)(nil),               // 22: garrison.image.v1.Deleted
+	(*Image)(nil),                 // 23: garrison.image.v1.Image
+	nil,                           // 24: garrison.image.v1.Run.EnvEntry
+	nil,                           // 25: garrison.image.v1.Manifest.TagsEntry
+	(v1.Kind)(0),                  // 26: garrison.agent.v1.Kind
+	(*v11.Platform)(nil),          // 27: garrison.server.v1.Platform
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	4,  // 0: garrison.image.v1.Ready.exec:type_name -> garrison.image.v1.Exec
-	23, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
+	24, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
 	1,  // 2: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
 	5,  // 3: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
 	6,  // 4: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
@@ -1875,23 +1935,25 @@ var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	9,  // 8: garrison.image.v1.Run.sandbox:type_name -> garrison.image.v1.Sandbox
 	4,  // 9: garrison.image.v1.Run.rehearsal:type_name -> garrison.image.v1.Exec
 	11, // 10: garrison.image.v1.Seal.signatures:type_name -> garrison.image.v1.Signature
-	25, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
-	26, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
+	26, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
+	27, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
 	3,  // 13: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
 	10, // 14: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
-	27, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
-	24, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
+	28, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
+	25, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
 	12, // 17: garrison.image.v1.Manifest.seal:type_name -> garrison.image.v1.Seal
 	14, // 18: garrison.image.v1.Manifest.requires:type_name -> garrison.image.v1.Requirement
-	13, // 19: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
-	13, // 20: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
-	0,  // 21: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
-	27, // 22: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	15, // 19: garrison.image.v1.Ahead.image:type_name -> garrison.image.v1.Ref
+	28, // 20: garrison.image.v1.Ahead.keep_until:type_name -> google.protobuf.Timestamp
+	13, // 21: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
+	13, // 22: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
+	0,  // 23: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
+	28, // 24: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_garrison_image_v1_image_proto_init() }
@@ -1911,7 +1973,7 @@ func file_garrison_image_v1_image_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_image_v1_image_proto_rawDesc), len(file_garrison_image_v1_image_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

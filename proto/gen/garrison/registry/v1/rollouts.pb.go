@@ -204,6 +204,8 @@ type PlanRolloutResponse struct {
 	ClosedBecause string `protobuf:"bytes,31,opt,name=closed_because,json=closedBecause,proto3" json:"closed_because,omitempty"`
 	// When the last of them may be changed; unset when one of them never may.
 	ClosedUntil *timestamppb.Timestamp `protobuf:"bytes,32,opt,name=closed_until,json=closedUntil,proto3" json:"closed_until,omitempty"`
+	// How many of those would fetch ahead what the rollout brings them, while they cannot be changed.
+	Primed uint32 `protobuf:"varint,120,opt,name=primed,proto3" json:"primed,omitempty"`
 	// How many bytes of images the servers would fetch, at most: an image that a server kept from before is not fetched.
 	Bytes uint64 `protobuf:"varint,33,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// How long it would take and what it would do; unset when it was not asked for, could not be computed in time, or the
@@ -339,6 +341,13 @@ func (x *PlanRolloutResponse) GetClosedUntil() *timestamppb.Timestamp {
 		return x.ClosedUntil
 	}
 	return nil
+}
+
+func (x *PlanRolloutResponse) GetPrimed() uint32 {
+	if x != nil {
+		return x.Primed
+	}
+	return 0
 }
 
 func (x *PlanRolloutResponse) GetBytes() uint64 {
@@ -1699,7 +1708,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"everyAgent\x12\x18\n" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12)\n" +
 	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1a\n" +
-	"\bforecast\x18< \x01(\bR\bforecast\"\xc3\x05\n" +
+	"\bforecast\x18< \x01(\bR\bforecast\"\xdb\x05\n" +
 	"\x13PlanRolloutResponse\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12.\n" +
 	"\x05steps\x18\x02 \x03(\v2\x18.garrison.intent.v1.PlanR\x05steps\x12\x14\n" +
@@ -1716,7 +1725,8 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05title\x18\t \x01(\tR\x05title\x12\x16\n" +
 	"\x06closed\x18\x1e \x01(\rR\x06closed\x12%\n" +
 	"\x0eclosed_because\x18\x1f \x01(\tR\rclosedBecause\x12=\n" +
-	"\fclosed_until\x18  \x01(\v2\x1a.google.protobuf.TimestampR\vclosedUntil\x12\x14\n" +
+	"\fclosed_until\x18  \x01(\v2\x1a.google.protobuf.TimestampR\vclosedUntil\x12\x16\n" +
+	"\x06primed\x18x \x01(\rR\x06primed\x12\x14\n" +
 	"\x05bytes\x18! \x01(\x04R\x05bytes\x12I\n" +
 	"\bforecast\x18< \x01(\v2-.garrison.registry.v1.ForecastRolloutResponseR\bforecast\"\x8f\x01\n" +
 	"\vValueChange\x12\x14\n" +

@@ -311,7 +311,13 @@ type Target struct {
 	// The step of the executor that failed, when a task of it did; empty otherwise.
 	FailedStep string `protobuf:"bytes,60,opt,name=failed_step,json=failedStep,proto3" json:"failed_step,omitempty"`
 	// When its turn came last; unset before.
-	TakenAt       *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=taken_at,json=takenAt,proto3" json:"taken_at,omitempty"`
+	TakenAt *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=taken_at,json=takenAt,proto3" json:"taken_at,omitempty"`
+	// When the server was asked to fetch ahead what the rollout brings; unset when it was not.
+	AheadAt *timestamppb.Timestamp `protobuf:"bytes,120,opt,name=ahead_at,json=aheadAt,proto3" json:"ahead_at,omitempty"`
+	// How many images it fetches ahead and has not ended with.
+	AheadLeft uint32 `protobuf:"varint,121,opt,name=ahead_left,json=aheadLeft,proto3" json:"ahead_left,omitempty"`
+	// Why it did not fetch one of them ahead; unset otherwise. It comes with the change.
+	AheadReason   *v11.Refusal `protobuf:"bytes,122,opt,name=ahead_reason,json=aheadReason,proto3" json:"ahead_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +495,27 @@ func (x *Target) GetFailedStep() string {
 func (x *Target) GetTakenAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.TakenAt
+	}
+	return nil
+}
+
+func (x *Target) GetAheadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AheadAt
+	}
+	return nil
+}
+
+func (x *Target) GetAheadLeft() uint32 {
+	if x != nil {
+		return x.AheadLeft
+	}
+	return 0
+}
+
+func (x *Target) GetAheadReason() *v11.Refusal {
+	if x != nil {
+		return x.AheadReason
 	}
 	return nil
 }
@@ -797,6 +824,62 @@ func (x *Released) GetStep() uint32 {
 	return 0
 }
 
+// Primed: servers whose environment does not let them be changed now fetch ahead what the rollout brings them later.
+// Intents with ids made from the rollout, the image and the servers follow in the same step. No agent changes.
+type Primed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// They; at most 100.
+	ServerIds []string `protobuf:"bytes,1,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
+	// What the decision rested on.
+	Basis         *Basis `protobuf:"bytes,2,opt,name=basis,proto3" json:"basis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Primed) Reset() {
+	*x = Primed{}
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Primed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Primed) ProtoMessage() {}
+
+func (x *Primed) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Primed.ProtoReflect.Descriptor instead.
+func (*Primed) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Primed) GetServerIds() []string {
+	if x != nil {
+		return x.ServerIds
+	}
+	return nil
+}
+
+func (x *Primed) GetBasis() *Basis {
+	if x != nil {
+		return x.Basis
+	}
+	return nil
+}
+
 // Passed: a wave showed what it must.
 type Passed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -810,7 +893,7 @@ type Passed struct {
 
 func (x *Passed) Reset() {
 	*x = Passed{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +905,7 @@ func (x *Passed) String() string {
 func (*Passed) ProtoMessage() {}
 
 func (x *Passed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[6]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +918,7 @@ func (x *Passed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Passed.ProtoReflect.Descriptor instead.
 func (*Passed) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Passed) GetWave() uint32 {
@@ -867,7 +950,7 @@ type Halted struct {
 
 func (x *Halted) Reset() {
 	*x = Halted{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +962,7 @@ func (x *Halted) String() string {
 func (*Halted) ProtoMessage() {}
 
 func (x *Halted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +975,7 @@ func (x *Halted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Halted.ProtoReflect.Descriptor instead.
 func (*Halted) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Halted) GetWave() uint32 {
@@ -932,7 +1015,7 @@ type Basis struct {
 
 func (x *Basis) Reset() {
 	*x = Basis{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1027,7 @@ func (x *Basis) String() string {
 func (*Basis) ProtoMessage() {}
 
 func (x *Basis) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1040,7 @@ func (x *Basis) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Basis.ProtoReflect.Descriptor instead.
 func (*Basis) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Basis) GetSequence() uint64 {
@@ -994,7 +1077,7 @@ type Silenced struct {
 
 func (x *Silenced) Reset() {
 	*x = Silenced{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1089,7 @@ func (x *Silenced) String() string {
 func (*Silenced) ProtoMessage() {}
 
 func (x *Silenced) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1102,7 @@ func (x *Silenced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Silenced.ProtoReflect.Descriptor instead.
 func (*Silenced) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Silenced) GetServerIds() []string {
@@ -1054,7 +1137,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1149,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1162,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Comparison) GetWave() uint32 {
@@ -1121,7 +1204,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1216,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1229,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Paused) GetReason() string {
@@ -1171,7 +1254,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1266,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1279,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Resumed) GetReason() string {
@@ -1233,7 +1316,7 @@ type Approved struct {
 
 func (x *Approved) Reset() {
 	*x = Approved{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1328,7 @@ func (x *Approved) String() string {
 func (*Approved) ProtoMessage() {}
 
 func (x *Approved) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1341,7 @@ func (x *Approved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approved.ProtoReflect.Descriptor instead.
 func (*Approved) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Approved) GetWave() uint32 {
@@ -1290,7 +1373,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1385,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[14]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1398,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{14}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Succeeded) GetOwed() uint32 {
@@ -1350,7 +1433,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1445,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1458,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Aborted) GetReason() string {
@@ -1398,7 +1481,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1493,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1506,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Undone) GetByRolloutId() string {
@@ -1463,7 +1546,7 @@ type Wave struct {
 
 func (x *Wave) Reset() {
 	*x = Wave{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1558,7 @@ func (x *Wave) String() string {
 func (*Wave) ProtoMessage() {}
 
 func (x *Wave) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1571,7 @@ func (x *Wave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wave.ProtoReflect.Descriptor instead.
 func (*Wave) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Wave) GetServers() uint32 {
@@ -1589,13 +1672,19 @@ type Rollout struct {
 	ThenRecorded bool `protobuf:"varint,62,opt,name=then_recorded,json=thenRecorded,proto3" json:"then_recorded,omitempty"`
 	// When it succeeded for the first time; unset until then. Servers may join for so long after it as the strategy says.
 	FirstSucceededAt *timestamppb.Timestamp `protobuf:"bytes,63,opt,name=first_succeeded_at,json=firstSucceededAt,proto3" json:"first_succeeded_at,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How many servers were asked to fetch ahead what it brings them.
+	Primed uint32 `protobuf:"varint,120,opt,name=primed,proto3" json:"primed,omitempty"`
+	// How many of them fetched it.
+	FetchedAhead uint32 `protobuf:"varint,121,opt,name=fetched_ahead,json=fetchedAhead,proto3" json:"fetched_ahead,omitempty"`
+	// How many of them did not; what they lack comes with the change.
+	NotFetchedAhead uint32 `protobuf:"varint,122,opt,name=not_fetched_ahead,json=notFetchedAhead,proto3" json:"not_fetched_ahead,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1696,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1709,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{18}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Rollout) GetId() string {
@@ -1784,6 +1873,27 @@ func (x *Rollout) GetFirstSucceededAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Rollout) GetPrimed() uint32 {
+	if x != nil {
+		return x.Primed
+	}
+	return 0
+}
+
+func (x *Rollout) GetFetchedAhead() uint32 {
+	if x != nil {
+		return x.FetchedAhead
+	}
+	return 0
+}
+
+func (x *Rollout) GetNotFetchedAhead() uint32 {
+	if x != nil {
+		return x.NotFetchedAhead
+	}
+	return 0
+}
+
 var File_garrison_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
@@ -1795,7 +1905,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x02to\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x02to\x12-\n" +
 	"\x12from_configuration\x18\x04 \x01(\tR\x11fromConfiguration\x12)\n" +
 	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\x12\x12\n" +
-	"\x04step\x18\x06 \x01(\rR\x04step\"\xd3\x06\n" +
+	"\x04step\x18\x06 \x01(\rR\x04step\"\xe6\a\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04wave\x18\x02 \x01(\rR\x04wave\x125\n" +
@@ -1821,7 +1931,11 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x0fnot_restored_at\x18! \x01(\v2\x1a.google.protobuf.TimestampR\rnotRestoredAt\x12\x1f\n" +
 	"\vfailed_step\x18< \x01(\tR\n" +
 	"failedStep\x125\n" +
-	"\btaken_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\atakenAt\"\xc8\x02\n" +
+	"\btaken_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\atakenAt\x125\n" +
+	"\bahead_at\x18x \x01(\v2\x1a.google.protobuf.TimestampR\aaheadAt\x12\x1d\n" +
+	"\n" +
+	"ahead_left\x18y \x01(\rR\taheadLeft\x12;\n" +
+	"\fahead_reason\x18z \x01(\v2\x18.garrison.api.v1.RefusalR\vaheadReason\"\xc8\x02\n" +
 	"\aPlanned\x129\n" +
 	"\bstrategy\x18\x01 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x14\n" +
 	"\x05waves\x18\x02 \x03(\rR\x05waves\x12\x12\n" +
@@ -1844,7 +1958,11 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"server_ids\x18\x02 \x03(\tR\tserverIds\x120\n" +
 	"\x05basis\x18\x03 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x12\x12\n" +
 	"\x04step\x18\n" +
-	" \x01(\rR\x04step\"N\n" +
+	" \x01(\rR\x04step\"Y\n" +
+	"\x06Primed\x12\x1d\n" +
+	"\n" +
+	"server_ids\x18\x01 \x03(\tR\tserverIds\x120\n" +
+	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"N\n" +
 	"\x06Passed\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
 	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\"\x80\x01\n" +
@@ -1898,7 +2016,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bforgiven\x18\a \x01(\rR\bforgiven\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xa9\a\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x92\b\n" +
 	"\aRollout\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x14\n" +
@@ -1928,7 +2046,10 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\x12)\n" +
 	"\x10planned_sequence\x18= \x01(\x04R\x0fplannedSequence\x12#\n" +
 	"\rthen_recorded\x18> \x01(\bR\fthenRecorded\x12H\n" +
-	"\x12first_succeeded_at\x18? \x01(\v2\x1a.google.protobuf.TimestampR\x10firstSucceededAt*\xa2\x01\n" +
+	"\x12first_succeeded_at\x18? \x01(\v2\x1a.google.protobuf.TimestampR\x10firstSucceededAt\x12\x16\n" +
+	"\x06primed\x18x \x01(\rR\x06primed\x12#\n" +
+	"\rfetched_ahead\x18y \x01(\rR\ffetchedAhead\x12*\n" +
+	"\x11not_fetched_ahead\x18z \x01(\rR\x0fnotFetchedAhead*\xa2\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PLANNED\x10\x01\x12\x11\n" +
@@ -1961,7 +2082,7 @@ func file_garrison_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.rollout.v1.State
 	(TargetState)(0),              // 1: garrison.rollout.v1.TargetState
@@ -1971,71 +2092,75 @@ var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(*Extended)(nil),              // 5: garrison.rollout.v1.Extended
 	(*Opened)(nil),                // 6: garrison.rollout.v1.Opened
 	(*Released)(nil),              // 7: garrison.rollout.v1.Released
-	(*Passed)(nil),                // 8: garrison.rollout.v1.Passed
-	(*Halted)(nil),                // 9: garrison.rollout.v1.Halted
-	(*Basis)(nil),                 // 10: garrison.rollout.v1.Basis
-	(*Silenced)(nil),              // 11: garrison.rollout.v1.Silenced
-	(*Comparison)(nil),            // 12: garrison.rollout.v1.Comparison
-	(*Paused)(nil),                // 13: garrison.rollout.v1.Paused
-	(*Resumed)(nil),               // 14: garrison.rollout.v1.Resumed
-	(*Approved)(nil),              // 15: garrison.rollout.v1.Approved
-	(*Succeeded)(nil),             // 16: garrison.rollout.v1.Succeeded
-	(*Aborted)(nil),               // 17: garrison.rollout.v1.Aborted
-	(*Undone)(nil),                // 18: garrison.rollout.v1.Undone
-	(*Wave)(nil),                  // 19: garrison.rollout.v1.Wave
-	(*Rollout)(nil),               // 20: garrison.rollout.v1.Rollout
-	nil,                           // 21: garrison.rollout.v1.Wave.CountsEntry
-	(*v1.Ref)(nil),                // 22: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*v11.Refusal)(nil),           // 24: garrison.api.v1.Refusal
-	(*Strategy)(nil),              // 25: garrison.rollout.v1.Strategy
-	(*Standing)(nil),              // 26: garrison.rollout.v1.Standing
+	(*Primed)(nil),                // 8: garrison.rollout.v1.Primed
+	(*Passed)(nil),                // 9: garrison.rollout.v1.Passed
+	(*Halted)(nil),                // 10: garrison.rollout.v1.Halted
+	(*Basis)(nil),                 // 11: garrison.rollout.v1.Basis
+	(*Silenced)(nil),              // 12: garrison.rollout.v1.Silenced
+	(*Comparison)(nil),            // 13: garrison.rollout.v1.Comparison
+	(*Paused)(nil),                // 14: garrison.rollout.v1.Paused
+	(*Resumed)(nil),               // 15: garrison.rollout.v1.Resumed
+	(*Approved)(nil),              // 16: garrison.rollout.v1.Approved
+	(*Succeeded)(nil),             // 17: garrison.rollout.v1.Succeeded
+	(*Aborted)(nil),               // 18: garrison.rollout.v1.Aborted
+	(*Undone)(nil),                // 19: garrison.rollout.v1.Undone
+	(*Wave)(nil),                  // 20: garrison.rollout.v1.Wave
+	(*Rollout)(nil),               // 21: garrison.rollout.v1.Rollout
+	nil,                           // 22: garrison.rollout.v1.Wave.CountsEntry
+	(*v1.Ref)(nil),                // 23: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*v11.Refusal)(nil),           // 25: garrison.api.v1.Refusal
+	(*Strategy)(nil),              // 26: garrison.rollout.v1.Strategy
+	(*Standing)(nil),              // 27: garrison.rollout.v1.Standing
 }
 var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
-	22, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
-	22, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
+	23, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
+	23, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
 	2,  // 2: garrison.rollout.v1.Target.changes:type_name -> garrison.rollout.v1.Change
 	1,  // 3: garrison.rollout.v1.Target.state:type_name -> garrison.rollout.v1.TargetState
-	23, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
-	24, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	23, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
-	23, // 7: garrison.rollout.v1.Target.unseen_since:type_name -> google.protobuf.Timestamp
-	23, // 8: garrison.rollout.v1.Target.not_restored_at:type_name -> google.protobuf.Timestamp
-	23, // 9: garrison.rollout.v1.Target.taken_at:type_name -> google.protobuf.Timestamp
-	25, // 10: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
-	3,  // 11: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
-	26, // 12: garrison.rollout.v1.Planned.then:type_name -> garrison.rollout.v1.Standing
-	3,  // 13: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
-	10, // 14: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
-	10, // 15: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
-	10, // 16: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
-	24, // 17: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
-	10, // 18: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
-	23, // 19: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
-	23, // 20: garrison.rollout.v1.Basis.unseen_until:type_name -> google.protobuf.Timestamp
-	10, // 21: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
-	10, // 22: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
-	26, // 23: garrison.rollout.v1.Succeeded.then:type_name -> garrison.rollout.v1.Standing
-	26, // 24: garrison.rollout.v1.Undone.taken_back:type_name -> garrison.rollout.v1.Standing
-	21, // 25: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
-	23, // 26: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
-	23, // 27: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
-	23, // 28: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
-	25, // 29: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	0,  // 30: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
-	23, // 31: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
-	23, // 32: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
-	24, // 33: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
-	19, // 34: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
-	19, // 35: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
-	12, // 36: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
-	26, // 37: garrison.rollout.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
-	23, // 38: garrison.rollout.v1.Rollout.first_succeeded_at:type_name -> google.protobuf.Timestamp
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	24, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
+	25, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	24, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
+	24, // 7: garrison.rollout.v1.Target.unseen_since:type_name -> google.protobuf.Timestamp
+	24, // 8: garrison.rollout.v1.Target.not_restored_at:type_name -> google.protobuf.Timestamp
+	24, // 9: garrison.rollout.v1.Target.taken_at:type_name -> google.protobuf.Timestamp
+	24, // 10: garrison.rollout.v1.Target.ahead_at:type_name -> google.protobuf.Timestamp
+	25, // 11: garrison.rollout.v1.Target.ahead_reason:type_name -> garrison.api.v1.Refusal
+	26, // 12: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
+	3,  // 13: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
+	27, // 14: garrison.rollout.v1.Planned.then:type_name -> garrison.rollout.v1.Standing
+	3,  // 15: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
+	11, // 16: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 17: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 18: garrison.rollout.v1.Primed.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 19: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
+	25, // 20: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
+	11, // 21: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
+	24, // 22: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
+	24, // 23: garrison.rollout.v1.Basis.unseen_until:type_name -> google.protobuf.Timestamp
+	11, // 24: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 25: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
+	27, // 26: garrison.rollout.v1.Succeeded.then:type_name -> garrison.rollout.v1.Standing
+	27, // 27: garrison.rollout.v1.Undone.taken_back:type_name -> garrison.rollout.v1.Standing
+	22, // 28: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
+	24, // 29: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
+	24, // 30: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
+	24, // 31: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
+	26, // 32: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	0,  // 33: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
+	24, // 34: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
+	24, // 35: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
+	25, // 36: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
+	20, // 37: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
+	20, // 38: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
+	13, // 39: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
+	27, // 40: garrison.rollout.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
+	24, // 41: garrison.rollout.v1.Rollout.first_succeeded_at:type_name -> google.protobuf.Timestamp
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_rollout_proto_init() }
@@ -2051,7 +2176,7 @@ func file_garrison_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_rollout_v1_rollout_proto_rawDesc), len(file_garrison_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -73,6 +73,7 @@ func (a *API) plan(
 		resp.Values, resp.MoreValues = p.Values, p.More
 		cost := rolling.CostOf(a.records.View, p, a.records.Now())
 		resp.Bytes, resp.Closed, resp.ClosedBecause = cost.Bytes, uint32(cost.Closed), cost.Because
+		resp.Primed = uint32(cost.Primed)
 		if !cost.Until.IsZero() {
 			resp.ClosedUntil = timestamppb.New(cost.Until)
 		}

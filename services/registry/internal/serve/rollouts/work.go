@@ -202,6 +202,8 @@ func (w *Work) decide(
 	case len(d.Release) > 0:
 		drafts, d.Release = rolling.Release(view, run, d)
 		drafts = append(drafts, w.fact(r, d, basis)) // whose guard keeps all of them from being recorded after a pause
+	case len(d.Prime) > 0:
+		drafts = append(rolling.Prime(view, run, d), w.fact(r, d, basis))
 	case d.Acts():
 		if d.Succeed {
 			drafts = w.Join(run, true)
@@ -255,6 +257,8 @@ func (w *Work) fact(r *rolloutv1.Rollout, d rollout.Decision, basis *rolloutv1.B
 	switch {
 	case len(d.Release) > 0:
 		body = &rolloutv1.Released{Wave: d.Wave, ServerIds: d.Release, Basis: basis, Step: d.Step}
+	case len(d.Prime) > 0:
+		body = &rolloutv1.Primed{ServerIds: d.Prime, Basis: basis}
 	case d.Open > 0:
 		body = &rolloutv1.Opened{Wave: d.Open, Basis: basis}
 	case d.Pass > 0:
@@ -331,6 +335,8 @@ func (w *Work) logDecision(id string, d rollout.Decision) {
 	case len(d.Release) > 0:
 		e.Uint32("wave", d.Wave).Uint32("step", max(d.Step, 1)).Int(logs.Count, len(d.Release)).
 			Msg("rollout released servers")
+	case len(d.Prime) > 0:
+		e.Int(logs.Count, len(d.Prime)).Msg("rollout has servers fetch ahead")
 	case d.Open > 0:
 		e.Uint32("wave", d.Open).Msg("rollout opened a wave")
 	case d.Pass > 0:

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+)
+
+// maxAhead is how many images that were fetched ahead stay at most.
+const maxAhead = 16
+
+// noteAhead is the note in which the journal lists the images that were fetched ahead, a line for each: its digest, and
+// how long it stays.
+const noteAhead = "ahead"
+
+// ahead is an image that was fetched ahead of the change that brings it.
+type ahead struct {
+	digest string // in hex
+	until  time.Time
+}
+
+func readAhead(tx *journal.Tx) (all []ahead) {
+	for line := range strings.Lines(tx.Note(noteAhead)) {
+		digest, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		until, err := time.Parse(time.RFC3339, text)
+		if err == nil {
+			all = append(all, ahead{digest, until})
+		}
+	}
+	return all
+}
+
+// setAhead keeps those that stay, the longest first.
+func setAhead(tx *journal.Tx, all []ahead) error {
+	now := time.Now()
+	all = slices.DeleteFunc(all, func(a ahead) bool { return !a.until.After(now) })
+	slices.SortStableFunc(all, func(a, b ahead) int { return b.until.Compare(a.until) })
+	var text strings.Builder
+	for _, a := range all[:min(len(all), maxAhead)] {
+		text.WriteString(a.digest + " " + a.until.UTC().Format(time.RFC3339) + "\n")
+	}
+	if text.String() == tx.Note(noteAhead) {
+		return nil
+	}
+	return tx.SetNote(noteAhead, text.String())
+}
+
+// KeepAhead keeps an image that was fetched ahead, until a time.
+func KeepAhead(tx *journal.Tx, digest []byte, until time.Time) error {
+	return setAhead(tx, append(without(readAhead(tx), digest), ahead{hexOf(digest), until}))
+}
+
+// ForgetAhead forgets that an image was fetched ahead: the change that brings it has ended.
+func ForgetAhead(tx *journal.Tx, digest []byte) error {
+	all := readAhead(tx)
+	if len(all) == 0 {
+		return nil
+	}
+	return setAhead(tx, without(all, digest))
+}
+
+func without(all []ahead, digest []byte) []ahead {
+	return slices.DeleteFunc(all, func(a ahead) bool { return a.digest == hexOf(digest) })
+}
+
+// aheadNow returns the digests of the images that were fetched ahead and stay.
+func aheadNow(tx *journal.Tx) (out [][]byte) {
+	now := time.Now()
+	for _, a := range readAhead(tx) {
+		if digest, err := hex.DecodeString(a.digest); err == nil && a.until.After(now) {
+			out = append(out, digest)
+		}
+	}
+	return out
+}
+
+// GiveUpAhead deletes the images that were fetched ahead, but one with a digest. It reports whether one went.
+func (s *Images) GiveUpAhead(but []byte) (bool, error) {
+	var gone [][]byte
+	err := s.journal.Update(func(tx *journal.Tx) error {
+		var keep []ahead
+		for _, a := range readAhead(tx) {
+			if a.digest == hexOf(but) {
+				keep = append(keep, a)
+			}
+		}
+		for _, digest := range aheadNow(tx) {
+			if hexOf(digest) != hexOf(but) {
+				gone = append(gone, digest)
+			}
+		}
+		if len(gone) == 0 {
+			return nil
+		}
+		return setAhead(tx, keep)
+	})
+	if err != nil {
+		return false, errors.Join(ErrJournal, err)
+	}
+	for _, digest := range gone {
+		_, one := s.Remove(digest, func() (bool, error) { return s.Needed(digest, nil) })
+		err = errors.Join(err, one)
+	}
+	if len(gone) > 0 {
+		s.log.Info().Int("count", len(gone)).Msg("images that were fetched ahead given up")
+	}
+	return len(gone) > 0, err
+}

@@ -1,0 +1,68 @@
+package view
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+)
+
+// What servers fetch ahead of its change is not urgent: it comes after all other tasks, and leaves them half of the
+// slots.
+
+// behindAll is more than any sequence of the ledger.
+const behindAll = 1 << 62
+
+// readyKey returns the place of a task among those that may be assigned.
+func readyKey(r *dispatcherv1.TaskRecord) uint64 {
+	if r.Task.Ahead != nil {
+		return behindAll + r.QueuedSequence
+	}
+	return r.QueuedSequence
+}
+
+// admissible returns the ready tasks that keep budgets allow, in order, with what is fetched ahead in half of the slots.
+func (v *View) admissible(concurrency int) func(yield func(uint64, string) bool) {
+	return func(yield func(uint64, string) bool) {
+		room := max(1, concurrency/2) - v.ahead
+		v.unspent(func(key uint64, id string) bool {
+			if key > behindAll {
+				if room--; room < 0 {
+					return false // all that follow are fetched ahead too
+				}
+			}
+			return yield(key, id)
+		})
+	}
+}
+
+// takeAhead takes the room that the manifest of an image needs in its server's document, or returns the fact that ends
+// a task without room. Only one image is fetched ahead on a server at a time.
+func (m *room) takeAhead(t *taskv1.Task) *taskv1.Cancelled {
+	manifest := m.images.manifest(t.Ahead.GetImage().GetId())
+	if manifest == nil {
+		return &taskv1.Cancelled{Reason: "the image is no more"}
+	}
+	would := m.takenOn(t.ServerId) + entryOverhead + proto.Size(manifest)
+	if would > MaxDocument {
+		return &taskv1.Cancelled{Code: code.ServerFull, Reason: fmt.Sprintf(
+			"with it the server's document would have %d bytes; %d are the most", would, MaxDocument)}
+	}
+	m.taken[t.ServerId] = would
+	return nil
+}
+
+// aheadBytes returns how much of a server's document what it fetches ahead takes.
+func (v *View) aheadBytes(server string) (n int) {
+	for _, r := range v.openOf[server] {
+		if r.Task.Ahead != nil && task.UnderWay(r.Task.State) {
+			n += entryOverhead + proto.Size(v.images.manifest(r.Task.Ahead.GetImage().GetId()))
+		}
+	}
+	return n
+}
