@@ -80,7 +80,8 @@ func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T)
 	}
 	s.thawed()
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	replay := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", &registryv1.ReplayRolloutRequest{RolloutId: id})
+	replay := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout",
+		&registryv1.ReplayRolloutRequest{RolloutId: id})
 	if replay.Recorded == 0 || replay.Same != replay.Recorded {
 		t.Errorf("of %d decisions %d are the same: %v", replay.Recorded, replay.Same, replay.Decisions)
 	}

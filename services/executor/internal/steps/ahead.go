@@ -12,8 +12,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 )
 
-// Ahead fetches, verifies and unpacks an image ahead of the change that brings it, with the steps of a change that touch
-// no agent. It is in no journal: what it began is done again after a crash, or swept.
+// Ahead fetches, verifies and unpacks an image ahead of the change that brings it, with the steps of a change that
+// touch no agent. It is in no journal: what it began is done again after a crash, or swept.
 type Ahead struct {
 	Steps  map[change.State]Step
 	Trust  func(*imagev1.Manifest) error

@@ -46,29 +46,11 @@ func windowCommand(env *cli.Env, find find) *cobra.Command {
 			if len(a) == 0 || none && len(a) > 1 || !none && len(a) == 1 && len(fetch) == 0 {
 				return cli.Usage("want an environment and windows, --none or --fetch. Try: garrison env window --help")
 			}
-			windows, err := parseWindows(a[1:])
+			times, err := parseTimes(a[1:], none, fetch)
 			if err != nil {
 				return cli.Usage("%v", err)
 			}
-			ahead, err := parseFetch(fetch)
-			if err != nil {
-				return cli.Usage("%v", err)
-			}
-			var done []string
-			if none || len(windows) > 0 {
-				done = append(done, "may be changed: "+orAlways(windowsText(windows)))
-			}
-			if ahead != nil {
-				done = append(done, "fetches ahead: "+fetchText(ahead))
-			}
-			return edit(c.Context(), env, find, a[0], strings.Join(done, "; "), func(e environment) {
-				if none || len(windows) > 0 {
-					e.Windows = windows
-				}
-				if ahead != nil {
-					e.FetchAlways, e.FetchWindows = ahead.GetFetchAlways(), ahead.GetFetchWindows()
-				}
-			})
+			return edit(c.Context(), env, find, a[0], times.text(), times.set)
 		},
 	}
 	c.Flags().StringArrayVar(&fetch, "fetch", nil, "`WHEN` servers fetch ahead what rollouts bring them while they "+
@@ -172,46 +154,6 @@ func showTimes(e environment) (out [][2]string) {
 		out = append(out, [2]string{"KEEP", keepText(e.GetKeep())})
 	}
 	return out
-}
-
-// parseWindows parses several windows.
-func parseWindows(texts []string) (windows []*environmentv1.Window, err error) {
-	for _, text := range texts {
-		w, err := parseWindow(text)
-		if err != nil {
-			return nil, err
-		}
-		windows = append(windows, w)
-	}
-	return windows, nil
-}
-
-// parseFetch parses when servers fetch ahead; nil where nothing is said.
-func parseFetch(texts []string) (*environmentv1.Environment, error) {
-	switch {
-	case len(texts) == 0:
-		return nil, nil
-	case len(texts) == 1 && texts[0] == "always":
-		return &environmentv1.Environment{FetchAlways: true}, nil
-	case len(texts) == 1 && texts[0] == "never":
-		return &environmentv1.Environment{}, nil
-	}
-	windows, err := parseWindows(texts)
-	if err != nil {
-		return nil, fmt.Errorf("--fetch: %w; or --fetch always, or --fetch never", err)
-	}
-	return &environmentv1.Environment{FetchWindows: windows}, nil
-}
-
-// fetchText returns when servers fetch ahead.
-func fetchText(e environment) string {
-	switch {
-	case e.GetFetchAlways():
-		return "at any time"
-	case len(e.GetFetchWindows()) == 0:
-		return "never"
-	}
-	return windowsText(e.GetFetchWindows())
 }
 
 var days = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}

@@ -214,8 +214,7 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 		}
 		env.Say("  %s cannot be changed now, %s: %s", output.Plural(int(n), "server"), until, p.GetClosedBecause())
 		if ahead := p.GetPrimed(); ahead > 0 {
-			env.Say("  %s of them fetch ahead what it brings, and change nothing before",
-				output.Plural(int(ahead), "server"))
+			env.Say("  while it waits, %s may fetch ahead what it brings", output.Plural(int(ahead), "server"))
 		}
 	}
 	for _, step := range p.GetSteps() {

@@ -44,7 +44,9 @@ func TestServersFetchAheadOnlyWhileTheyCannotBeChangedAndMayFetch(t *testing.T) 
 		want   int
 	}{
 		"closed, and it may fetch": {func(*Input) {}, 3},
-		"open":                     {func(in *Input) { in.Closed = func(string) (time.Time, string) { return time.Time{}, "" } }, 0},
+		"open": {func(in *Input) {
+			in.Closed = func(string) (time.Time, string) { return time.Time{}, "" }
+		}, 0},
 		"it may not fetch": {func(in *Input) {
 			in.Ahead = func(string) (bool, time.Time) { return false, primeAt.Add(time.Hour) }
 		}, 0},
@@ -84,7 +86,9 @@ func TestAServerThatFetchedAllImagesAheadCountsOnce(t *testing.T) {
 		return &rolloutv1.Change{To: &imagev1.Ref{Id: id, Digest: []byte(id)}}
 	}
 	target := func() *rolloutv1.Target {
-		return &rolloutv1.Target{State: pending, Changes: []*rolloutv1.Change{change("a"), change("b"), change("a"), {}}}
+		return &rolloutv1.Target{
+			State: pending, Changes: []*rolloutv1.Change{change("a"), change("b"), change("a"), {}},
+		}
 	}
 	whole, part, left := target(), target(), target()
 	if got := len(Brings(whole)); got != 2 {

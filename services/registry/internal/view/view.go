@@ -36,7 +36,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 28
+const Layout = 29
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{

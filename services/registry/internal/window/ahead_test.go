@@ -13,21 +13,29 @@ func TestWhenServersFetchAhead(t *testing.T) {
 	window := func(from uint32) []*environmentv1.Window {
 		return []*environmentv1.Window{{FromMinute: from * 60, Minutes: 60}}
 	}
-	freezes := []*environmentv1.Freeze{{Until: timestamppb.New(moment(t, "2026-12-01T00:00:00Z"))}}
+	frozen := func(e *environmentv1.Environment) *environmentv1.Environment {
+		e.Freezes = []*environmentv1.Freeze{{Until: timestamppb.New(moment(t, "2026-12-01T00:00:00Z"))}}
+		return e
+	}
 	for name, c := range map[string]struct {
 		e    *environmentv1.Environment
 		open bool
 		next string
 		ever bool
 	}{
-		"nothing is said":            {&environmentv1.Environment{Windows: window(12)}, false, "", false},
-		"always":                     {&environmentv1.Environment{FetchAlways: true}, true, "", true},
-		"always, and frozen":         {&environmentv1.Environment{FetchAlways: true, Freezes: freezes}, true, "", true},
-		"in the window":              {&environmentv1.Environment{FetchWindows: window(12)}, true, "", true},
-		"in the window, and frozen":  {&environmentv1.Environment{FetchWindows: window(12), Freezes: freezes}, true, "", true},
-		"before the window":          {&environmentv1.Environment{FetchWindows: window(22)}, false, "2026-11-23T22:00:00Z", true},
-		"without any":                {nil, false, "", false},
-		"its switch window is other": {&environmentv1.Environment{Windows: window(12), FetchWindows: window(13)}, false, "2026-11-23T13:00:00Z", true},
+		"nothing is said":           {&environmentv1.Environment{Windows: window(12)}, false, "", false},
+		"always":                    {&environmentv1.Environment{FetchAlways: true}, true, "", true},
+		"always, and frozen":        {frozen(&environmentv1.Environment{FetchAlways: true}), true, "", true},
+		"in the window":             {&environmentv1.Environment{FetchWindows: window(12)}, true, "", true},
+		"in the window, and frozen": {frozen(&environmentv1.Environment{FetchWindows: window(12)}), true, "", true},
+		"before the window": {
+			&environmentv1.Environment{FetchWindows: window(22)}, false, "2026-11-23T22:00:00Z", true,
+		},
+		"without any": {nil, false, "", false},
+		"its switch window is another one": {
+			&environmentv1.Environment{Windows: window(12), FetchWindows: window(13)},
+			false, "2026-11-23T13:00:00Z", true,
+		},
 	} {
 		open, next := Ahead(c.e, at)
 		text := ""

@@ -26,7 +26,7 @@ func readyKey(r *dispatcherv1.TaskRecord) uint64 {
 	return r.QueuedSequence
 }
 
-// admissible returns the ready tasks that keep budgets allow, in order, with what is fetched ahead in half of the slots.
+// admissible returns the ready tasks that keep budgets allow, in order; what is fetched ahead has half of the slots.
 func (v *View) admissible(concurrency int) func(yield func(uint64, string) bool) {
 	return func(yield func(uint64, string) bool) {
 		room := max(1, concurrency/2) - v.ahead
