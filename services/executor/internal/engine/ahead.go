@@ -22,7 +22,7 @@ type ahead struct {
 	steps   steps.Ahead
 	tasks   tasks
 	spawn   func(func())
-	results chan fetchedAhead
+	answers chan<- answer
 	busy    bool
 }
 
@@ -55,7 +55,9 @@ func (a *ahead) begin(ctx context.Context, d *desiredv1.Document) error {
 			return // the next start does it again
 		}
 		select {
-		case a.results <- fetchedAhead{q, took, failure}:
+		case a.answers <- func(ctx context.Context, d *desiredv1.Document) error {
+			return a.answer(ctx, d, fetchedAhead{q, took, failure})
+		}:
 		case <-ctx.Done():
 		}
 	})

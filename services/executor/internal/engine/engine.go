@@ -39,6 +39,7 @@ type Engine struct {
 	machine *machine
 	scans   *scans
 	ahead   *ahead
+	answers chan answer // of scans and ahead
 	running sync.WaitGroup // changes, and looks beside the loop
 
 	offers   chan *desiredv1.Document // the newest document that was not taken yet
@@ -68,7 +69,7 @@ func New(cfg Config) *Engine {
 		cfg: cfg, life: steps.NewServerLife(), changed: wakeup.New(),
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel),
 		ready: make(chan struct{}), leaveFor: make(chan error, 1),
-		checked: make(chan struct{}), turns: make(chan struct{}),
+		checked: make(chan struct{}), turns: make(chan struct{}), answers: make(chan answer),
 		busy: map[string]bool{}, tried: attempts{}, damage: healing.NewDamage(min(topology.HealAfter, cfg.CheckEvery)),
 	}
 	e.rooms = newRooms(cfg, e.changed.Wake)
@@ -86,13 +87,13 @@ func New(cfg Config) *Engine {
 		read: cfg.Sysinfo, purge: e.rooms.images.GiveUpAll, boot: cfg.BootID, rest: cfg.LookRest, tasks: e.tasks,
 		spawn: e.running.Go, results: make(chan reading),
 	}
-	e.scans = &scans{scan: newScan(cfg), tasks: e.tasks, spawn: e.running.Go, results: make(chan scanned)}
+	e.scans = &scans{scan: newScan(cfg), tasks: e.tasks, spawn: e.running.Go, answers: e.answers}
 	e.ahead = &ahead{
 		steps: steps.Ahead{
 			Steps: set.bring, Trust: cfg.Trust,
 			NewRun: func(rec *change.Record) *steps.Run { return e.driver.newRun(rec, false) },
 		},
-		tasks: e.tasks, spawn: e.running.Go, results: make(chan fetchedAhead),
+		tasks: e.tasks, spawn: e.running.Go, answers: e.answers,
 	}
 	return e
 }
@@ -184,10 +185,8 @@ func (e *Engine) loop(ctx context.Context) error {
 			e.machine.look(looks)
 		case r := <-e.machine.results:
 			err = e.machine.answer(looks, e.document, r)
-		case r := <-e.scans.results:
-			err = e.scans.answer(looks, e.document, r)
-		case r := <-e.ahead.results:
-			err = e.ahead.answer(looks, e.document, r)
+		case answer := <-e.answers:
+			err = answer(looks, e.document)
 		}
 		if end, err := e.endsAfter(ctx, err); end || err != nil {
 			return err

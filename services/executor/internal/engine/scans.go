@@ -21,9 +21,12 @@ type scans struct {
 	scan    func(context.Context, *serverv1.Scan) (*reportv1.CandidatesReport, error)
 	tasks   tasks
 	spawn   func(func())
-	results chan scanned
+	answers chan<- answer
 	busy    bool
 }
+
+// answer handles in the loop what a request led to beside it, and goes on with the next request of the document.
+type answer func(context.Context, *desiredv1.Document) error
 
 // scanned is how a scan ended.
 type scanned struct {
@@ -46,7 +49,9 @@ func (s *scans) begin(ctx context.Context, d *desiredv1.Document) error {
 	s.spawn(func() {
 		found, err := s.scan(ctx, q.GetScan())
 		select {
-		case s.results <- scanned{q.GetTaskId(), found, err}:
+		case s.answers <- func(ctx context.Context, d *desiredv1.Document) error {
+			return s.answer(ctx, d, scanned{q.GetTaskId(), found, err})
+		}:
 		case <-ctx.Done():
 		}
 	})

@@ -84,10 +84,14 @@ func same(body proto.Message, d Decision) bool {
 	case *rolloutv1.Primed:
 		return len(d.Prime) > 0 && slices.Equal(d.Prime, b.ServerIds)
 	case *rolloutv1.Released:
-		alike := d.Wave == b.Wave && d.Step == b.Step && len(b.ServerIds) > 0
-		return alike && !slices.ContainsFunc(b.ServerIds, func(id string) bool {
-			return !slices.Contains(d.Release, id)
-		})
+		return sameRelease(b, d)
 	}
 	return false
+}
+
+func sameRelease(b *rolloutv1.Released, d Decision) bool {
+	alike := d.Wave == b.Wave && d.Step == b.Step && len(b.ServerIds) > 0
+	return alike && !slices.ContainsFunc(b.ServerIds, func(id string) bool {
+		return !slices.Contains(d.Release, id)
+	})
 }
