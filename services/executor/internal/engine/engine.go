@@ -39,7 +39,7 @@ type Engine struct {
 	machine *machine
 	scans   *scans
 	ahead   *ahead
-	answers chan answer // of scans and ahead
+	answers chan answer    // of scans and ahead
 	running sync.WaitGroup // changes, and looks beside the loop
 
 	offers   chan *desiredv1.Document // the newest document that was not taken yet

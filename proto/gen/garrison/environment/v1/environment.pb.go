@@ -72,7 +72,7 @@ type Environment struct {
 	Keep []*v11.Keep `protobuf:"bytes,100,rep,name=keep,proto3" json:"keep,omitempty"`
 	// How long critical sections on a server defer a change of its agents at most: 1 s to 7 days; unset means an hour.
 	BusyLimit *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
-	// True: while agents on its servers may not be changed, these fetch ahead what rollouts bring them later, at any time.
+	// True: while agents on its servers may not be changed, these fetch ahead what rollouts bring them, at any time.
 	FetchAlways bool `protobuf:"varint,120,opt,name=fetch_always,json=fetchAlways,proto3" json:"fetch_always,omitempty"`
 	// When they fetch it ahead, unless at any time; empty means never: images come with the changes. At most 32.
 	FetchWindows  []*Window `protobuf:"bytes,121,rep,name=fetch_windows,json=fetchWindows,proto3" json:"fetch_windows,omitempty"`
