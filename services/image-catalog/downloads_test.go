@@ -61,6 +61,12 @@ func (s *site) desire(a topology.ServerAddress, images ...*imagev1.Manifest) {
 	for _, m := range images {
 		d.Entries = append(d.Entries, &desiredv1.Entry{Agent: m.Agent, Image: m})
 	}
+	s.write(a, d)
+}
+
+// write writes the document of a server.
+func (s *site) write(a topology.ServerAddress, d *desiredv1.Document) {
+	s.t.Helper()
 	data, err := proto.Marshal(d)
 	if err != nil {
 		s.t.Fatal(err)
@@ -142,6 +148,20 @@ func TestAServerReadsTheImagesThatItsDocumentNamesAndNoOther(t *testing.T) {
 	r.refused(mine.Blob.Digest, 5, "NO_SUCH_CHUNK")
 	r.refused(other.Blob.Digest, 0, "NOT_YOUR_IMAGE")
 	r.refused(make([]byte, 32), 0, "NOT_YOUR_IMAGE")
+}
+
+func TestAServerReadsTheImageThatItFetchesAhead(t *testing.T) {
+	s := newSite(t)
+	ahead, other := newSample("cn-agent", "1.0.0", "ahead", 5000), newSample("cn-agent", "2.0.0", "other", 5000)
+	s.upload(ahead)
+	s.upload(other)
+	r := s.reader()
+	requests := []*desiredv1.Request{{TaskId: "report"}, {TaskId: "ahead", Ahead: ahead.Manifest}}
+	s.write(r.address, &desiredv1.Document{ServerId: r.address.Server, Cell: r.address.Cell, Requests: requests})
+	if data, err := r.read(ahead.Blob.Digest, 0); err != nil || !bytes.Equal(data, ahead.chunk(0)) {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	r.refused(other.Blob.Digest, 0, "NOT_YOUR_IMAGE")
 }
 
 func TestAChunkThatIsNotStoredOrCorruptIsRefusedAndNotKept(t *testing.T) {

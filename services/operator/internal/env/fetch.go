@@ -14,16 +14,6 @@ type times struct {
 	fetch   environment // when servers fetch ahead; nil leaves it
 }
 
-// parseTimes parses the windows and the values of --fetch.
-func parseTimes(windows []string, none bool, fetch []string) (t times, err error) {
-	t.all = none || len(windows) > 0
-	if t.windows, err = parseWindows(windows); err != nil {
-		return t, err
-	}
-	t.fetch, err = parseFetch(fetch)
-	return t, err
-}
-
 // set sets the times.
 func (t times) set(e environment) {
 	if t.all {
@@ -58,21 +48,20 @@ func parseWindows(texts []string) (windows []*environmentv1.Window, err error) {
 	return windows, nil
 }
 
-// parseFetch parses when servers fetch ahead; nil where nothing is said.
-func parseFetch(texts []string) (environment, error) {
-	switch {
-	case len(texts) == 0:
-		return nil, nil
-	case len(texts) == 1 && texts[0] == "always":
-		return &environmentv1.Environment{FetchAlways: true}, nil
-	case len(texts) == 1 && texts[0] == "never":
-		return &environmentv1.Environment{}, nil
+// parseFetch adds a value of --fetch to those before it; nil before the first.
+func parseFetch(have environment, text string) (environment, error) {
+	alone := text == "always" || text == "never"
+	if have != nil && (alone || len(have.GetFetchWindows()) == 0) {
+		return nil, fmt.Errorf("always and never stand alone")
 	}
-	windows, err := parseWindows(texts)
+	if alone {
+		return &environmentv1.Environment{FetchAlways: text == "always"}, nil
+	}
+	w, err := parseWindow(text)
 	if err != nil {
-		return nil, fmt.Errorf("--fetch: %w; or --fetch always, or --fetch never", err)
+		return nil, fmt.Errorf("%w; or --fetch always, or --fetch never", err)
 	}
-	return &environmentv1.Environment{FetchWindows: windows}, nil
+	return &environmentv1.Environment{FetchWindows: append(have.GetFetchWindows(), w)}, nil
 }
 
 // fetchText returns when servers fetch ahead.

@@ -33,7 +33,7 @@ come with the changes.`
 
 func windowCommand(env *cli.Env, find find) *cobra.Command {
 	var none bool
-	var fetch []string
+	var fetch environment
 	c := &cobra.Command{
 		Use:   "window ENVIRONMENT WINDOW… | ENVIRONMENT --none | ENVIRONMENT --fetch WHEN",
 		Short: "Set when agents on the servers of an environment may be changed.",
@@ -43,18 +43,20 @@ func windowCommand(env *cli.Env, find find) *cobra.Command {
 			"  garrison env window prod \"22:00-04:00 Europe/Berlin\" --fetch always",
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 || none && len(a) > 1 || !none && len(a) == 1 && len(fetch) == 0 {
+			if len(a) == 0 || none && len(a) > 1 || !none && len(a) == 1 && fetch == nil {
 				return cli.Usage("want an environment and windows, --none or --fetch. Try: garrison env window --help")
 			}
-			times, err := parseTimes(a[1:], none, fetch)
+			windows, err := parseWindows(a[1:])
 			if err != nil {
 				return cli.Usage("%v", err)
 			}
+			times := times{windows: windows, all: none || len(windows) > 0, fetch: fetch}
 			return edit(c.Context(), env, find, a[0], times.text(), times.set)
 		},
 	}
-	c.Flags().StringArrayVar(&fetch, "fetch", nil, "`WHEN` servers fetch ahead what rollouts bring them while they "+
-		"may not be changed: always, never, or a window; repeatable")
+	read := func(text string) (environment, error) { return parseFetch(fetch, text) }
+	c.Flags().Var(cli.ValueOf(&fetch, read, func(environment) string { return "" }), "fetch", "`WHEN` servers fetch "+
+		"ahead what rollouts bring them while they may not be changed: always, never, or a window; repeatable")
 	c.Flags().BoolVar(&none, "none", false, "remove the windows: servers may be changed at any time")
 	return c
 }
