@@ -19,6 +19,7 @@ type rollout struct {
 	maxBroken      *rolloutv1.Limit
 	open, passed   map[uint32]bool
 	released       map[string]bool
+	primed         map[string]bool   // servers that fetch ahead
 	broken         map[string]uint64 // servers whose change was rolled back or failed, with the fact
 }
 
@@ -41,9 +42,7 @@ func (c *rollouts) fold(f ledger.Fact) {
 	case *intentv1.Accepted:
 		c.accepted(f, b)
 	case *taskv1.Queued:
-		if id := c.derived[b.GetIntentId()]; id != "" {
-			c.tasks[f.Key] = []string{id, b.GetServerId()}
-		}
+		c.queued(f, b)
 	default:
 		if t := c.tasks[f.Key]; f.Noun == ledger.Task && t != nil {
 			c.task(f, c.byID[t[0]], t[1])
@@ -62,6 +61,20 @@ func (c *rollouts) accepted(f ledger.Fact, b *intentv1.Accepted) {
 		return
 	}
 	c.derived[f.Key] = id
+}
+
+// queued remembers the tasks that bring a rollout's change. One that fetches ahead must change no agent.
+func (c *rollouts) queued(f ledger.Fact, b *taskv1.Queued) {
+	id := c.derived[b.GetIntentId()]
+	switch {
+	case id == "":
+	case b.GetAhead() == nil:
+		c.tasks[f.Key] = []string{id, b.GetServerId()}
+	case b.GetVerb() != taskv1.Verb_VERB_REFRESH || b.GetAgent() != "" || b.GetTo() != nil:
+		c.breaks(f, "task %s fetches ahead and changes %s", f.Key, b.GetAgent())
+	case !c.byID[id].primed[b.GetServerId()]:
+		c.breaks(f, "task %s has server %s fetch ahead, which its rollout did not ask", f.Key, b.GetServerId())
+	}
 }
 
 // task checks a fact about a task that brings a rollout's change.
@@ -98,6 +111,8 @@ func (c *rollouts) rollout(f ledger.Fact) {
 		c.opened(f, r, b)
 	case *rolloutv1.Released:
 		c.released(f, r, b)
+	case *rolloutv1.Primed:
+		c.primed(f, r, b)
 	case *rolloutv1.Passed:
 		if !r.running || !r.open[b.Wave] || r.passed[b.Wave] {
 			c.breaks(f, "wave %d of rollout %s passed although it is not open", b.Wave, f.Key)
@@ -116,6 +131,19 @@ func (c *rollouts) rollout(f ledger.Fact) {
 	}
 }
 
+// primed checks that servers are asked once to fetch ahead, and before their turn.
+func (c *rollouts) primed(f ledger.Fact, r *rollout, b *rolloutv1.Primed) {
+	if !r.running {
+		c.breaks(f, "rollout %s has servers fetch ahead while it does not run", f.Key)
+	}
+	for _, id := range b.GetServerIds() {
+		if r.primed[id] || r.released[id] {
+			c.breaks(f, "rollout %s has server %s fetch ahead again, or after its turn", f.Key, id)
+		}
+		r.primed[id] = true
+	}
+}
+
 func (c *rollouts) planned(id string, b *rolloutv1.Planned) {
 	r := c.byID[id]
 	if r == nil {
@@ -123,7 +151,8 @@ func (c *rollouts) planned(id string, b *rolloutv1.Planned) {
 		r = &rollout{
 			undoes: b.GetUndoes() != "", maxBroken: s.GetMaxBroken(), approve: map[uint32]bool{},
 			approved: map[uint32]bool{}, waveOf: map[string]uint32{}, open: map[uint32]bool{},
-			passed: map[uint32]bool{}, released: map[string]bool{}, broken: map[string]uint64{},
+			passed: map[uint32]bool{}, released: map[string]bool{}, primed: map[string]bool{},
+			broken: map[string]uint64{},
 		}
 		for n, servers := range b.GetWaves() {
 			r.servers += int(servers)
