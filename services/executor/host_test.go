@@ -172,7 +172,7 @@ func (h *host) upgrade(version string, run *imagev1.Run) {
 	i.Manifest.Kind = agentv1.Kind_KIND_DAEMON
 	for n, c := range i.Chunks {
 		_, err := h.gives.PublishDurable(context.Background(),
-			bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c})
+			bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c, Once: true})
 		if err != nil && !fault.Is(err, fault.Conflict) { // another host's test gave the same
 			h.t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 func stored(t *testing.T, conn *bus.Conn, s sample) {
 	t.Helper()
 	for n := range s.Blob.ChunkDigests {
-		chunk := bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, n), Data: s.chunk(n)}
+		chunk := bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, n), Data: s.chunk(n), Once: true}
 		if _, err := conn.PublishDurable(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}

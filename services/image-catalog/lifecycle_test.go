@@ -268,7 +268,7 @@ func TestContentWithoutAnImageIsSweptAtTheStart(t *testing.T) {
 	c.upload(kept)
 	stop()
 	for n := range lost.Blob.ChunkDigests {
-		chunk := bus.Durable{Subject: topology.BlobSubject(lost.Blob.Digest, n), Data: lost.chunk(n)}
+		chunk := bus.Durable{Subject: topology.BlobSubject(lost.Blob.Digest, n), Data: lost.chunk(n), Once: true}
 		if _, err := c.conn.PublishDurable(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestAChunkThatIsStoredAfterItsImageWasDeletedIsPurged(t *testing.T) {
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	s := newSample("a", "1.0.0", "s", 100)
-	chunk := bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, 0), Data: s.chunk(0)}
+	chunk := bus.Durable{Subject: topology.BlobSubject(s.Blob.Digest, 0), Data: s.chunk(0), Once: true}
 	if _, err := cat.cfg.Conn.PublishDurable(t.Context(), chunk); err != nil {
 		t.Fatal(err)
 	}

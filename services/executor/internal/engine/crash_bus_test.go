@@ -129,7 +129,7 @@ func (s *stand) offer(t *testing.T, shelf layout.Root, b *imagev1.Blob) *imagev1
 		data := whole[:min(smallChunk, len(whole))]
 		sum := sha256.Sum256(data)
 		out.ChunkDigests, whole = append(out.ChunkDigests, sum[:]), whole[len(data):]
-		chunk := bus.Durable{Subject: topology.BlobSubject(b.Digest, n), Data: data}
+		chunk := bus.Durable{Subject: topology.BlobSubject(b.Digest, n), Data: data, Once: true}
 		if _, err := s.store.PublishDurable(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}

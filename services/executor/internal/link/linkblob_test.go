@@ -21,9 +21,8 @@ func (s *stand) blob(t *testing.T, files ...imagetest.File) imagetest.Image {
 	t.Helper()
 	i := imagetest.New(t, "cn-agent", "1.0.0", &imagev1.Run{}, files...)
 	for n, c := range i.Chunks {
-		if _, err := s.conn.PublishDurable(
-			context.Background(), bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c},
-		); err != nil {
+		chunk := bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c, Once: true}
+		if _, err := s.conn.PublishDurable(context.Background(), chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
