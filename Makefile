@@ -98,12 +98,13 @@ attack: build ## run the book of attacks, a line for each with its figures; DEPL
 	  -run 'TestTheBook$(if $(RUN),/.*/$(RUN))'
 
 LOSSES ?= none,killed,paused,cut off,two dead
+TIMES ?= 1
 
 .PHONY: cluster-test
-cluster-test: build ## read from a replica that lags; lose each server of the bus under load, SERVERS=200, LOSSES=kinds, print what it costs
+cluster-test: build ## read from a replica that lags; lose each server of the bus under load, SERVERS=200, LOSSES=kinds, TIMES=1, print what it costs
 	GARRISON_CLUSTER=1 go test -count=1 -timeout 5m -run 'LagsBehind|FreshRead' \
 	  ./pkg/bus ./services/registry ./services/executor/internal/link
-	go run ./e2e/cmd/failover --bin $(BIN) --servers $(or $(SERVERS),200) --only '$(LOSSES)'
+	go run ./e2e/cmd/failover --bin $(BIN) --servers $(or $(SERVERS),200) --rounds $(TIMES) --only '$(LOSSES)'
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module

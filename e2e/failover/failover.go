@@ -24,13 +24,14 @@ type Options struct {
 // Row is what a loss cost.
 type Row struct {
 	Loss    Loss
-	Leader  bool          // the first server that was lost led the ledger
-	Gap     time.Duration // the longest time between two acknowledgements of intents
-	P99     time.Duration // of the time from an intent's first try to its acknowledgement
-	Decided time.Duration // the longest time from an intent's first try to its decision
-	Upgrade time.Duration // how long the upgrade of all servers took
-	Settled time.Duration // from the return of what was lost until every server of the bus and of the fleet was there
-	Intents int           // that were acknowledged
+	Rows    int             // that a total sums up; 0 means it is a row
+	Leader  bool            // the first server that was lost led the ledger
+	Gap     time.Duration   // the longest time between two acknowledgements of intents
+	Waited  []time.Duration // from an intent's first try to its acknowledgement, sorted
+	Decided time.Duration   // the longest time from an intent's first try to its decision
+	Upgrade time.Duration   // how long the upgrade of all servers took
+	Settled time.Duration   // from the return of what was lost until every server of the bus and of the fleet was there
+	Intents int             // that were acknowledged
 	Wrong   Wrong
 }
 
@@ -65,8 +66,17 @@ type site struct {
 }
 
 // Run takes the servers of the bus away, one loss after another. The fleet must be one of a cluster that was not
-// started; the caller closes it, which checks the whole ledger once more.
+// started; the caller closes it, which checks the whole ledger once more. A server of the bus that ends by itself ends
+// the run, with the end of its log.
 func Run(ctx context.Context, f *fleet.Fleet, o Options) (rows []Row, err error) {
+	err = guarded(ctx, f, func(ctx context.Context) error {
+		rows, err = run(ctx, f, o)
+		return err
+	})
+	return rows, err
+}
+
+func run(ctx context.Context, f *fleet.Fleet, o Options) (rows []Row, err error) {
 	s := &site{Fleet: f, options: o, runner: simulated.New(f, simulated.Options{
 		Servers: o.Servers, Within: o.Within, Flags: []string{"--duration", "200ms"},
 	})}
@@ -84,7 +94,7 @@ func Run(ctx context.Context, f *fleet.Fleet, o Options) (rows []Row, err error)
 	if err := s.within(ctx, s.runner.Online); err != nil {
 		return nil, err
 	}
-	if _, err := f.CLI(ctx, "install", sample.Agent+"@1.0.0", "--on", "all"); err != nil {
+	if _, err := f.CLI(ctx, "install", sample.Agent+"@1.0.0", "--on", "all", "--at-once"); err != nil {
 		return nil, err
 	}
 	for _, l := range o.Losses {
@@ -159,7 +169,7 @@ func (s *site) upgrade(ctx context.Context) error {
 	s.at++
 	version := []string{"1.0.0", "2.0.0"}[s.at%2]
 	return s.within(ctx, func(ctx context.Context) error {
-		_, err := s.CLI(ctx, "up", sample.Agent+"@"+version, "--on", "all", "--yes")
+		_, err := s.CLI(ctx, "up", sample.Agent+"@"+version, "--on", "all", "--yes", "--at-once")
 		return err
 	})
 }

@@ -118,9 +118,8 @@ func (l *load) sum(row *Row) {
 	for n := 1; n < len(l.acknowledged); n++ {
 		row.Gap = max(row.Gap, l.acknowledged[n].Sub(l.acknowledged[n-1]))
 	}
-	if slices.Sort(l.waited); len(l.waited) > 0 {
-		row.P99 = l.waited[(len(l.waited)-1)*99/100]
-	}
+	slices.Sort(l.waited)
+	row.Waited = slices.Clone(l.waited)
 	row.Intents, row.Decided = len(l.acknowledged), l.decided
 	row.Wrong.Lost += l.lost
 	row.Wrong.Unheard += l.unheard

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -115,6 +116,15 @@ func (f *Fleet) CutOff(n int) error { return f.networks.set(n, "down") }
 
 // Rejoin ends CutOff.
 func (f *Fleet) Rejoin(n int) error { return f.networks.set(n, "up") }
+
+// MemberEnded returns an error with the end of its log for each member that ended by itself.
+func (f *Fleet) MemberEnded() error {
+	var errs []error
+	for _, m := range f.Members {
+		errs = append(errs, m.EndedByItself())
+	}
+	return errors.Join(errs...)
+}
 
 // LedgerLeader returns which member leads the ledger; -1 when it has no leader, or none of the members does.
 func (f *Fleet) LedgerLeader(ctx context.Context) (int, error) {

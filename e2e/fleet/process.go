@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -158,6 +159,28 @@ func (p *Process) Ended(ctx context.Context) (int, error) {
 	case <-ctx.Done():
 		return 0, fmt.Errorf("%s did not end: %w", p.Name, ctx.Err())
 	}
+}
+
+// lastLines is how much of a log an error shows.
+const lastLines = 20
+
+// EndedByItself returns an error with the end of the log when the process was started and ended without Kill, Stop or
+// Ended.
+func (p *Process) EndedByItself() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	select {
+	case <-p.done:
+	default:
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(p.Log()), "\n")
+	lines = lines[max(0, len(lines)-lastLines):]
+	return fmt.Errorf("%s ended by itself (%v), its log ends with:\n%s", p.Name, p.cmd.ProcessState,
+		strings.Join(lines, "\n"))
 }
 
 // Log returns everything the process has written so far.

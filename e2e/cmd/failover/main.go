@@ -1,7 +1,8 @@
 // Command failover measures what the loss of a server of the bus costs a site of three garrisonds under load, and fails
 // when something was lost, doubled, called offline or read wrong.
 //
-//	failover --bin DIR [--servers 200] [--rate 5] [--lasts 20s] [--only killed,paused,cut off,two dead,none]
+//	failover --bin DIR [--servers 200] [--rate 5] [--lasts 20s] [--rounds 1]
+//	  [--only killed,paused,cut off,two dead,none]
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,20 +25,21 @@ func main() {
 	servers := flag.Int("servers", 200, "how `MANY` simulated servers")
 	rate := flag.Float64("rate", 5, "intents a second")
 	lasts := flag.Duration("lasts", 20*time.Second, "how long a server of the bus is away")
+	rounds := flag.Int("rounds", 1, "how often each loss is measured")
 	beat := flag.Duration("beat-interval", 5*time.Second, "between two beats of a server")
 	only := flag.String("only", "none,killed,paused,cut off,two dead", "kinds of losses, with commas")
 	flag.Parse()
 	ctx, cancel := rungroup.Signals()
 	defer cancel()
-	if *rate <= 0 || *servers < 3 {
-		fmt.Fprintln(os.Stderr, "failover: want a positive --rate and at least 3 --servers")
+	if *rate <= 0 || *servers < 3 || *rounds < 1 {
+		fmt.Fprintln(os.Stderr, "failover: --rate must be positive, --servers at least 3, --rounds at least 1")
 		os.Exit(2)
 	}
 	o := failover.Options{
 		Servers: *servers, Every: time.Duration(float64(time.Second) / *rate), Lasts: *lasts, Within: 3 * time.Minute,
 		Report: show,
 	}
-	if err := run(ctx, *bin, *beat, strings.Split(*only, ","), o); err != nil {
+	if err := run(ctx, *bin, *beat, *rounds, strings.Split(*only, ","), o); err != nil {
 		fmt.Fprintln(os.Stderr, "failover:", err)
 		os.Exit(1)
 	}
@@ -63,11 +66,12 @@ func losses(kinds []string) (all []failover.Loss, networks bool, err error) {
 	return all, networks, nil
 }
 
-func run(ctx context.Context, bin string, beat time.Duration, kinds []string, o failover.Options) (err error) {
-	var networks bool
-	if o.Losses, networks, err = losses(kinds); err != nil {
+func run(ctx context.Context, bin string, beat time.Duration, rounds int, kinds []string, o failover.Options) (err error) {
+	one, networks, err := losses(kinds)
+	if err != nil {
 		return err
 	}
+	o.Losses = slices.Repeat(one, rounds)
 	dir, err := os.MkdirTemp("", "garrison-failover-")
 	if err != nil {
 		return err
@@ -76,9 +80,12 @@ func run(ctx context.Context, bin string, beat time.Duration, kinds []string, o 
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-11s %-6s %8s %8s %8s %9s %9s %8s %8s %6s %8s %8s %6s\n", "loss", "leader", "intents", "gap s",
-		"p99 s", "decided s", "upgrade s", "settled", "offline", "lost", "unheard", "doubled", "reads")
+	fmt.Printf("%-12s %-6s %7s %7s %7s %7s %9s %9s %8s %8s %5s %8s %8s %6s\n", "loss", "leader", "intents", "gap s",
+		"p50 s", "p99 s", "decided s", "upgrade s", "settled", "offline", "lost", "unheard", "doubled", "reads")
 	rows, err := failover.Run(ctx, f, o)
+	for _, t := range failover.Totals(rows) {
+		show(t)
+	}
 	if err = errors.Join(err, f.Close(), failover.Judge(rows)); err != nil {
 		return fmt.Errorf("%w\n(logs and data are in %s)", err, dir)
 	}
@@ -90,7 +97,8 @@ func show(r failover.Row) {
 	if r.Leader {
 		leader = "yes"
 	}
-	fmt.Printf("%-11s %-6s %8d %8.2f %8.2f %9.2f %9.1f %8.1f %8d %6d %8d %8d %6d\n", r.Loss, leader, r.Intents,
-		r.Gap.Seconds(), r.P99.Seconds(), r.Decided.Seconds(), r.Upgrade.Seconds(), r.Settled.Seconds(),
-		r.Wrong.Offline, r.Wrong.Lost, r.Wrong.Unheard, r.Wrong.Doubled, r.Wrong.Reads)
+	fmt.Printf("%-12s %-6s %7d %7.2f %7.3f %7.2f %9.2f %9.1f %8.1f %8d %5d %8d %8d %6d\n", r.Name(), leader,
+		r.Intents, r.Gap.Seconds(), r.Percentile(50).Seconds(), r.Percentile(99).Seconds(), r.Decided.Seconds(),
+		r.Upgrade.Seconds(), r.Settled.Seconds(), r.Wrong.Offline, r.Wrong.Lost, r.Wrong.Unheard, r.Wrong.Doubled,
+		r.Wrong.Reads)
 }

@@ -1,0 +1,50 @@
+package failover
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Name names the loss or, of a total, its kind and how many losses it sums up.
+func (r Row) Name() string {
+	if r.Rows > 0 {
+		return fmt.Sprintf("%s x%d", r.Loss.Kind, r.Rows)
+	}
+	return r.Loss.String()
+}
+
+// Percentile returns how long so many percent of the intents waited at most until they were acknowledged.
+func (r Row) Percentile(percent int) time.Duration {
+	if len(r.Waited) == 0 {
+		return 0
+	}
+	return r.Waited[(len(r.Waited)-1)*percent/100]
+}
+
+// Totals sums up the rows of each kind that has several: the longest times, the percentiles of all intents, and the
+// sums of everything that is counted.
+func Totals(rows []Row) (totals []Row) {
+	for _, r := range rows {
+		n := slices.IndexFunc(totals, func(t Row) bool { return t.Loss.Kind == r.Loss.Kind })
+		if n < 0 {
+			n, totals = len(totals), append(totals, Row{Loss: Loss{Kind: r.Loss.Kind}})
+		}
+		totals[n].add(r)
+	}
+	return slices.DeleteFunc(totals, func(t Row) bool { return t.Rows < 2 })
+}
+
+func (r *Row) add(other Row) {
+	r.Rows++
+	r.Gap, r.Decided = max(r.Gap, other.Gap), max(r.Decided, other.Decided)
+	r.Upgrade, r.Settled = max(r.Upgrade, other.Upgrade), max(r.Settled, other.Settled)
+	r.Intents += other.Intents
+	r.Waited = append(r.Waited, other.Waited...)
+	slices.Sort(r.Waited)
+	r.Wrong.Offline += other.Wrong.Offline
+	r.Wrong.Lost += other.Wrong.Lost
+	r.Wrong.Unheard += other.Wrong.Unheard
+	r.Wrong.Doubled += other.Wrong.Doubled
+	r.Wrong.Reads += other.Wrong.Reads
+}
