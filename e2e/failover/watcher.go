@@ -10,6 +10,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
 )
 
@@ -21,8 +22,9 @@ type watcher struct {
 
 	mu        sync.Mutex
 	position  uint64
-	succeeded int
-	seen      map[string]int // by what may happen once, and to what
+	upgrades  map[string]bool // the tasks of the upgrade, not of the load
+	succeeded int             // of them
+	seen      map[string]int  // by what may happen once, and to what
 	wrong     Wrong
 	err       error
 }
@@ -39,7 +41,8 @@ func (s *site) watch(ctx context.Context) (*watcher, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{client: c, cancel: cancel, ended: make(chan struct{}), position: end, seen: map[string]int{}}
+	w := &watcher{client: c, cancel: cancel, ended: make(chan struct{}), position: end, seen: map[string]int{},
+		upgrades: map[string]bool{}}
 	go func() {
 		defer close(w.ended)
 		for e, err := range c.Follow(ctx, client.Query{From: end + 1}) {
@@ -67,13 +70,18 @@ func (w *watcher) take(e client.Event, err error) {
 		w.wrong.Reads++
 	}
 	w.position = e.Sequence
-	switch e.Fact.Body.(type) {
+	switch body := e.Fact.Body.(type) {
 	case *taskv1.Succeeded:
-		w.succeeded++
+		if w.upgrades[e.Fact.Key] {
+			w.succeeded++
+		}
 		w.once("end", e)
 	case *taskv1.Failed, *taskv1.Undone, *taskv1.Expired, *taskv1.Cancelled, *taskv1.Superseded:
 		w.once("end", e)
-	case *taskv1.Queued, *taskv1.Assigned, *taskv1.Started:
+	case *taskv1.Queued:
+		w.upgrades[e.Fact.Key] = body.GetAgent() == sample.Agent
+		w.once(e.Name(), e)
+	case *taskv1.Assigned, *taskv1.Started:
 		w.once(e.Name(), e)
 	case *intentv1.Accepted, *intentv1.Refused:
 		w.once("decision", e)
@@ -89,7 +97,7 @@ func (w *watcher) once(what string, e client.Event) {
 	}
 }
 
-// counts returns a step that waits until so many tasks succeeded.
+// counts returns a step that waits until so many tasks of the upgrade succeeded.
 func (w *watcher) counts(tasks int) func(context.Context) error {
 	return w.until("tasks succeeded", func() bool { return w.succeeded >= tasks })
 }

@@ -89,15 +89,47 @@ func call[R proto.Message](ctx context.Context, c *Client, m method, request pro
 		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
 	}
 	r := zero
-	subject := bus.CallSubject(m.service, m.descriptor, c.Actor())
-	err := c.ask(ctx, c.callTimeout(request), subject, func(ctx context.Context) (err error) {
-		return untilTaken(ctx, func() (err error) {
-			r, err = bus.Call[R](ctx, c.conn, m.service, m.descriptor, request)
-			return err
+	subject, timeout := bus.CallSubject(m.service, m.descriptor, c.Actor()), c.callTimeout(request)
+	once := func() error {
+		return c.ask(ctx, timeout, subject, func(ctx context.Context) error {
+			return untilTaken(ctx, func() (err error) {
+				r, err = bus.Call[R](ctx, c.conn, m.service, m.descriptor, request)
+				return err
+			})
 		})
-	})
+	}
+	if bus.AccessOf(m.descriptor) != readAccess || asksAgain(ctx) {
+		return r, once()
+	}
+	err := untilAnswered(ctx, 2*timeout, once)
 	return r, err
 }
+
+// readAccess is the permission that calls need which change nothing.
+const readAccess = "read"
+
+// againAfter is the pause before a read is repeated whose answer never came.
+const againAfter = 100 * time.Millisecond
+
+// untilAnswered repeats a read whose answer never came, as when the server of the bus that carried it, or the process
+// that took it, went away. It begins no try after a time, which covers a server of the bus that stands still.
+func untilAnswered(ctx context.Context, within time.Duration, call func() error) error {
+	for began := time.Now(); ; {
+		err := call()
+		r := fault.RefusalOf(err)
+		if r.GetCode() != code.NoAnswer || r.GetRetryAfterMs() > 0 || time.Since(began) >= within {
+			return err
+		}
+		if pause(ctx, againAfter) != nil {
+			return err
+		}
+	}
+}
+
+type askedAgain struct{}
+
+// asksAgain reports whether the caller repeats what was not answered, and wants to know each time.
+func asksAgain(ctx context.Context) bool { return ctx.Value(askedAgain{}) != nil }
 
 // absentFor is how long a call is repeated that no process of a service took. One that restarts is back by then.
 const absentFor = 2 * time.Second

@@ -24,7 +24,7 @@ const connectTimeout = 4500 * time.Millisecond
 // Options say where the bus is, who connects, and how long a call may take.
 type Options struct {
 	Context trust.Context  // the bus, the actor and the actor's credentials
-	Timeout time.Duration  // bounds one call; 0 means bus.DefaultTimeout
+	Timeout time.Duration  // of one call, see the guarantees; 0 means bus.DefaultTimeout
 	Log     zerolog.Logger // what happens to the connection; the zero value logs nothing
 
 	Dial func(bus.Options) (*bus.Conn, error) // connects; nil means bus.Dial

@@ -27,8 +27,9 @@ func (c *Client) Await(ctx context.Context, done func(context.Context) (bool, er
 		return err
 	}
 	defer stop()
+	asking := context.WithValue(ctx, askedAgain{}, true)
 	for {
-		ended, err := done(ctx)
+		ended, err := done(asking)
 		switch {
 		case err == nil && ended:
 			return nil
