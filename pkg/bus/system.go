@@ -127,38 +127,6 @@ func (c *Conn) AccountJWTs(ctx context.Context, accountKey string, n int) ([]str
 // clientsPerPage bounds the answer to one request for connections, which carry their JWTs.
 const clientsPerPage = 256
 
-// CountClients returns how many connections an account has to the n servers of the bus.
-func (c *Conn) CountClients(ctx context.Context, accountKey string, n int) (connections int, err error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	query, err := json.Marshal(map[string]any{"accounts": []string{accountKey}, "include_unused": true})
-	if err != nil {
-		return 0, err
-	}
-	answered := 0
-	err = c.askServers(ctx, topology.SystemAccountStats, query, func(answer []byte) (bool, error) {
-		var a struct {
-			Data struct {
-				Accounts []struct {
-					Connections int `json:"conns"`
-				} `json:"account_statz"`
-			} `json:"data"`
-		}
-		if err := json.Unmarshal(answer, &a); err != nil {
-			return false, fault.New(fault.Unavailable, "read the bus's answer: %w", err)
-		}
-		for _, of := range a.Data.Accounts {
-			connections += of.Connections
-		}
-		answered++
-		return answered >= n, nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("count connections (%d of %d servers of the bus answered): %w", answered, n, err)
-	}
-	return connections, nil
-}
-
 // Clients returns the connections of an account to one server of the bus. The server checks every JWT
 // for its answer, about half a millisecond each, and answers nothing else of the system account meanwhile; so Clients
 // asks for small parts, and rests after each for as long as it took.

@@ -147,21 +147,35 @@ func (c *connections) run(ctx context.Context) error {
 	}
 }
 
+// usesOf returns how much the watched accounts use the servers of the bus, by their names.
+func usesOf(ctx context.Context, cfg Config, servers int) (map[string]bus.AccountUse, error) {
+	keys := make([]string, len(watched))
+	for i, account := range watched {
+		keys[i] = cfg.Issuer.AccountKey(account)
+	}
+	byKey, err := cfg.System.AccountUses(ctx, keys, servers)
+	uses := map[string]bus.AccountUse{}
+	for i, account := range watched {
+		uses[account] = byKey[keys[i]]
+	}
+	return uses, err
+}
+
 // differs reports whether the bus has another number of connections than were announced.
 func (c *connections) differs(ctx context.Context) bool {
 	servers, err := c.cfg.System.Servers(ctx)
 	if err != nil {
 		return true
 	}
+	uses, err := usesOf(ctx, c.cfg, len(servers))
+	if err != nil {
+		return true
+	}
 	for _, account := range watched {
-		n, err := c.cfg.System.CountClients(ctx, c.cfg.Issuer.AccountKey(account), len(servers))
-		if err != nil {
-			return true
-		}
 		c.mu.Lock()
 		have, _ := c.books[account].Count()
 		c.mu.Unlock()
-		if n != have {
+		if uses[account].Connections != have {
 			return true
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// sampleEvery is how often it is read how much the connections have sent.
+	// sampleEvery is how often it is read how much the accounts have sent and, of those that sent much, the connections.
 	sampleEvery = time.Second
 	// sampled is how many connections of each account are read: those that have sent most.
 	sampled = 1024
@@ -43,6 +43,8 @@ type floods struct {
 	// userOf returns the key of a connection, or "" for one that was not announced yet
 	userOf func(account, server string, id uint64) string
 
+	totals map[string]amount // that the accounts had sent at the last sample
+
 	mu        sync.Mutex
 	sent      map[connection]amount
 	suspended map[string]map[string]suspension // by account and key
@@ -64,7 +66,7 @@ type suspension struct {
 }
 
 func newFloods(cfg Config, v *view.View, f *fold.Follower) *floods {
-	s := &floods{cfg: cfg, view: v, follower: f, sent: map[connection]amount{}}
+	s := &floods{cfg: cfg, view: v, follower: f, totals: map[string]amount{}, sent: map[connection]amount{}}
 	s.suspended = map[string]map[string]suspension{}
 	for _, account := range watched {
 		s.suspended[account] = map[string]suspension{}
@@ -96,8 +98,12 @@ func (s *floods) sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	uses, err := usesOf(ctx, s.cfg, len(servers))
+	if err != nil {
+		return err
+	}
 	seen := map[connection]amount{}
-	for _, account := range watched {
+	for _, account := range s.busy(uses, time.Now()) {
 		byKey := map[string]amount{}
 		for _, server := range servers {
 			clients, err := s.cfg.System.Senders(ctx, server, s.cfg.Issuer.AccountKey(account), sampled)
@@ -120,6 +126,19 @@ func (s *floods) sample(ctx context.Context) error {
 	return nil
 }
 
+// busy returns the accounts whose clients together sent more since the last sample than one key may. No key of another
+// account can have sent too much, so that its connections, of which there may be many, need not be listed.
+func (s *floods) busy(uses map[string]bus.AccountUse, at time.Time) (accounts []string) {
+	for _, account := range watched {
+		now := amount{uses[account].Messages, uses[account].Bytes, at}
+		if tooMuch(account, now.since(s.totals[account])) {
+			accounts = append(accounts, account)
+		}
+		s.totals[account] = now
+	}
+	return accounts
+}
+
 // since returns what a connection sends in a second: since the last sample, or since it was opened.
 func (s *floods) since(at connection, c bus.Sender) amount {
 	s.mu.Lock()
@@ -128,10 +147,15 @@ func (s *floods) since(at connection, c bus.Sender) amount {
 	if !known {
 		before.at = c.Since
 	}
-	seconds := max(c.At.Sub(before.at).Seconds(), 1) // by the bus's clock: an answer may wait for this process
+	return amount{c.Messages, c.Bytes, c.At}.since(before) // by the bus's clock: an answer may wait for this process
+}
+
+// since returns how much was sent in a second since another time.
+func (a amount) since(before amount) amount {
+	seconds := max(a.at.Sub(before.at).Seconds(), 1)
 	return amount{
-		messages: uint64(float64(c.Messages-min(c.Messages, before.messages)) / seconds),
-		bytes:    uint64(float64(c.Bytes-min(c.Bytes, before.bytes)) / seconds),
+		messages: uint64(float64(a.messages-min(a.messages, before.messages)) / seconds),
+		bytes:    uint64(float64(a.bytes-min(a.bytes, before.bytes)) / seconds),
 	}
 }
 
