@@ -22,7 +22,8 @@ import "time"
 //     consumer for messages that was open at a leader which was killed is never answered: on a bus with several
 //     servers it is repeated after PullOfSeveral, soon after the election, and otherwise after PullAlone.
 //
-// A request has a time-out of its own (bus.DefaultTimeout) and fails at once when the connection breaks.
+// A request has a time-out of its own (bus.DefaultTimeout) and fails at once when the connection breaks. pkg/client
+// repeats a read for twice that time, which is longer than a client stays at a server of the bus that stands still.
 const (
 	PingEvery          = 5 * time.Second
 	PingEveryOfSeveral = 3 * time.Second
