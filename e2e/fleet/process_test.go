@@ -11,7 +11,8 @@ import (
 // program makes a program of shell commands.
 func program(t *testing.T, commands string) *Process {
 	t.Helper()
-	return &Process{Name: "member", bin: "/bin/sh", args: []string{"-c", commands}, log: filepath.Join(t.TempDir(), "log")}
+	log := filepath.Join(t.TempDir(), "log")
+	return &Process{Name: "member", bin: "/bin/sh", args: []string{"-c", commands}, log: log}
 }
 
 func TestAProcessThatEndsByItselfIsNamedWithTheEndOfItsLog(t *testing.T) {

@@ -13,8 +13,8 @@
 // Guarantees:
 //
 //  1. Every wait ends: a call after Options.Timeout or with its context, whichever is first; everything that waits
-//     for longer (Decision, Await, Watch, Follow, Activate) with its context. Its error then wraps context.Cause. A call
-//     that changes nothing is repeated when no answer came, and ends after three times Options.Timeout.
+//     for longer (Decision, Await, Watch, Follow, Activate) with its context. Its error then wraps context.Cause. A
+//     call that changes nothing is repeated when no answer came, and ends after three times Options.Timeout.
 //  2. An error has a kind (package fault). A refusal of a service, or of the registry in its decision about an intent,
 //     travels in the error unchanged (fault.RefusalOf). When the bus forbids a call, the call fails at once with kind
 //     Denied and code DENIED.

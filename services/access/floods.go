@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// sampleEvery is how often it is read how much the accounts have sent and, of those that sent much, the connections.
+	// sampleEvery is how often it is read how much the accounts have sent and, of those that sent much, their
+	// connections.
 	sampleEvery = time.Second
 	// sampled is how many connections of each account are read: those that have sent most.
 	sampled = 1024

@@ -66,7 +66,9 @@ func losses(kinds []string) (all []failover.Loss, networks bool, err error) {
 	return all, networks, nil
 }
 
-func run(ctx context.Context, bin string, beat time.Duration, rounds int, kinds []string, o failover.Options) (err error) {
+func run(
+	ctx context.Context, bin string, beat time.Duration, rounds int, kinds []string, o failover.Options,
+) (err error) {
 	one, networks, err := losses(kinds)
 	if err != nil {
 		return err
