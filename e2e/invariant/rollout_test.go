@@ -9,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/invariant"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -112,3 +113,36 @@ func TestARolloutDoesNotGoPastAClosedGate(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatFetchesAheadChangesNothingAndWasAskedForOnceBeforeItsTurn(t *testing.T) {
+	planned := &rolloutv1.Planned{Waves: []uint32{1}, Part: 1, Parts: 1, Targets: []*rolloutv1.Target{
+		{ServerId: "a", Wave: 1},
+	}}
+	derived := &intentv1.Accepted{Intent: &intentv1.Intent{Source: &intentv1.Source{RolloutId: "r"}}}
+	primed := &rolloutv1.Primed{ServerIds: []string{"a"}}
+	queued := func(agent string) proto.Message {
+		return &taskv1.Queued{
+			ServerId: "a", IntentId: "i", Verb: taskv1.Verb_VERB_REFRESH, Agent: agent, Ahead: &imagev1.Ahead{},
+		}
+	}
+	for want, facts := range map[string][]proto.Message{
+		"":                             {planned, derived, primed, queued(""), &taskv1.Started{}, &taskv1.Succeeded{}},
+		"which its rollout did not":    {planned, derived, queued("")},
+		"fetches ahead and changes":    {planned, derived, primed, queued("web")},
+		"again, or after its turn":     {planned, derived, primed, primed},
+		"ahead while it does not run":  {planned, derived, &rolloutv1.Halted{}, primed},
+		"ahead again, or after its tu": {planned, &rolloutv1.Opened{Wave: 1}, releasedA(), primed},
+	} {
+		var broken []string
+		for _, err := range invariant.Check(inOrder(facts...), nil) {
+			if !strings.Contains(err.Error(), "never ended") {
+				broken = append(broken, err.Error())
+			}
+		}
+		if len(broken) > 1 || (want == "") != (len(broken) == 0) || want != "" && !strings.Contains(broken[0], want) {
+			t.Errorf("%q, want %q", broken, want)
+		}
+	}
+}
+
+func releasedA() proto.Message { return &rolloutv1.Released{Wave: 1, ServerIds: []string{"a"}} }
