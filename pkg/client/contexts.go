@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -42,7 +43,7 @@ func FindContext(name string, getenv func(string) string) (trust.Context, error)
 		switch {
 		case name == "":
 		case ident.CheckName("context", name) != nil:
-			return trust.ReadContext(name)
+			return readFile(name)
 		case err != nil:
 			return trust.Context{}, err
 		default:
@@ -60,6 +61,17 @@ func FindContext(name string, getenv func(string) string) (trust.Context, error)
 			"(garrisond writes operator.json to its data directory)",
 		Try: "garrison context add NAME FILE",
 	})
+}
+
+// readFile reads a context file that is named by its path.
+func readFile(path string) (trust.Context, error) {
+	c, err := trust.ReadContext(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fault.Refuse(fault.Invalid, &apiv1.Refusal{
+			Code: code.UnknownContext, Message: "no context file " + strconv.Quote(path), Try: "garrison context list",
+		})
+	}
+	return c, err
 }
 
 // find returns a saved context, or the context file of that name in the working directory.

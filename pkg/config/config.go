@@ -30,6 +30,14 @@ func ExitCode(err error) int {
 	return 1
 }
 
+// meant returns the flag that an argument was meant for: a name is often written without --name.
+func meant(fs *flag.FlagSet) string {
+	if f := fs.Lookup("name"); f != nil && f.Value.String() == "" {
+		return fmt.Sprintf(". Try: %s --name %s", fs.Name(), fs.Arg(0))
+	}
+	return ""
+}
+
 // Parse reads args and then, for flags not among them, the environment. It refuses
 // arguments that are not flags.
 func Parse(fs *flag.FlagSet, args []string, getenv func(string) string, stderr io.Writer) error {
@@ -48,7 +56,8 @@ func Parse(fs *flag.FlagSet, args []string, getenv func(string) string, stderr i
 		return ErrUsage
 	}
 	if fs.NArg() > 0 {
-		fmt.Fprintf(stderr, "%s: unexpected argument %q (only flags stand here; -h shows them)\n", fs.Name(), fs.Arg(0))
+		fmt.Fprintf(stderr, "%s: unexpected argument %q (only flags stand here; -h shows them)%s\n", fs.Name(), fs.Arg(0),
+			meant(fs))
 		return ErrUsage
 	}
 	given := map[string]bool{}

@@ -64,3 +64,18 @@ func TestAskingForHelpIsNoError(t *testing.T) {
 		t.Errorf("exit code %d after any other error, want 1", code)
 	}
 }
+
+func TestANameWithoutItsFlagIsAnsweredWithTheFlag(t *testing.T) {
+	for args, want := range map[string]string{
+		"stray":          ". Try: begin --name stray\n",
+		"--name a stray": "shows them)\n",
+	} {
+		fs := flag.NewFlagSet("begin", flag.ContinueOnError)
+		fs.String("name", "", "")
+		var stderr bytes.Buffer
+		err := config.Parse(fs, strings.Fields(args), func(string) string { return "" }, &stderr)
+		if err == nil || !strings.HasSuffix(stderr.String(), want) {
+			t.Errorf("%s: %v, %q; want it to end with %q", args, err, stderr.String(), want)
+		}
+	}
+}

@@ -49,6 +49,7 @@ func (c *Catalog) handle(s *bus.Service) error {
 		bus.Handle(s, "CreateChannel", c.createChannel),
 		bus.Handle(s, "DeleteChannel", c.deleteChannel),
 		bus.Handle(s, "PromoteImage", c.promoteImage),
+		bus.Handle(s, "DemoteImage", c.demoteImage),
 		fold.Serve(s, c.follower, version.Version),
 		s.RefuseUnknown(),
 	)

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -108,6 +109,24 @@ func (c *Catalog) promoteImage(
 		err = checkOffered(i, q.Channel)
 	}
 	return &catalogv1.PromoteImageResponse{Image: i}, err
+}
+
+func (c *Catalog) demoteImage(
+	ctx context.Context,
+	caller bus.Caller,
+	q *catalogv1.DemoteImageRequest,
+) (*catalogv1.DemoteImageResponse, error) {
+	channel := cmp.Or(q.Channel, decision.DefaultChannel)
+	if _, err := c.channel(ctx, channel); err != nil {
+		return nil, err
+	}
+	absent := false
+	i, err := c.change(ctx, caller, q.Image, func(id string) ([]ledger.Draft, error) {
+		drafts, err := decision.Demote(c.view, id, channel)
+		absent = len(drafts) == 0
+		return drafts, err
+	})
+	return &catalogv1.DemoteImageResponse{Image: i, Absent: absent}, err
 }
 
 // checkOffered refuses an image that is not active in a channel after all: the guard of a fact about

@@ -208,6 +208,34 @@ func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
 	}
 }
 
+func TestAnImageLeavesAChannelAndStaysActive(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 100)
+	c.upload(s)
+	c.activate(s.Id, "release")
+	must[*catalogv1.CreateChannelResponse](c, "CreateChannel", &catalogv1.CreateChannelRequest{Name: "dev"})
+	must[*catalogv1.PromoteImageResponse](c, "PromoteImage",
+		&catalogv1.PromoteImageRequest{Image: "a@1.0.0", Channel: "dev"})
+
+	r := must[*catalogv1.DemoteImageResponse](c, "DemoteImage", &catalogv1.DemoteImageRequest{Image: "a@1.0.0"})
+	if d := cmp.Diff([]string{"dev"}, r.Image.Channels); d != "" || r.Absent {
+		t.Errorf("from the default channel: absent %v, %s", r.Absent, d)
+	}
+	if r.Image.State != imagev1.State_STATE_ACTIVE {
+		t.Errorf("the image is %v; want it active", r.Image.State)
+	}
+	if r := must[*catalogv1.DemoteImageResponse](c, "DemoteImage",
+		&catalogv1.DemoteImageRequest{Image: "a@1.0.0"}); !r.Absent {
+		t.Error("the second time does not report that the channel lacks it")
+	}
+	refused[*catalogv1.DemoteImageResponse](c, "DemoteImage",
+		&catalogv1.DemoteImageRequest{Image: "a@1.0.0", Channel: "nosuch"}, fault.NotFound, "UNKNOWN_CHANNEL")
+	refused[*catalogv1.DemoteImageResponse](c, "DemoteImage", &catalogv1.DemoteImageRequest{Image: "a@2.0.0"},
+		fault.NotFound, "NO_MATCH")
+}
+
 func TestImagesAreListedOverTheBus(t *testing.T) {
 	b := bustest.Start(t)
 	run(t, b)

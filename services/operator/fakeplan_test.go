@@ -24,6 +24,13 @@ func (f *fakes) plans(t testing.TB, s *bus.Service) {
 			p, targets := f.planOf(i)
 			r.Plans = append(r.Plans, p)
 			r.Targets = append(r.Targets, targets...)
+			for name, value := range i.GetConfigure().GetSet() {
+				if name == "level" {
+					r.Values = append(r.Values, &registryv1.ValueChange{
+						Agent: p.Agent, Name: name, From: proto.String("info"), To: &value, Servers: 2,
+					})
+				}
+			}
 		}
 		r.Targets = slices.DeleteFunc(r.Targets, func(t *intentv1.Target) bool {
 			return len(q.Effects) > 0 && !slices.Contains(q.Effects, t.Effect)

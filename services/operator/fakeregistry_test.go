@@ -51,6 +51,9 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 		}
 		return &registryv1.ListServersResponse{Servers: all[:1], NextCursor: "second"}, nil
 	})
+	handle(t, f, s, "CountServers", func(*registryv1.CountServersRequest) (*registryv1.CountServersResponse, error) {
+		return &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 25}}, nil
+	})
 	handle(t, f, s, "GetServer", func(q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
 		for _, found := range append(append(servers(), leaving()...), foundServer()) {
 			if found.Id == q.Server || found.Name == q.Server {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -187,5 +188,43 @@ func TestListsTakeASelector(t *testing.T) {
 	}
 	if got := s.code("ListServers", &registryv1.ListServersRequest{On: on("thre")}); got != "UNKNOWN_SERVER" {
 		t.Errorf("a name that no server has: %v", got)
+	}
+}
+
+// A plan shows the values that differ on servers that have the agent, counted over all of its parts.
+func TestAPlanShowsWhichValuesChangeOnHowManyServers(t *testing.T) {
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	s.server("one")
+	s.server("two")
+	all := &intentv1.Selector{All: true}
+	s.accepted("install", install("web", all))
+	values := func(q *registryv1.PlanIntentRequest) (out []string) {
+		for _, v := range s.plan(q).Values {
+			out = append(out, fmt.Sprint(v.Agent, " ", v.Name, " ", v.From == nil, " ", v.GetFrom(), " ", v.GetTo(), " ",
+				v.Servers))
+		}
+		return out
+	}
+	set := func(level string) *intentv1.Intent { return configure("web", map[string]string{"level": level}, all) }
+
+	have := values(&registryv1.PlanIntentRequest{Intent: set("info"), Page: &apiv1.Page{Limit: 1}})
+	if want := []string{"web level true  info 2"}; !slices.Equal(have, want) {
+		t.Errorf("a value that comes: %q, want %q", have, want)
+	}
+	s.accepted(topology.VerbConfigure, set("info"))
+	have = values(&registryv1.PlanIntentRequest{Intent: set("debug")})
+	if want := []string{"web level false info debug 2"}; !slices.Equal(have, want) {
+		t.Errorf("a value that changes: %q, want %q", have, want)
+	}
+	q := &registryv1.PlanIntentRequest{Intent: set("debug"), Page: &apiv1.Page{Limit: 1}}
+	q.Page.Cursor = s.plan(q).NextCursor
+	if have = values(q); q.Page.Cursor == "" || len(have) > 0 {
+		t.Errorf("the second part repeats %q", have)
+	}
+	if have = values(&registryv1.PlanIntentRequest{Intent: set("info")}); len(have) > 0 {
+		t.Errorf("nothing differs: %q", have)
 	}
 }

@@ -41,6 +41,18 @@ func Promote(v *view.View, id, channel string) ([]ledger.Draft, error) {
 	return nil, nil
 }
 
+// Demote decides that a channel does not offer an image any more, whatever the image's state is.
+func Demote(v *view.View, id, channel string) ([]ledger.Draft, error) {
+	if _, err := v.ImageByID(id); err != nil {
+		return nil, err
+	}
+	c, err := v.Channel(channel)
+	if err != nil || !slices.Contains(c.ImageIds, id) {
+		return nil, err
+	}
+	return TakeBack(v, id, channel), nil
+}
+
 // TakeBack decides that a channel does not offer an image any more.
 func TakeBack(v *view.View, id, channel string) []ledger.Draft {
 	return onChannel(v, channel, &channelv1.ImageRemoved{ImageId: id})

@@ -39,6 +39,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		"Manage channels: ordered lists of images to install from.",
 		listCommand(env),
 		createCommand(env),
+		removeCommand(env),
 		&cobra.Command{
 			Use:     "delete NAME",
 			Example: "  garrison channel delete beta",
@@ -116,5 +117,37 @@ func createCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&q.Description, "description", "", "a description")
+	return c
+}
+
+func removeCommand(env *cli.Env) *cobra.Command {
+	q := &catalogv1.DemoteImageRequest{}
+	c := &cobra.Command{
+		Use:     "remove IMAGE [--channel CHANNEL]",
+		Example: "  garrison channel remove beacon@1.1.0 --channel beta",
+		Short:   "Remove an image from a channel; the image stays, and so does what runs from it.",
+		Args:    cli.Exactly("IMAGE"),
+		RunE: func(c *cobra.Command, a []string) error {
+			q.Image = a[0]
+			r, err := cli.Call[*catalogv1.DemoteImageResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			m := r.GetImage().GetManifest()
+			name, channel, flag := m.GetAgent()+"@"+m.GetVersion(), "the default channel", ""
+			if q.Channel != "" {
+				channel, flag = "channel "+q.Channel, " --channel "+q.Channel
+			}
+			if r.GetAbsent() {
+				env.Say("image %s is not in %s; nothing to do", name, channel)
+				return nil
+			}
+			env.Say("image %s removed from %s", name, channel)
+			env.Say("to undo: garrison image activate %s%s", m.GetId(), flag)
+			return nil
+		},
+	}
+	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"),
+		"remove it from this `CHANNEL` (default: the default channel)")
 	return c
 }

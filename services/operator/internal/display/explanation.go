@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -99,15 +100,28 @@ func ExplainServer(v output.View, s Server) Explanation {
 	}
 }
 
+// failedText returns what runs, with its health, and the version whose change failed.
+func failedText(have, health, want string) string {
+	runs := "runs " + output.Dash(have)
+	if health != "" {
+		runs += " (" + health + ")"
+	}
+	return runs + ", " + output.Dash(want) + " failed"
+}
+
 // ExplainInstance returns the row of an instance.
 func ExplainInstance(v output.View, r Instance) Explanation {
 	i := r.GetInstance()
 	is := i.GetObserved().GetVersion()
-	if want := i.GetWanted().GetVersion(); want != is {
+	health := output.Word(i.GetHealth())
+	switch want := i.GetWanted().GetVersion(); {
+	case want != is && i.GetState() == instancev1.State_STATE_FAILED:
+		is, health = failedText(is, health, want), ""
+	case want != is:
 		is = output.Dash(is) + " → " + output.Dash(want)
 	}
-	if h := output.Word(i.GetHealth()); h != "" {
-		is += " " + h
+	if health != "" {
+		is += " " + health
 	}
 	if at := i.GetConfirmedAt(); at != nil && r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
 		is += ", " + output.Age(v, at) + " ago"

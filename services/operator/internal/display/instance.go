@@ -85,6 +85,16 @@ func confirmedAge(v output.View, at *timestamppb.Timestamp) string {
 }
 
 // instanceNext returns what happens next to an instance, or what an operator can do.
+// keepText returns how to stay with the version that runs in place of a blocked one, or nothing.
+func keepText(r Instance) string {
+	i := r.GetInstance()
+	have := i.GetObserved().GetVersion()
+	if have == "" || have == i.GetWanted().GetVersion() {
+		return ""
+	}
+	return "; to stay at " + have + ": garrison up " + i.GetAgent() + "@" + have + " --on " + r.GetServerName()
+}
+
 func instanceNext(v output.View, r Instance) string {
 	i := r.GetInstance()
 	if r.GetExternal() != nil {
@@ -94,7 +104,7 @@ func instanceNext(v output.View, r Instance) string {
 		return HoldText(r.GetHold())
 	}
 	if r.GetBlock() != nil && i.GetState() != instancev1.State_STATE_CONVERGED {
-		return BlockText(r.GetBlock())
+		return BlockText(r.GetBlock()) + keepText(r)
 	}
 	away := r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE
 	switch i.GetState() {

@@ -120,8 +120,12 @@ func Commands(env *cli.Env) *cobra.Command {
 			return err
 		},
 		More: func(ctx context.Context, e environment) ([][2]string, error) {
+			servers, err := showServers(ctx, env, e)
+			if err != nil {
+				return nil, err
+			}
 			pairs, err := showDefaults(ctx, env, e)
-			return append(showTimes(e), pairs...), err
+			return append(append(servers, showTimes(e)...), pairs...), err
 		},
 	}
 	c := record.Commands(env, noun)

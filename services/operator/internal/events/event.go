@@ -76,6 +76,42 @@ var listing = output.Listing[event]{
 	},
 }
 
+// least and roomy bound the width of terminals on which a fact has a line for its detail.
+const (
+	least = 80
+	roomy = 110
+)
+
+// narrow returns the listing for a terminal of a width: a line with a short time, and one with the detail below it.
+// The number of a fact is left out; -o name prints it.
+func narrow(width int) output.Listing[event] {
+	columns := slices.Clone(listing.Columns)
+	l := output.Listing[event]{Name: listing.Name}
+	for _, c := range columns {
+		switch c.Title {
+		case "SEQ":
+			continue
+		case "TIME":
+			c.Min, c.Value = len("01-02 15:04:05"), func(v output.View, e event) string { return e.dayTime(v) }
+		case "DETAIL":
+			c.Below = width
+		case "KEY", "FACT":
+			c.Min = 0
+		}
+		l.Columns = append(l.Columns, c)
+	}
+	return l
+}
+
+// dayTime returns the time without its year, in UTC.
+func (e event) dayTime(v output.View) string {
+	t, err := time.Parse(time.RFC3339Nano, e.Time)
+	if err != nil {
+		return e.shortTime(v)
+	}
+	return t.UTC().Format("01-02 15:04:05")
+}
+
 func (e event) shortTime(v output.View) string {
 	if v.Wide {
 		return e.Time

@@ -51,10 +51,10 @@ func (p *eventPrinter) flush() error {
 		return output.FilterEach(p.env.Output, p.env.Output.View(), listing, events)
 	}
 	if !p.env.Output.InParts() {
-		return output.Show(p.env.Output, listing, eventList{events}, events)
+		return output.Show(p.env.Output, p.listing(), eventList{events}, events)
 	}
 	if p.parts == nil {
-		p.parts = output.NewParts(p.env.Output, p.env.Output.View(), listing)
+		p.parts = output.NewParts(p.env.Output, p.env.Output.View(), p.listing())
 	}
 	return p.parts.Show(events)
 }
@@ -65,4 +65,15 @@ func (p *eventPrinter) end() error {
 		return output.Show(p.env.Output, listing, eventList{[]event{}}, nil)
 	}
 	return p.flush()
+}
+
+// listing returns the listing of facts as the terminal has room for it.
+func (p *eventPrinter) listing() output.Listing[event] {
+	o := p.env.Output
+	if width := o.Width; width != nil && o.Format == output.FormatTable && len(o.Columns) == 0 {
+		if w := width(); w >= least && w < roomy {
+			return narrow(w)
+		}
+	}
+	return listing
 }

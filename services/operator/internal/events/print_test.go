@@ -44,3 +44,29 @@ func TestFactsThatAreFollowedOnANarrowTerminalKeepTheirColumns(t *testing.T) {
 		t.Errorf("%d rows; printed\n%s", rows, out.String())
 	}
 }
+
+// On a terminal of 80 columns a fact has a line, and one for its detail, also with the longest words that are usual.
+func TestAFactTakesTwoLinesOnAnOrdinaryTerminal(t *testing.T) {
+	var out strings.Builder
+	printer := &output.Printer{
+		Out: &out, Now: time.Now, Format: output.FormatTable, Width: func() int { return 80 },
+	}
+	p := &eventPrinter{env: &cli.Env{Output: printer}}
+	if _, err := p.add([]event{
+		{
+			Sequence: 1, Time: "2026-01-31T12:00:00Z", Actor: "task-dispatcher", Noun: "environment", Fact: "sysinfo-seen",
+			Key: "01a209c5-16f0-7f0f-b7e8-dc2aa4e24d20.beacon", detail: "1.0.0 good",
+		},
+		{Sequence: 2, Time: "2026-02-01T12:00:00Z", Actor: "ann", Noun: "agent", Fact: "created", Key: "beacon"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := `TIME            ACTOR            NOUN         KEY                   FACT
+01-31 12:00:00  task-dispatcher  environment  …dc2aa4e24d20.beacon  sysinfo-seen
+    detail: 1.0.0 good
+02-01 12:00:00  ann              agent        beacon                created
+`
+	if out.String() != want {
+		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+	}
+}

@@ -19,7 +19,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		"agents.", keyCommand(env), buildCommand(env), fromTritonCommand(env),
 		signCommand(env), importCommand(env), exportCommand(env), verifyCommand(env),
 		listCommand(env), showCommand(env), activateCommand(env), disableCommand(env),
-		deleteCommand(env), promoteCommand(env))
+		deleteCommand(env), pruneCommand(env), promoteCommand(env))
 }
 
 // get returns an image by id, unique prefix or AGENT@VERSION.

@@ -47,8 +47,6 @@ var listing = output.Listing[row]{
 func imageNext(v output.View, i row) string {
 	id := output.ShortID(v, i.GetManifest().GetId())
 	switch {
-	case i.GetState() == imagev1.State_STATE_UNACTIVATED && !i.GetFilled():
-		return "garrison image import FILE, or activate " + id
 	case i.GetState() == imagev1.State_STATE_UNACTIVATED, i.GetState() == imagev1.State_STATE_DISABLED:
 		return "garrison image activate " + id
 	}

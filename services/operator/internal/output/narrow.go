@@ -71,7 +71,8 @@ func total(widths []int) int {
 func below[T any](v View, columns []Column[T], row T) string {
 	var b strings.Builder
 	for _, c := range columns {
-		if value := Cell(c.Value(v, row)); c.Below > 0 && value != "-" {
+		value := Cell(c.Value(v, row))
+		if c.Below > 0 && value != "-" && !(c.Number && value == "0") {
 			lines := Wrap(strings.ToLower(c.Title)+": "+value, c.Below, indent)
 			b.WriteString(strings.Repeat(" ", indent) + lines + "\n")
 		}

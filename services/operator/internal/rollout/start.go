@@ -179,7 +179,7 @@ func propose(
 		}
 		return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout())
 	}
-	return follow(ctx, env, id, d.timeout)
+	return Follow(ctx, env, id, d.timeout, false)
 }
 
 // sayMoved prints what a stale plan would do now.

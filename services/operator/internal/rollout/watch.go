@@ -41,7 +41,7 @@ func watchCommand(env *cli.Env) *cobra.Command {
 		Use: "watch ROLLOUT", Example: "  garrison rollout watch 1a2b3c4d",
 		Short: "Follow a rollout to its end, or until it halts; Ctrl-C leaves the view only.",
 		Args:  cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
-		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, a[0], timeout) },
+		RunE: func(c *cobra.Command, a []string) error { return Follow(c.Context(), env, a[0], timeout, false) },
 	}
 	cli.TimeVar(c.Flags(), &timeout, "timeout", 24*time.Hour, 0,
 		"stop watching after this `DURATION`, with exit code 7; the rollout goes on")
@@ -61,8 +61,14 @@ type watcher struct {
 	left   string    // the answer
 }
 
-// follow follows a rollout until it ends or halts, and prints how it went.
-func follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration) error {
+// Named returns the id of the rollout that has this id, or the beginning of it.
+func Named(ctx context.Context, env *cli.Env, word string) (string, error) {
+	r, err := get(ctx, env, word)
+	return r.GetRollout().GetId(), err
+}
+
+// Follow follows a rollout until it ends or halts, and prints how it went. A quiet one shows nothing before.
+func Follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration, quiet bool) error {
 	once, cancel := context.WithTimeoutCause(ctx, timeout, cli.ErrWaited)
 	defer cancel()
 	c, err := env.Client(once)
@@ -70,6 +76,7 @@ func follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration)
 		return err
 	}
 	w := &watcher{env: env, id: id, line: env.Live(), said: map[string]bool{}}
+	w.line.On = w.line.On && !quiet
 	defer w.line.End()
 	err = c.Await(once, func(ctx context.Context) (bool, error) {
 		r, err := w.get(ctx)
@@ -80,7 +87,9 @@ func follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration)
 			return false, err
 		}
 		w.last = r
-		w.show(ctx)
+		if !quiet {
+			w.show(ctx)
+		}
 		return over(r), nil
 	})
 	w.line.End()

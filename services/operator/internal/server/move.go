@@ -62,19 +62,26 @@ func move(ctx context.Context, env *cli.Env, f work.DefaultsFlags, q *registryv1
 		Question: "Move to " + to + "?",
 		Summary: func(r *registryv1.PlanDefaultsResponse) string {
 			now, waiting := work.Installs(r.GetPlans())
-			return fmt.Sprintf("%s would move to %s, %d are there already; %d agents would be installed, "+
-				"%d would wait, %d are there and stay as they are",
-				output.Plural(int(r.GetServers()), "server"), to, r.GetAlready(), now, waiting, r.GetPresent())
+			return fmt.Sprintf("%s would move to %s%s; agents that would be installed: %d; that would wait: %d; that "+
+				"are there and stay as they are: %d", output.Plural(int(r.GetServers()), "server"), to,
+				thereText(r.GetAlready()), now, waiting, r.GetPresent())
 		},
 		Do: func(ctx context.Context, sum []byte) error {
 			q = proto.CloneOf(q)
 			q.PlanSha256 = sum
 			r, err := cli.Call[*registryv1.MoveServersResponse](ctx, env, q)
 			if err == nil {
-				env.Say("%s moved to %s, %d were there already", output.Plural(int(r.GetMoved()), "server"), to,
-					r.GetAlready())
+				env.Say("%s moved to %s%s", output.Plural(int(r.GetMoved()), "server"), to, thereText(r.GetAlready()))
 			}
 			return err
 		},
 	})
+}
+
+// thereText returns how many servers need not move, or nothing.
+func thereText(n uint32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d there already)", n)
 }

@@ -15,6 +15,7 @@ type Fleet struct {
 	Versions  []AgentVersion   `json:"versions"`
 	Others    int              `json:"otherInstances,omitempty"` // of further agents and versions
 	Attention []AttentionPoint `json:"attention"`
+	Waiting   []AttentionPoint `json:"waiting,omitempty"` // what ends by itself
 }
 
 // Servers is how many servers are not dead, together and in each state that any is in.
@@ -39,7 +40,7 @@ type AgentVersion struct {
 	Count   int    `json:"count"`
 }
 
-// AttentionPoint is something that a person must look at, and the command that shows it.
+// AttentionPoint is something that a person must look at, or that ends by itself, and the command that shows it.
 type AttentionPoint struct {
 	Count int    `json:"count"`
 	What  string `json:"what"`
@@ -83,7 +84,8 @@ func fleetOf(a answers) Fleet {
 			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
 		}
 	}
-	f.attention(a, suspended, busy)
+	f.attention(a, suspended)
+	f.waiting(busy)
 	return f
 }
 
@@ -95,7 +97,7 @@ func (f *Fleet) versions(c *registryv1.Counts) {
 }
 
 // attention lists what needs a person, the most urgent first.
-func (f *Fleet) attention(a answers, suspended, busy int) {
+func (f *Fleet) attention(a answers, suspended int) {
 	add := func(n int, one, many, next string) {
 		what := many
 		if n == 1 {
@@ -126,8 +128,6 @@ func (f *Fleet) attention(a answers, suspended, busy int) {
 	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
 	add(suspended, "executor is suspended", "executors are suspended",
 		"garrison server list --condition suspended")
-	add(busy, "server is in a critical section, so changes wait", "servers are in a critical section, so changes wait",
-		"garrison server list --condition busy")
 	add(f.Servers.Standing["quarantined"], "server is quarantined", "servers are quarantined",
 		"garrison server list --standing quarantined")
 	add(f.Servers.Standing["revoked"], "server has no valid credentials", "servers have no valid credentials",
@@ -142,4 +142,15 @@ func (f *Fleet) attention(a answers, suspended, busy int) {
 	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
 		"servers have agents that Garrison did not install",
 		"garrison server list --found")
+}
+
+// waiting lists what ends by itself, at a limit at the latest.
+func (f *Fleet) waiting(busy int) {
+	what := "servers are in a critical section, so changes wait"
+	if busy == 1 {
+		what = "server is in a critical section, so changes wait"
+	}
+	if busy > 0 {
+		f.Waiting = append(f.Waiting, AttentionPoint{busy, what, "garrison server list --condition busy"})
+	}
 }

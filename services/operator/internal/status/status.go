@@ -69,15 +69,21 @@ func (f Fleet) text(wide bool) string {
 	}
 	line("holds", f.Holds)
 	f.printVersions(&b, wide)
+	printPoints(&b, "ENDS BY ITSELF", f.Waiting)
+	printPoints(&b, "NEEDS A PERSON", f.Attention)
 	if len(f.Attention) == 0 {
 		fmt.Fprintln(&b, "\nNothing needs a person.")
-		return b.String()
-	}
-	fmt.Fprintln(&b, "\nNEEDS A PERSON")
-	for _, p := range f.Attention {
-		fmt.Fprintf(&b, "%6d  %s\n        %s\n", p.Count, p.What, p.Next)
 	}
 	return b.String()
+}
+
+func printPoints(b *strings.Builder, title string, points []AttentionPoint) {
+	if len(points) > 0 {
+		fmt.Fprintf(b, "\n%s\n", title)
+	}
+	for _, p := range points {
+		fmt.Fprintf(b, "%6d  %s\n        %s\n", p.Count, p.What, p.Next)
+	}
 }
 
 func (f Fleet) printVersions(b *strings.Builder, wide bool) {

@@ -28,6 +28,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		servers: &registryv1.CountServersResponse{Counts: counted(
 			group(10, "alive", "online", "enrolled", "running"), group(2, "alive", "offline", "enrolled", "running"),
 			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""),
+			group(2, "alive", "online", "enrolled", "busy"),
 		)},
 		versions: &registryv1.CountInstancesResponse{Counts: counted(
 			group(9, "beacon", "1.2.0"), group(3, "node-exporter", "1.9.1"), group(1, "beacon", ""),
@@ -42,7 +43,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 	})
-	want := `servers        16  11 online, 2 offline; 3 invited; 1 quarantined
+	want := `servers        18  13 online, 2 offline; 3 invited; 1 quarantined
 instances      13  11 converged, 1 drifted, 1 failed; 12 good, 1 bad
 tasks           5  1 running, 4 queued
 holds           0
@@ -51,6 +52,10 @@ AGENT          VERSION  INSTANCES
 beacon         1.2.0    9
 node-exporter  1.9.1    3
 beacon         -        1
+
+ENDS BY ITSELF
+     2  servers are in a critical section, so changes wait
+        garrison server list --condition busy
 
 NEEDS A PERSON
      2  servers are offline

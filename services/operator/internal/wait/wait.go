@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 )
 
@@ -25,11 +26,11 @@ const decidedWithin = 3 * time.Second
 func WatchCommand(env *cli.Env) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "watch INTENT|TASK…",
-		Short: "Watch intents or tasks until they end: servers, steps, failures and the outcome.",
-		Long: `Watch intents or tasks until they end. An intent is named by its whole id, a task by its id or
-the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if all succeeded,
-5 if some did, 1 if none did.`,
+		Use:   "watch INTENT|TASK…|ROLLOUT",
+		Short: "Watch intents, tasks or a rollout to their end: servers, steps, failures and the outcome.",
+		Long: `Watch intents, tasks or a rollout until they end. An intent is named by its whole id, a task or a
+rollout by its id or the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if
+all succeeded, 5 if some did, 1 if none did, and 6 when a rollout halted.`,
 		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n  garrison watch 65d947de",
 		Args:    some("watch"), PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach"},
 		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, false) },
@@ -43,10 +44,11 @@ the beginning of it. Ctrl-C leaves the view; the work continues. The exit code i
 func Command(env *cli.Env) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "wait INTENT|TASK…",
-		Short: "Wait until intents or tasks end, without showing progress.",
-		Long: `Wait until intents or tasks end, and print their outcome. It is garrison watch for scripts: the exit
-code is 0 if all succeeded, 5 if some did, 1 if none did, and 7 after the time-out.`,
+		Use:   "wait INTENT|TASK…|ROLLOUT",
+		Short: "Wait until intents, tasks or a rollout end, without showing progress.",
+		Long: `Wait until intents, tasks or a rollout end, and print their outcome. It is garrison watch for scripts:
+the exit code is 0 if all succeeded, 5 if some did, 1 if none did, 6 when a rollout halted, and 7 after the
+time-out.`,
 		Example: "  garrison wait 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --timeout 10m\n  garrison wait 65d947de",
 		Args:    some("wait"), PreRunE: cli.Prints(env, display.Tasks),
 		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, true) },
@@ -58,15 +60,23 @@ code is 0 if all succeeded, 5 if some did, 1 if none did, and 7 after the time-o
 func some(verb string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, a []string) error {
 		if len(a) == 0 {
-			return cli.Usage("garrison %s: INTENT or TASK is missing. Try: garrison intent list, or garrison task list",
-				verb)
+			return cli.Usage("garrison %s: INTENT, TASK or ROLLOUT is missing. Try: garrison intent list, or garrison "+
+				"task list", verb)
 		}
 		return nil
 	}
 }
 
-// follow follows what the words name: intents, or tasks.
+// follow follows what the words name: intents, tasks, or one rollout.
 func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []string, quiet bool) error {
+	if len(words) == 1 {
+		switch id, err := rollout.Named(ctx, env, words[0]); {
+		case err == nil:
+			return rollout.Follow(ctx, env, id, timeout, quiet)
+		case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.AmbiguousRollout:
+			return err // what is no rollout may be an intent or a task
+		}
+	}
 	var orders []watch.Order
 	var tasks []string
 	for _, word := range words {

@@ -17,7 +17,9 @@ type planned struct {
 	asks    []*registryv1.PlanIntentRequest
 	plans   []*intentv1.Plan
 	targets []display.PlanTarget // up to the requested number
-	many    bool                 // for every agent: a refused plan does not end the others
+	values  []*registryv1.ValueChange
+	more    uint32 // how many more changes of values there are
+	many    bool   // for every agent: a refused plan does not end the others
 }
 
 // plan returns the plans of intents, with at most limit targets of each; 0 means all.
@@ -37,9 +39,17 @@ func plan(
 		}
 		p.plans = append(p.plans, r.GetPlans()...)
 		p.targets = append(p.targets, r.GetTargets()...)
+		p.values, p.more = append(p.values, r.GetValues()...), p.more+r.GetMoreValues()
 		p.many = p.many || q.EveryAgent
 	}
 	return p, nil
+}
+
+// document returns the plan as JSON prints it.
+func (p *planned) document() *registryv1.PlanIntentResponse {
+	return &registryv1.PlanIntentResponse{
+		Plans: p.plans, Targets: p.targets, Values: p.values, MoreValues: p.more,
+	}
 }
 
 // changed returns the number of changes of the plans.

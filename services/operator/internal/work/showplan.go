@@ -35,8 +35,7 @@ func showPlan(ctx context.Context, env *cli.Env, asks ...*registryv1.PlanIntentR
 	if len(p.targets) == 0 && env.Output.IsTable() {
 		return p, nil
 	}
-	return p, output.Show(env.Output, display.Plan,
-		&registryv1.PlanIntentResponse{Plans: p.plans, Targets: p.targets}, p.targets)
+	return p, output.Show(env.Output, display.Plan, p.document(), p.targets)
 }
 
 // previewPlan prints plans to standard error: the first servers, and the number of the others.
@@ -71,6 +70,12 @@ func sayPlans(env *cli.Env, p *planned) {
 		for _, r := range one.GetReasons() {
 			env.Say("  %d %s: %s", r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
 		}
+	}
+	for _, v := range p.values {
+		env.Say("  %s", display.ValueChange(v))
+	}
+	if p.more > 0 {
+		env.Say("  … and %d more changes of values", p.more)
 	}
 }
 

@@ -112,19 +112,24 @@ func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 // leftOutRefusal refuses an intent for the servers that it would leave out: with their reason when it
 // is the same for all, otherwise with code.
 func (o *outcome) leftOutRefusal(code, what string) *apiv1.Refusal {
-	var counted []string
+	var order, counted []string
 	var first *apiv1.Refusal
-	codes := 0
+	codes, counts := 0, map[string]uint32{}
 	for _, r := range o.reasons() {
 		if r.Effect != leftOut && r.Effect != passedOver {
 			continue
 		}
-		counted = append(counted, fmt.Sprintf("%d %s", r.Count, r.Code))
+		if counts[r.Code] += r.Count; counts[r.Code] == r.Count {
+			order = append(order, r.Code)
+		}
 		if r.Effect == leftOut {
 			if codes++; first == nil {
 				first = r.First
 			}
 		}
+	}
+	for _, c := range order {
+		counted = append(counted, fmt.Sprintf("%d %s", counts[c], c))
 	}
 	refusal := &apiv1.Refusal{Code: first.Code, Message: first.Message, Nearest: first.Nearest, Try: first.Try}
 	if codes > 1 {

@@ -70,12 +70,12 @@ type planner struct {
 	byServer map[string]*rolloutv1.Target
 	seen     *seeing
 	lines    []string // what the guard covers
-	values   valueChanges
+	values   intent.ValueChanges
 	pinned   map[string]bool // the agents whose image follows from what the rollout brought to others
 }
 
 func newPlanner(r Reader, a intent.Ask) *planner {
-	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}, values: valueChanges{}}
+	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}, values: intent.ValueChanges{}}
 	p.seen = &seeing{Ahead(r, a.Intent.GetRollout().GetThen()), map[string]map[string]*instancev1.Instance{}}
 	return p
 }
@@ -101,7 +101,7 @@ func Plan(r Reader, a intent.Ask) Planned {
 		refusal = p.place()
 	}
 	p.seal(refusal)
-	p.Values, p.More = p.values.list()
+	p.Values, p.More = p.values.List()
 	return p.Planned
 }
 
@@ -183,7 +183,7 @@ func (p *planner) add(c intent.Change) {
 	if c.To != nil {
 		change.ToConfiguration = digest(c.Configuration)
 		if have != nil {
-			p.values.add(c.Agent, have.GetConfiguration().GetMetadata(), c.Configuration.GetMetadata())
+			p.values.Add(c.Agent, have.GetConfiguration().GetMetadata(), c.Configuration.GetMetadata())
 		}
 	}
 	t.Changes = append(t.Changes, change)

@@ -23,12 +23,12 @@ func verdict(r *rolloutv1.Rollout) *apiv1.Refusal {
 	}
 	best := countOf(w, pending) + countOf(w, reached) + countOf(w, succeeded)
 	if percent := int(r.Strategy.GetSuccessPercent()); best*100 < percent*judged(w) {
-		return halt(code.TooFewSucceed, "%d of the %d servers of wave %d are broken, so %d %% can no longer succeed",
-			broke(w), judged(w), wave, percent)
+		return halt(code.TooFewSucceed, "%d of the %d servers of wave %d %s broken, so %d %% can no longer succeed",
+			broke(w), judged(w), wave, are(broke(w)), percent)
 	}
 	if worse(r) {
 		return halt(code.WorseThanUnchanged,
-			"since wave %d began, %d of %d changed servers became unhealthy or silent, and %d of %d others",
+			"unhealthy or silent since wave %d began: %d of %d changed servers, and %d of %d others",
 			wave, r.Comparison.Changed, int(r.Comparison.Changed)+total(r, reached)+total(r, succeeded),
 			r.Comparison.Unchanged, int(r.Comparison.Unchanged)+total(r, pending))
 	}

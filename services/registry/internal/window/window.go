@@ -161,11 +161,19 @@ func on(w *environmentv1.Window, day time.Weekday) bool {
 	return false
 }
 
-// Check returns why the windows and freezes of an environment, or its limit for critical sections, are refused, or nil.
-func Check(e *environmentv1.Environment) error {
+// CheckBusyLimit returns why the limit of an environment for critical sections is refused, or nil.
+func CheckBusyLimit(e *environmentv1.Environment) error {
 	if l := e.GetBusyLimit(); l != nil && (l.AsDuration() < time.Second || l.AsDuration() > maxBusy) {
 		return fmt.Errorf("a limit of %s for critical sections; want 1s to %.0fh", l.AsDuration(),
 			maxBusy.Hours())
+	}
+	return nil
+}
+
+// Check returns why the windows and freezes of an environment, or its limit for critical sections, are refused, or nil.
+func Check(e *environmentv1.Environment) error {
+	if err := CheckBusyLimit(e); err != nil {
+		return err
 	}
 	if len(e.GetWindows()) > MaxWindows || len(e.GetFreezes()) > MaxFreezes {
 		return fmt.Errorf("%d windows and %d freezes; %d and %d are the most", len(e.Windows), len(e.Freezes),

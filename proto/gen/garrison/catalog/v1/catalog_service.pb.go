@@ -1321,6 +1321,116 @@ func (x *PromoteImageResponse) GetImage() *v11.Image {
 	return nil
 }
 
+// DemoteImageRequest names an image and a channel.
+type DemoteImageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image's id, a prefix that only one has, or agent@version.
+	Image string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// The channel; empty means the default channel.
+	Channel       string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemoteImageRequest) Reset() {
+	*x = DemoteImageRequest{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemoteImageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemoteImageRequest) ProtoMessage() {}
+
+func (x *DemoteImageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemoteImageRequest.ProtoReflect.Descriptor instead.
+func (*DemoteImageRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DemoteImageRequest) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *DemoteImageRequest) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+// DemoteImageResponse is the image.
+type DemoteImageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image.
+	Image *v11.Image `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// True: the channel did not have it.
+	Absent        bool `protobuf:"varint,2,opt,name=absent,proto3" json:"absent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemoteImageResponse) Reset() {
+	*x = DemoteImageResponse{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemoteImageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemoteImageResponse) ProtoMessage() {}
+
+func (x *DemoteImageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemoteImageResponse.ProtoReflect.Descriptor instead.
+func (*DemoteImageResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DemoteImageResponse) GetImage() *v11.Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *DemoteImageResponse) GetAbsent() bool {
+	if x != nil {
+		return x.Absent
+	}
+	return false
+}
+
 var File_garrison_catalog_v1_catalog_service_proto protoreflect.FileDescriptor
 
 const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
@@ -1390,8 +1500,13 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\"F\n" +
 	"\x14PromoteImageResponse\x12.\n" +
-	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image2\xdb\n" +
-	"\n" +
+	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image\"D\n" +
+	"\x12DemoteImageRequest\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\tR\achannel\"]\n" +
+	"\x13DemoteImageResponse\x12.\n" +
+	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image\x12\x16\n" +
+	"\x06absent\x18\x02 \x01(\bR\x06absent2\xc3\v\n" +
 	"\x0eCatalogService\x12c\n" +
 	"\n" +
 	"ListImages\x12&.garrison.catalog.v1.ListImagesRequest\x1a'.garrison.catalog.v1.ListImagesResponse\"\x04\x88\xb5\x18\x01\x12]\n" +
@@ -1406,7 +1521,8 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\fListChannels\x12(.garrison.catalog.v1.ListChannelsRequest\x1a).garrison.catalog.v1.ListChannelsResponse\"\x04\x88\xb5\x18\x01\x12l\n" +
 	"\rCreateChannel\x12).garrison.catalog.v1.CreateChannelRequest\x1a*.garrison.catalog.v1.CreateChannelResponse\"\x04\x88\xb5\x18\x02\x12l\n" +
 	"\rDeleteChannel\x12).garrison.catalog.v1.DeleteChannelRequest\x1a*.garrison.catalog.v1.DeleteChannelResponse\"\x04\x88\xb5\x18\x02\x12i\n" +
-	"\fPromoteImage\x12(.garrison.catalog.v1.PromoteImageRequest\x1a).garrison.catalog.v1.PromoteImageResponse\"\x04\x88\xb5\x18\x02BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1;catalogv1b\x06proto3"
+	"\fPromoteImage\x12(.garrison.catalog.v1.PromoteImageRequest\x1a).garrison.catalog.v1.PromoteImageResponse\"\x04\x88\xb5\x18\x02\x12f\n" +
+	"\vDemoteImage\x12'.garrison.catalog.v1.DemoteImageRequest\x1a(.garrison.catalog.v1.DemoteImageResponse\"\x04\x88\xb5\x18\x02BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1;catalogv1b\x06proto3"
 
 var (
 	file_garrison_catalog_v1_catalog_service_proto_rawDescOnce sync.Once
@@ -1420,7 +1536,7 @@ func file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP() []byte {
 	return file_garrison_catalog_v1_catalog_service_proto_rawDescData
 }
 
-var file_garrison_catalog_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_garrison_catalog_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
 	(*ListImagesRequest)(nil),     // 0: garrison.catalog.v1.ListImagesRequest
 	(*ListImagesResponse)(nil),    // 1: garrison.catalog.v1.ListImagesResponse
@@ -1448,59 +1564,64 @@ var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
 	(*DeleteChannelResponse)(nil), // 23: garrison.catalog.v1.DeleteChannelResponse
 	(*PromoteImageRequest)(nil),   // 24: garrison.catalog.v1.PromoteImageRequest
 	(*PromoteImageResponse)(nil),  // 25: garrison.catalog.v1.PromoteImageResponse
-	(*v1.Page)(nil),               // 26: garrison.api.v1.Page
-	(v11.State)(0),                // 27: garrison.image.v1.State
-	(*v11.Image)(nil),             // 28: garrison.image.v1.Image
-	(*v1.LeftOut)(nil),            // 29: garrison.api.v1.LeftOut
-	(*v11.Manifest)(nil),          // 30: garrison.image.v1.Manifest
-	(*v12.Channel)(nil),           // 31: garrison.channel.v1.Channel
+	(*DemoteImageRequest)(nil),    // 26: garrison.catalog.v1.DemoteImageRequest
+	(*DemoteImageResponse)(nil),   // 27: garrison.catalog.v1.DemoteImageResponse
+	(*v1.Page)(nil),               // 28: garrison.api.v1.Page
+	(v11.State)(0),                // 29: garrison.image.v1.State
+	(*v11.Image)(nil),             // 30: garrison.image.v1.Image
+	(*v1.LeftOut)(nil),            // 31: garrison.api.v1.LeftOut
+	(*v11.Manifest)(nil),          // 32: garrison.image.v1.Manifest
+	(*v12.Channel)(nil),           // 33: garrison.channel.v1.Channel
 }
 var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
-	26, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
-	27, // 1: garrison.catalog.v1.ListImagesRequest.state:type_name -> garrison.image.v1.State
-	28, // 2: garrison.catalog.v1.ListImagesResponse.images:type_name -> garrison.image.v1.Image
-	29, // 3: garrison.catalog.v1.ListImagesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	28, // 4: garrison.catalog.v1.GetImageResponse.image:type_name -> garrison.image.v1.Image
-	30, // 5: garrison.catalog.v1.CreateImageRequest.manifest:type_name -> garrison.image.v1.Manifest
-	28, // 6: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
-	28, // 7: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
-	28, // 8: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
-	26, // 9: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
-	31, // 10: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
-	29, // 11: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	31, // 12: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
-	28, // 13: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
-	0,  // 14: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
-	2,  // 15: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
-	4,  // 16: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
-	6,  // 17: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
-	8,  // 18: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
-	10, // 19: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
-	12, // 20: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
-	14, // 21: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
-	16, // 22: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
-	18, // 23: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
-	20, // 24: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
-	22, // 25: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
-	24, // 26: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
-	1,  // 27: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
-	3,  // 28: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
-	5,  // 29: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
-	7,  // 30: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
-	9,  // 31: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
-	11, // 32: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
-	13, // 33: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
-	15, // 34: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
-	17, // 35: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
-	19, // 36: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
-	21, // 37: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
-	23, // 38: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
-	25, // 39: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
-	27, // [27:40] is the sub-list for method output_type
-	14, // [14:27] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	28, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
+	29, // 1: garrison.catalog.v1.ListImagesRequest.state:type_name -> garrison.image.v1.State
+	30, // 2: garrison.catalog.v1.ListImagesResponse.images:type_name -> garrison.image.v1.Image
+	31, // 3: garrison.catalog.v1.ListImagesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	30, // 4: garrison.catalog.v1.GetImageResponse.image:type_name -> garrison.image.v1.Image
+	32, // 5: garrison.catalog.v1.CreateImageRequest.manifest:type_name -> garrison.image.v1.Manifest
+	30, // 6: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
+	30, // 7: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
+	30, // 8: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
+	28, // 9: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
+	33, // 10: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
+	31, // 11: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	33, // 12: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
+	30, // 13: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
+	30, // 14: garrison.catalog.v1.DemoteImageResponse.image:type_name -> garrison.image.v1.Image
+	0,  // 15: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
+	2,  // 16: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
+	4,  // 17: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
+	6,  // 18: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
+	8,  // 19: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
+	10, // 20: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
+	12, // 21: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
+	14, // 22: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
+	16, // 23: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
+	18, // 24: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
+	20, // 25: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
+	22, // 26: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
+	24, // 27: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
+	26, // 28: garrison.catalog.v1.CatalogService.DemoteImage:input_type -> garrison.catalog.v1.DemoteImageRequest
+	1,  // 29: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
+	3,  // 30: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
+	5,  // 31: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
+	7,  // 32: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
+	9,  // 33: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
+	11, // 34: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
+	13, // 35: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
+	15, // 36: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
+	17, // 37: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
+	19, // 38: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
+	21, // 39: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
+	23, // 40: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
+	25, // 41: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
+	27, // 42: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
+	29, // [29:43] is the sub-list for method output_type
+	15, // [15:29] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_garrison_catalog_v1_catalog_service_proto_init() }
@@ -1514,7 +1635,7 @@ func file_garrison_catalog_v1_catalog_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_catalog_v1_catalog_service_proto_rawDesc), len(file_garrison_catalog_v1_catalog_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

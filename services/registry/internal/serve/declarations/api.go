@@ -116,7 +116,11 @@ func checkEnvironment(e *environmentv1.Environment) error {
 			"environment %q: a brake of %d %%; 100 is the most", e.Name, e.DriftBrake)
 	}
 	if err := window.Check(e); err != nil {
-		return request.Invalid(code.BadWindow, "environment %q: %v", e.Name, err)
+		refusal := request.Invalid(code.BadWindow, "environment %q: %v", e.Name, err)
+		if window.CheckBusyLimit(e) != nil {
+			return refusal.Try("garrison env update " + e.Name + " --busy-limit 1h")
+		}
+		return refusal.Try("garrison env window --help")
 	}
 	if err := keep.Check(e.Keep); err != nil {
 		return request.Invalid(code.BadKeep, "environment %q: %v", e.Name, err)

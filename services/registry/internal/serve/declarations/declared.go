@@ -3,6 +3,7 @@ package declarations
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -217,5 +218,8 @@ func deleting[Q interface {
 
 // inUse refuses to delete a record that others use.
 func inUse(noun, name string, n int, what, try string) error {
+	if n == 1 {
+		what = strings.TrimSuffix(what, "s")
+	}
 	return fault.Refusef(fault.Conflict, code.InUse, "%s %q has %d %s", noun, name, n, what).Try(try)
 }

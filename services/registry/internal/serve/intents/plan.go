@@ -49,6 +49,9 @@ func (a *API) Plan(
 			plans = append(plans, intent.Plan(a.records.View, ask))
 		}
 		request.PlanPage(resp, plans, q, limit)
+		if q.Page.GetCursor() == "" {
+			resp.Values, resp.MoreValues = a.values(plans)
+		}
 		resp = proto.CloneOf(resp) // its parts belong to the view
 	})
 	return request.Answer(resp, err)
@@ -64,4 +67,18 @@ func (a *API) planned(q *registryv1.PlanIntentRequest) ([]*intentv1.Intent, erro
 		return nil, request.NotFound(refusal)
 	}
 	return intents, nil
+}
+
+// values returns how configurations of agents that are there change, which costs a look at each change. It must run
+// inside Read.
+func (a *API) values(plans []intent.Planned) ([]*registryv1.ValueChange, uint32) {
+	changes := intent.ValueChanges{}
+	for _, p := range plans {
+		p.Changes(func(c intent.Change) {
+			if have, _ := a.records.View.Instance(c.Server.Id, c.Agent); have != nil && c.To != nil {
+				changes.Add(c.Agent, have.GetConfiguration().GetMetadata(), c.Configuration.GetMetadata())
+			}
+		})
+	}
+	return changes.List()
 }

@@ -1,4 +1,4 @@
-package rolling
+package intent
 
 import (
 	"cmp"
@@ -23,11 +23,11 @@ type valueKey struct {
 	had, has              bool
 }
 
-// valueChanges counts the servers of each change of a value.
-type valueChanges map[valueKey]uint32
+// ValueChanges counts the servers of each change of a value.
+type ValueChanges map[valueKey]uint32
 
-// add adds the differences between two configurations of an agent on one server.
-func (v valueChanges) add(agent string, from, to map[string]string) {
+// Add adds the differences between two configurations of an agent on one server.
+func (v ValueChanges) Add(agent string, from, to map[string]string) {
 	for name, before := range from {
 		if after, has := to[name]; !has || after != before {
 			v.count(valueKey{agent: agent, name: name, from: before, to: after, had: true, has: has})
@@ -40,14 +40,14 @@ func (v valueChanges) add(agent string, from, to map[string]string) {
 	}
 }
 
-func (v valueChanges) count(k valueKey) {
+func (v ValueChanges) count(k valueKey) {
 	if v[k] > 0 || len(v) < mostCounted {
 		v[k]++
 	}
 }
 
-// list returns the changes by agent, name and number of servers, as people see them, and how many more there are.
-func (v valueChanges) list() (out []*registryv1.ValueChange, more uint32) {
+// List returns the changes by agent, name and number of servers, as people see them, and how many more there are.
+func (v ValueChanges) List() (out []*registryv1.ValueChange, more uint32) {
 	for k, n := range v {
 		c := &registryv1.ValueChange{Agent: k.agent, Name: k.name, Servers: n}
 		if k.had {

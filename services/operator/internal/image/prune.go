@@ -1,0 +1,214 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	"github.com/garrison-fleet/garrison/pkg/version"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// pruning is what image prune was asked for.
+type pruning struct {
+	agent       string
+	keep        int           // how many of the active images of each agent and platform stay, the highest versions; 0: all
+	olderThan   time.Duration // a state that is younger stays
+	yes, dryRun bool
+}
+
+func pruneCommand(env *cli.Env) *cobra.Command {
+	var p pruning
+	c := &cobra.Command{
+		Use:   "prune [AGENT]",
+		Short: "Delete old images that no server runs or wants.",
+		Long: `Delete images, with their content, that are disabled or were never activated. With --keep, also active
+ones but the highest versions of each agent and platform; they are disabled first.
+
+An image stays while a server runs or wants it, while a default of an environment names its version, while a
+rollout of its agent has not ended, and for the time of --older-than after its last change. An image that is
+deleted cannot be installed again, and no undo fetches it again.`,
+		Example: "  garrison image prune --dry-run\n  garrison image prune beacon --keep 5 --older-than 720h",
+		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			if len(a) > 0 {
+				if err := cli.Name("agent")(a[0]); err != nil {
+					return cli.Usage("%v. Try: garrison image list", err)
+				}
+				p.agent = a[0]
+			}
+			return prune(c.Context(), env, p)
+		},
+	}
+	c.Flags().Var(cli.ValueOf(&p.keep, readKeep, strconv.Itoa), "keep",
+		"also delete active images, but the `NUMBER` of highest versions of each agent and platform")
+	cli.TimeVar(c.Flags(), &p.olderThan, "older-than", 7*24*time.Hour, 0,
+		"only images whose state is older than this `DURATION`")
+	c.Flags().BoolVar(&p.dryRun, "dry-run", false, "show what would be deleted; change nothing")
+	c.Flags().BoolVarP(&p.yes, "yes", "y", false, "do not ask for confirmation")
+	return c
+}
+
+func readKeep(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is not a whole number from 1", text)
+	}
+	return n, nil
+}
+
+func prune(ctx context.Context, env *cli.Env, p pruning) error {
+	all, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, page *apiv1.Page) (*catalogv1.ListImagesResponse, error) {
+			return cli.Call[*catalogv1.ListImagesResponse](ctx, env,
+				&catalogv1.ListImagesRequest{Agent: p.agent, Page: page})
+		})
+	if err != nil {
+		return err
+	}
+	used, err := readUse(ctx, env, p.agent)
+	if err != nil {
+		return err
+	}
+	old := p.old(all.GetImages(), used, env.Now())
+	if p.dryRun {
+		return output.Show(env.Output, listing, &catalogv1.ListImagesResponse{Images: old}, old)
+	}
+	if len(old) == 0 {
+		env.Say("nothing to delete: %s looked at", output.Plural(len(all.GetImages()), "image"))
+		return nil
+	}
+	columns, _ := output.Chosen(nil, false, listing.Columns)
+	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, old); err != nil {
+		return err
+	}
+	question := "Delete " + output.Plural(len(old), "image") + " and their content?"
+	if err := env.Confirm(ctx, p.yes, question); err != nil {
+		return err
+	}
+	return deleteUnused(ctx, env, p, old)
+}
+
+// deleteUnused disables images, so that nothing new wants them, looks again at what is used, and deletes the others.
+func deleteUnused(ctx context.Context, env *cli.Env, p pruning, old []row) error {
+	for _, i := range old {
+		if i.GetState() != imagev1.State_STATE_ACTIVE {
+			continue
+		}
+		if _, err := cli.Call[*catalogv1.DisableImageResponse](ctx, env,
+			&catalogv1.DisableImageRequest{Image: i.GetManifest().GetId(), Reason: "image prune"}); err != nil {
+			return err
+		}
+	}
+	used, err := readUse(ctx, env, p.agent)
+	if err != nil {
+		return err
+	}
+	deleted := 0
+	for _, i := range old {
+		if id := i.GetManifest().GetId(); used.has(i) {
+			env.Say("image %s is used since, so it is not deleted: garrison image activate %s", imageName(i), id)
+			continue
+		}
+		if _, err := cli.Call[*catalogv1.DeleteImageResponse](ctx, env,
+			&catalogv1.DeleteImageRequest{Image: i.GetManifest().GetId()}); err != nil {
+			return err
+		}
+		deleted++
+	}
+	env.Say("%s deleted", output.Plural(deleted, "image"))
+	return nil
+}
+
+// old returns the images that may be deleted.
+func (p pruning) old(images []row, used use, now time.Time) (out []row) {
+	newest := slices.SortedStableFunc(slices.Values(images), func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.GetManifest().GetAgent(), b.GetManifest().GetAgent()),
+			version.Compare(b.GetManifest().GetVersion(), a.GetManifest().GetVersion()),
+			cmp.Compare(a.GetManifest().GetId(), b.GetManifest().GetId()))
+	})
+	kept := map[string]int{}
+	for _, i := range newest {
+		if i.GetState() == imagev1.State_STATE_ACTIVE {
+			of := i.GetManifest().GetAgent() + " " + display.Platform(i.GetManifest().GetPlatform())
+			if kept[of]++; p.keep == 0 || kept[of] <= p.keep {
+				continue
+			}
+		}
+		if !used.has(i) && now.Sub(i.GetSince().AsTime()) >= p.olderThan {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// use is what keeps images from being deleted.
+type use struct {
+	images   map[string]bool // by id: servers run or want them
+	versions map[string]bool // AGENT@VERSION: a default of an environment names them
+	agents   map[string]bool // rollouts of them have not ended
+}
+
+func (u use) has(i row) bool {
+	return u.images[i.GetManifest().GetId()] || u.versions[imageName(i)] || u.agents[i.GetManifest().GetAgent()]
+}
+
+// mostUsed is how many different images the registry counts.
+const mostUsed = 1000
+
+// readUse asks the registry what is used, of one agent or of all.
+func readUse(ctx context.Context, env *cli.Env, agent string) (use, error) {
+	u := use{images: map[string]bool{}, versions: map[string]bool{}, agents: map[string]bool{}}
+	for _, by := range []string{"image", "wanted-image"} {
+		r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env, &registryv1.CountInstancesRequest{
+			Filter: &registryv1.ListInstancesRequest{Agent: agent}, By: []string{by}, Top: mostUsed,
+		})
+		if err != nil {
+			return u, err
+		}
+		if r.GetCounts().GetOthers() > 0 {
+			return u, cli.Usage("servers use more than %d images. Try: garrison image prune AGENT, one by one", mostUsed)
+		}
+		for _, g := range r.GetCounts().GetGroups() {
+			u.images[g.GetValues()[0]] = true
+		}
+	}
+	environments, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, page *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
+			return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
+				&registryv1.ListEnvironmentsRequest{Page: page})
+		})
+	if err != nil {
+		return u, err
+	}
+	for _, e := range environments.GetEnvironments() {
+		for agent, d := range e.GetDefaults() {
+			u.images[d.GetImage().GetImageId()], u.versions[agent+"@"+d.GetImage().GetVersion()] = true, true
+		}
+	}
+	rollouts, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, page *apiv1.Page) (*registryv1.ListRolloutsResponse, error) {
+			return cli.Call[*registryv1.ListRolloutsResponse](ctx, env,
+				&registryv1.ListRolloutsRequest{Agent: agent, Page: page})
+		})
+	for _, r := range rollouts.GetRollouts() {
+		for _, agent := range r.GetAgents() {
+			u.agents[agent] = u.agents[agent] || !rollout.Ended(r.GetState())
+		}
+	}
+	return u, err
+}
