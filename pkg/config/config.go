@@ -56,8 +56,8 @@ func Parse(fs *flag.FlagSet, args []string, getenv func(string) string, stderr i
 		return ErrUsage
 	}
 	if fs.NArg() > 0 {
-		fmt.Fprintf(stderr, "%s: unexpected argument %q (only flags stand here; -h shows them)%s\n", fs.Name(), fs.Arg(0),
-			meant(fs))
+		fmt.Fprintf(stderr, "%s: unexpected argument %q (only flags stand here; -h shows them)%s\n", fs.Name(),
+			fs.Arg(0), meant(fs))
 		return ErrUsage
 	}
 	given := map[string]bool{}

@@ -203,7 +203,7 @@ func TestAPlanShowsWhichValuesChangeOnHowManyServers(t *testing.T) {
 	s.accepted("install", install("web", all))
 	values := func(q *registryv1.PlanIntentRequest) (out []string) {
 		for _, v := range s.plan(q).Values {
-			out = append(out, fmt.Sprint(v.Agent, " ", v.Name, " ", v.From == nil, " ", v.GetFrom(), " ", v.GetTo(), " ",
+			out = append(out, fmt.Sprintf("%s %s %v %s %s %d", v.Agent, v.Name, v.From == nil, v.GetFrom(), v.GetTo(),
 				v.Servers))
 		}
 		return out

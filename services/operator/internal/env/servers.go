@@ -17,7 +17,8 @@ const serversShown = 20
 // showServers names the servers of an environment that are not dead, and how many more there are.
 func showServers(ctx context.Context, env *cli.Env, e environment) ([][2]string, error) {
 	filter := &registryv1.ListServersRequest{Environment: e.GetName()}
-	counted, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{Filter: filter})
+	counted, err := cli.Call[*registryv1.CountServersResponse](ctx, env,
+		&registryv1.CountServersRequest{Filter: filter})
 	if err != nil {
 		return nil, err
 	}

@@ -54,8 +54,8 @@ func TestAFactTakesTwoLinesOnAnOrdinaryTerminal(t *testing.T) {
 	p := &eventPrinter{env: &cli.Env{Output: printer}}
 	if _, err := p.add([]event{
 		{
-			Sequence: 1, Time: "2026-01-31T12:00:00Z", Actor: "task-dispatcher", Noun: "environment", Fact: "sysinfo-seen",
-			Key: "01a209c5-16f0-7f0f-b7e8-dc2aa4e24d20.beacon", detail: "1.0.0 good",
+			Sequence: 1, Time: "2026-01-31T12:00:00Z", Actor: "task-dispatcher", Noun: "environment",
+			Fact: "sysinfo-seen", Key: "01a209c5-16f0-7f0f-b7e8-dc2aa4e24d20.beacon", detail: "1.0.0 good",
 		},
 		{Sequence: 2, Time: "2026-02-01T12:00:00Z", Actor: "ann", Noun: "agent", Fact: "created", Key: "beacon"},
 	}); err != nil {

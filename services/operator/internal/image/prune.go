@@ -26,7 +26,7 @@ import (
 // pruning is what image prune was asked for.
 type pruning struct {
 	agent       string
-	keep        int           // how many of the active images of each agent and platform stay, the highest versions; 0: all
+	keep        int           // how many active images of each agent and platform stay, the highest versions; 0: all
 	olderThan   time.Duration // a state that is younger stays
 	yes, dryRun bool
 }
@@ -181,7 +181,8 @@ func readUse(ctx context.Context, env *cli.Env, agent string) (use, error) {
 			return u, err
 		}
 		if r.GetCounts().GetOthers() > 0 {
-			return u, cli.Usage("servers use more than %d images. Try: garrison image prune AGENT, one by one", mostUsed)
+			return u, cli.Usage("servers use more than %d images. Try: garrison image prune AGENT, one by one",
+				mostUsed)
 		}
 		for _, g := range r.GetCounts().GetGroups() {
 			u.images[g.GetValues()[0]] = true
