@@ -69,8 +69,11 @@ func (g *Garrison) startBus() error {
 		MaxPayload:        1 << 20,
 		PingInterval:      topology.PingEvery,
 		MaxPingsOut:       topology.PingsMissed,
-		MaxPending:        maxPending,
-		WriteDeadline:     2 * time.Second,
+		// Its first ping would come two seconds after the first bytes of a client, which takes it for a failed login
+		// when the login is still under way.
+		DisableShortFirstPing: true,
+		MaxPending:            maxPending,
+		WriteDeadline:         2 * time.Second,
 		// A slow client may take longer, one that takes nothing may not.
 		WriteTimeout: server.WriteTimeoutPolicyRetry,
 		TLSConfig:    g.certs.config(),

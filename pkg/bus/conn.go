@@ -84,49 +84,6 @@ type Message struct {
 // Get returns the first value of a header, or "".
 func (m Message) Get(header string) string { return nats.Header(m.Header).Get(header) }
 
-// Dial connects. With Persist it returns at once and connects in the background;
-// otherwise an error is of kind Unavailable or Denied.
-func Dial(o Options) (*Conn, error) {
-	c := &Conn{options: o, name: o.Name, api: o.API, log: o.Log, link: newLink(), up: make(chan struct{})}
-	if c.api == "" {
-		c.api = topology.CoreAPI
-	}
-	c.explain = func(err error) error { return o.TLS.explain(o.URL, err) }
-	opts := c.natsOptions(o)
-	if o.InProcess == nil {
-		more, err := o.TLS.options(o.URL, o.Persist)
-		if err != nil {
-			return nil, err
-		}
-		opts = append(opts, more...)
-	}
-	nc, err := nats.Connect(o.URL, opts...)
-	if err != nil {
-		return nil, connectError(o.URL, c.explain(err))
-	}
-	c.nc = nc
-	if c.api == topology.CoreAPI {
-		c.js, err = jetstream.New(nc)
-	} else {
-		c.js, err = jetstream.NewWithAPIPrefix(nc, c.api)
-	}
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("open JetStream under %s: %w", c.api, err)
-	}
-	return c, nil
-}
-
-func connectError(url string, err error) error {
-	if fault.RefusalOf(err) != nil {
-		return err
-	}
-	if LoginOf(err).Refused() {
-		return fault.New(fault.Denied, "connect to the bus at %s: %w", url, err)
-	}
-	return fault.New(fault.Unavailable, "connect to the bus at %s: %w", url, err)
-}
-
 func (c *Conn) natsOptions(o Options) []nats.Option {
 	opts := append(c.waits(o),
 		nats.Name(o.Name),
