@@ -50,38 +50,9 @@ func (g *Garrison) startBus() error {
 	if err != nil {
 		return err
 	}
-	options := &server.Options{
-		ServerName: "garrisond",
-		Host:       host,
-		Port:       g.reserved.port,
-		DontListen: true,
-		JetStream:  true,
-		StoreDir:   g.streamsDir(),
-		SyncAlways: !g.config.Lazy,
-		// Without a limit the server would set one from the free space of now, and keep it
-		// when there is more space later. The disk itself is the limit; see storeWatch.
-		JetStreamMaxStore: noStoreLimit,
-		TrustedOperators:  []*jwt.OperatorClaims{operator},
-		SystemAccount:     g.authority.SystemAccount,
-		AccountResolver:   resolver,
-		DefaultSentinel:   lobby,
-		NoSigs:            true, // signals are the process's, not the server's
-		MaxPayload:        1 << 20,
-		PingInterval:      topology.PingEvery,
-		MaxPingsOut:       topology.PingsMissed,
-		// Its first ping would come two seconds after the first bytes of a client, which takes it for a failed login
-		// when the login is still under way.
-		DisableShortFirstPing: true,
-		MaxPending:            maxPending,
-		WriteDeadline:         2 * time.Second,
-		// A slow client may take longer, one that takes nothing may not.
-		WriteTimeout: server.WriteTimeoutPolicyRetry,
-		TLSConfig:    g.certs.config(),
-		// A fleet that connects at once waits for this processor, not for the network.
-		TLSTimeout:  topology.LoginWithin.Seconds(),
-		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),
-		AllowNonTLS: isLoopback(host) || g.config.TLS.AllowPlain,
-	}
+	options := g.serverOptions(host)
+	options.TrustedOperators = []*jwt.OperatorClaims{operator}
+	options.AccountResolver, options.DefaultSentinel = resolver, lobby
 	if len(g.config.Cluster) > 0 {
 		if err := g.cluster(options, host); err != nil {
 			return err
@@ -103,6 +74,39 @@ func (g *Garrison) startBus() error {
 		return errors.New("not ready for connections after 30 s")
 	}
 	return g.keepAddress(host, g.reserved.port)
+}
+
+// serverOptions returns what the embedded server runs with, beside whom it trusts and its cluster.
+func (g *Garrison) serverOptions(host string) *server.Options {
+	return &server.Options{
+		ServerName: "garrisond",
+		Host:       host,
+		Port:       g.reserved.port,
+		DontListen: true,
+		JetStream:  true,
+		StoreDir:   g.streamsDir(),
+		SyncAlways: !g.config.Lazy,
+		// Without a limit the server would set one from the free space of now, and keep it
+		// when there is more space later. The disk itself is the limit; see storeWatch.
+		JetStreamMaxStore: noStoreLimit,
+		SystemAccount:     g.authority.SystemAccount,
+		NoSigs:            true, // signals are the process's, not the server's
+		MaxPayload:        1 << 20,
+		PingInterval:      topology.PingEvery,
+		MaxPingsOut:       topology.PingsMissed,
+		// Its first ping would come two seconds after the first bytes of a client, which takes it for a failed login
+		// when the login is still under way.
+		DisableShortFirstPing: true,
+		MaxPending:            maxPending,
+		WriteDeadline:         2 * time.Second,
+		// A slow client may take longer, one that takes nothing may not.
+		WriteTimeout: server.WriteTimeoutPolicyRetry,
+		TLSConfig:    g.certs.config(),
+		// A fleet that connects at once waits for this processor, not for the network.
+		TLSTimeout:  topology.LoginWithin.Seconds(),
+		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),
+		AllowNonTLS: isLoopback(host) || g.config.TLS.AllowPlain,
+	}
 }
 
 // listen lets clients connect once every service answers. Before, a fleet that comes back would compete with the
