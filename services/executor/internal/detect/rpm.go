@@ -2,6 +2,7 @@ package detect
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,28 +65,37 @@ func parsePackages(text string, all bool) (out []*serverv1.Candidate) {
 	return out
 }
 
-// owners returns the packages that own paths, by path.
+// rpmMark is a file that no package owns. It stands behind each path of a question: the line about it ends those about
+// the path, of which there is one for each package that owns it, and none where the path is gone.
+const rpmMark = "/proc/self/stat"
+
+// owners returns the packages that own paths, by path; of two packages that own one, the first.
 func (rpm) owners(ctx context.Context, s *Scan, paths map[string]bool) map[string]string {
 	program := s.rpm()
 	if program == "" {
 		return nil
 	}
-	var asked []string
-	for p := range paths {
-		asked = append(asked, p)
-	}
-	slices.Sort(asked)
+	asked := slices.Sorted(maps.Keys(paths))
 	asked = asked[:min(len(asked), maxOwners)]
-	printed, _ := output(ctx, maxOutput, program, append([]string{"-qf", "--queryformat", rpmOwner}, asked...)...)
-	lines := strings.Split(strings.TrimSuffix(string(printed), "\n"), "\n")
-	out := map[string]string{}
-	if len(lines) != len(asked) {
-		return out // a file of several packages has several lines: then nothing is certain
+	args := []string{"-qf", "--queryformat", rpmOwner}
+	for _, p := range asked {
+		args = append(args, p, rpmMark)
 	}
-	for n, p := range asked {
-		if !strings.Contains(lines[n], " ") { // otherwise it says that none owns it
-			out[p] = lines[n]
+	printed, _ := output(ctx, maxOutput, program, args...)
+	out, n := map[string]string{}, 0
+	for line := range strings.Lines(string(printed)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case n == len(asked):
+			return nil // more lines than paths: not what rpm prints
+		case strings.Contains(line, rpmMark):
+			n++
+		case line != "" && !strings.Contains(line, " ") && out[asked[n]] == "": // otherwise it says that none owns it
+			out[asked[n]] = line
 		}
+	}
+	if n != len(asked) {
+		return nil // it was interrupted
 	}
 	return out
 }
