@@ -19,6 +19,7 @@ const (
 	WrongImage           = "WRONG_IMAGE"
 	OtherDigest          = "OTHER_DIGEST"
 	ConfigurationDiffers = "CONFIGURATION_DIFFERS"
+	MetadataChanged      = "METADATA_CHANGED"
 	ChangeWaits          = "CHANGE_WAITS"
 	ChangeRuns           = "CHANGE_RUNS"
 	ChangeFailed         = "CHANGE_FAILED"
@@ -159,6 +160,12 @@ var differences = []Entry{
 		ConfigurationDiffers, by(registry),
 		"The server lists the agent with another configuration than the one that is wanted.",
 		"garrison up AGENT@VERSION --on SERVER",
+	},
+	{
+		MetadataChanged, by(registry),
+		"The agent runs as it was last wanted, and its metadata has changed since: that of its application, agent, " +
+			"environment or default. No change brings it by itself.",
+		"garrison configure AGENT --on SERVER",
 	},
 	{
 		ChangeWaits, by(registry),

@@ -47,7 +47,8 @@ func groupsOf(all []difference) (groups []*group, others []difference) {
 	open := map[key]*group{}
 	for _, d := range all {
 		switch d.GetRemedy() {
-		case registryv1.Remedy_REMEDY_UP, registryv1.Remedy_REMEDY_REMOVE, registryv1.Remedy_REMEDY_REFRESH:
+		case registryv1.Remedy_REMEDY_UP, registryv1.Remedy_REMEDY_REMOVE, registryv1.Remedy_REMEDY_REFRESH,
+			registryv1.Remedy_REMEDY_CONFIGURE:
 		default:
 			others = append(others, d)
 			continue
@@ -77,6 +78,8 @@ func (g *group) command() string {
 		return "garrison up " + g.agent + "@" + g.version + on
 	case registryv1.Remedy_REMEDY_REMOVE:
 		return "garrison remove " + g.agent + on
+	case registryv1.Remedy_REMEDY_CONFIGURE:
+		return "garrison configure " + g.agent + on
 	}
 	return "garrison server refresh" + on
 }
@@ -141,6 +144,8 @@ func (g *group) do(ctx context.Context, env *cli.Env, w work.Flags) error {
 		return work.Publish(ctx, env, w, watch.Order{Verb: topology.VerbRefresh, Intent: ask})
 	case registryv1.Remedy_REMEDY_REMOVE:
 		return work.Propose(ctx, env, w, work.Proposal{Verb: topology.VerbRemove, Asks: g.asks()})
+	case registryv1.Remedy_REMEDY_CONFIGURE:
+		return work.Propose(ctx, env, w, work.Proposal{Verb: topology.VerbConfigure, Asks: g.asks()})
 	}
 	return work.Propose(ctx, env, w, work.Proposal{Verb: topology.VerbUpgrade, Asks: g.asks()})
 }
@@ -154,6 +159,11 @@ func (g *group) intent() *intentv1.Intent {
 	if g.remedy == registryv1.Remedy_REMEDY_REMOVE {
 		return &intentv1.Intent{Ask: &intentv1.Intent_Remove{
 			Remove: &intentv1.Remove{Agent: g.agent, On: g.selector()},
+		}}
+	}
+	if g.remedy == registryv1.Remedy_REMEDY_CONFIGURE {
+		return &intentv1.Intent{Ask: &intentv1.Intent_Configure{
+			Configure: &intentv1.Configure{Agent: g.agent, On: g.selector()},
 		}}
 	}
 	return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{

@@ -35,6 +35,7 @@ type site struct {
 	servers map[string]*serverv1.Server  // by id; those that are not dead
 	wanted  map[string]map[string]string // the version that is wanted, by agent and server; "" while it goes
 	images  map[string][]string          // the versions in the catalog, and those that this import brings, by agent
+	own     map[[2]string]bool           // the instances whose own values were set before, by agent and server
 }
 
 // installs is what becomes of the agents on the servers of a dump.
@@ -43,6 +44,9 @@ type installs struct {
 	skipped []declare.Skipped
 	due     map[[2]string][]string // the ids of servers, by agent and version
 	origins map[[2]string]string   // what an instance is called there, by agent and server
+
+	own       map[[2]string]map[string]string // own values of what is due, by agent and server
+	configure map[[2]string]map[string]string // own values of instances that are there, by agent and server
 }
 
 // readSite reads what the inventory has of the agents of a dump. An agent that this import creates has nothing yet.
@@ -51,6 +55,7 @@ func readSite(
 ) (site, error) {
 	s := site{
 		servers: map[string]*serverv1.Server{}, wanted: map[string]map[string]string{}, images: map[string][]string{},
+		own: map[[2]string]bool{},
 	}
 	servers, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
 		*registryv1.ListServersResponse, error,
@@ -76,7 +81,9 @@ func readSite(
 			return s, err
 		}
 		for _, r := range rows {
-			s.wanted[p.Agent][r.GetInstance().GetServerId()] = r.GetInstance().GetWanted().GetVersion()
+			i := r.GetInstance()
+			s.wanted[p.Agent][i.GetServerId()] = i.GetWanted().GetVersion()
+			s.own[[2]string{p.Agent, i.GetServerId()}] = i.GetOwnChange() != nil
 		}
 		if s.images[p.Agent], err = versionsOf(ctx, env, p.Agent); err != nil {
 			return s, err
@@ -89,9 +96,13 @@ func readSite(
 }
 
 // plan decides what becomes of each agent on each server of a dump: it is installed at the version that runs there, on
-// servers that joined and do not have it. No version changes.
+// servers that joined and do not have it. No version changes. An instance that is there gets its own values, unless it
+// ever had some.
 func (s site) plan(placed []triton.Placed) installs {
-	out := installs{due: map[[2]string][]string{}, origins: map[[2]string]string{}}
+	out := installs{
+		due: map[[2]string][]string{}, origins: map[[2]string]string{},
+		own: map[[2]string]map[string]string{}, configure: map[[2]string]map[string]string{},
+	}
 	for _, p := range placed {
 		server := s.servers[p.Server]
 		name := p.Server + "/" + p.Agent
@@ -108,6 +119,10 @@ func (s site) plan(placed []triton.Placed) installs {
 		}
 		switch life := server.GetLife(); {
 		case has && wanted == p.Version:
+			if len(p.Own) > 0 && !s.own[[2]string{p.Agent, p.Server}] {
+				out.configure[[2]string{p.Agent, p.Server}] = p.Own
+				out.shown = append(out.shown, ownRows("configure", name, p.Own)...)
+			}
 		case has && wanted == "":
 			skip("it is being removed")
 		case has:
@@ -128,6 +143,8 @@ func (s site) plan(placed []triton.Placed) installs {
 			key := [2]string{p.Agent, p.Version}
 			out.due[key] = append(out.due[key], p.Server)
 			out.origins[[2]string{p.Agent, p.Server}] = originOf(p)
+			out.own[[2]string{p.Agent, p.Server}] = p.Own
+			out.shown = append(out.shown, ownRows(row.Action, name, p.Own)...)
 		}
 	}
 	return out
@@ -161,18 +178,21 @@ func (i installs) check(atOnce bool) error {
 func (i installs) asks() (out []*registryv1.PlanIntentRequest) {
 	keys := slices.SortedFunc(maps.Keys(i.due), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, key := range keys {
-		for servers := range slices.Chunk(i.due[key], servedByIntent) {
-			origins := map[string]string{}
+		for _, servers := range i.chunks(key[0], i.due[key]) {
+			origins, own := map[string]string{}, map[string]*intentv1.OwnValues{}
 			for _, server := range servers {
 				if o := i.origins[[2]string{key[0], server}]; o != "" {
 					origins[server] = o
+				}
+				if values := i.own[[2]string{key[0], server}]; len(values) > 0 {
+					own[server] = &intentv1.OwnValues{Values: values}
 				}
 			}
 			out = append(out, &registryv1.PlanIntentRequest{Intent: &intentv1.Intent{
 				Ask: &intentv1.Intent_Install{Install: &intentv1.Install{
 					Agent: key[0],
 					Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: key[1]}},
-					On:    &intentv1.Selector{Servers: servers}, Origins: origins,
+					On:    &intentv1.Selector{Servers: servers}, Origins: origins, Own: own,
 				}},
 			}})
 		}
@@ -182,12 +202,17 @@ func (i installs) asks() (out []*registryv1.PlanIntentRequest) {
 
 // install publishes the intents for what is due. The work goes on after the import.
 func (f *tritonFlags) install(ctx context.Context, env *cli.Env, i installs) error {
-	if len(i.due) == 0 {
-		return nil
+	w := work.Flags{Yes: f.Yes, Detach: true, AtOnce: f.AtOnce, Note: "garrison import triton"}
+	for _, p := range []work.Proposal{
+		{Verb: topology.VerbInstall, Question: "Install", Asks: i.asks()},
+		{Verb: topology.VerbConfigure, Question: "Configure", Asks: i.configures()},
+	} {
+		if len(p.Asks) == 0 {
+			continue
+		}
+		if err := work.Propose(ctx, env, w, p); err != nil {
+			return err
+		}
 	}
-	return work.Propose(ctx, env, work.Flags{
-		Yes: f.Yes, Detach: true, AtOnce: f.AtOnce, Note: "garrison import triton",
-	}, work.Proposal{
-		Verb: topology.VerbInstall, Question: "Install", Asks: i.asks(),
-	})
+	return nil
 }

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +76,40 @@ func TestAnImportForManyServersAtOnceIsRefused(t *testing.T) {
 	}
 	if n != servedByIntent+1 || len(i.asks()) != 2 {
 		t.Errorf("%d servers in %d intents", n, len(i.asks()))
+	}
+}
+
+// What the dump knows of an instance comes with its install, or by a configuration where it runs and never had own
+// values. Instances with the same values share an intent, and an intent has not too many bytes.
+func TestOwnValuesComeWithTheInstallOrToAnInstanceWithoutAny(t *testing.T) {
+	s := site{
+		servers: map[string]*serverv1.Server{}, images: map[string][]string{"net": {"1"}},
+		wanted: map[string]map[string]string{"net": {"b": "1", "c": "1", "d": "1"}},
+		own:    map[[2]string]bool{{"net", "d"}: true},
+	}
+	var placed []triton.Placed
+	for _, id := range []string{"a", "b", "c", "d"} {
+		s.servers[id] = &serverv1.Server{Name: id, Life: serverv1.Life_LIFE_ALIVE}
+		placed = append(placed, triton.Placed{
+			Server: id, Agent: "net", Version: "1", Own: map[string]string{"role": "head"},
+		})
+	}
+	out := s.plan(placed)
+	install := out.asks()[0].GetIntent().GetInstall()
+	if len(out.asks()) != 1 || len(install.GetOwn()) != 1 || install.GetOwn()["a"].GetValues()["role"] != "head" {
+		t.Errorf("%v", out.asks())
+	}
+	configure := out.configures()[0].GetIntent().GetConfigure()
+	if len(out.configures()) != 1 || configure.IfRevision == nil || configure.GetIfRevision() != 0 ||
+		!slices.Equal(configure.GetOn().GetServers(), []string{"b", "c"}) || configure.GetSet()["role"] != "head" {
+		t.Errorf("%v", out.configures())
+	}
+	large := map[string]string{"text": strings.Repeat("x", bytesByIntent/2)}
+	for _, id := range []string{"b", "c"} {
+		out.due[[2]string{"net", "1"}] = append(out.due[[2]string{"net", "1"}], id)
+		out.own[[2]string{"net", id}] = large
+	}
+	if n := len(out.asks()); n != 2 {
+		t.Errorf("%d intents; want 2", n)
 	}
 }

@@ -11,6 +11,8 @@ type Placed struct {
 	Server, Agent string // the server's id
 	Version       string // empty when it is not known
 	UUID          string // of the instance, where SAPI or the server knows one
+
+	Own map[string]string // the instance's metadata, and its params as one more value; nil without any
 }
 
 // spot is where an agent can be once.
@@ -30,7 +32,7 @@ func (c *convert) place() {
 		says[id] = len(agents) > 0
 		for _, a := range agents {
 			name := a.text("name")
-			on[spot{id, name}] = Placed{id, name, a.text("version"), a.uuid("uuid")}
+			on[spot{id, name}] = Placed{Server: id, Agent: name, Version: a.text("version"), UUID: a.uuid("uuid")}
 		}
 	}
 	for id, f := range sorted(c.instances) {
@@ -47,31 +49,42 @@ func (c *convert) place() {
 func (c *convert) placeInstance(id string, f found, on map[spot]Placed, says map[string]bool) {
 	agent, known := c.agents[f.uuid("service_uuid")]
 	server := f.within(paramsName).uuid("server_uuid")
-	have, listed := on[spot{server, agent}]
+	at := spot{server, agent}
+	if lists, ok := listsUUID(on, id); server == "" && ok {
+		at = lists // the server's own list says where it is
+	}
+	have, listed := on[at]
 	switch {
 	case !known:
 		c.skip(string(instance), id, "service "+f.uuid("service_uuid")+": the dump does not have it")
-	case server == "" && listsUUID(on, id):
-		// the server's own list says where it is
+	case listed:
+		have.UUID, have.Own = cmp.Or(have.UUID, id), c.own(id, f)
+		on[at] = have
 	case server == "":
 		c.skip(string(instance), id, "an instance of "+agent+" that does not say on which server it is")
-	case listed:
-		have.UUID = cmp.Or(have.UUID, id)
-		on[spot{server, agent}] = have
 	case says[server]:
 		c.skip(string(instance), id, "an instance of "+agent+" on server "+server+", whose own list of agents lacks it")
 	default:
 		version := c.Dump.images[f.within(paramsName).uuid("image_uuid")].text("version")
-		on[spot{server, agent}] = Placed{server, agent, version, id}
+		on[at] = Placed{server, agent, version, id, c.own(id, f)}
 	}
 }
 
-// listsUUID reports whether a server lists an instance by its UUID.
-func listsUUID(on map[spot]Placed, id string) bool {
-	for _, p := range on {
+// own returns the metadata of an instance as own values. On which server it is, and which image it has, is no part.
+func (c *convert) own(id string, f found) map[string]string {
+	o := maps.Clone(f.object)
+	params := maps.Clone(f.within(paramsName))
+	delete(params, "server_uuid")
+	o[paramsName] = map[string]any(params)
+	return c.values(string(instance), id, o)
+}
+
+// listsUUID returns where a server lists an instance by its UUID.
+func listsUUID(on map[spot]Placed, id string) (spot, bool) {
+	for at, p := range on {
 		if p.UUID == id {
-			return true
+			return at, true
 		}
 	}
-	return false
+	return spot{}, false
 }

@@ -328,3 +328,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The metadata of a SAPI instance, and its params but for server and image, are own values of the instance; a secret is
+// left out.
+func TestTheMetadataOfAnInstanceBecomesItsOwnValues(t *testing.T) {
+	r := objects(t, append(dump(), files("instances.json", `[{"uuid": "d0000000-0000-4000-8000-000000000001",
+		"service_uuid": "a0000000-0000-4000-8000-000000000003", "type": "agent",
+		"metadata": {"role": "head", "ports": [1], "api_key": "x"}, "params": {"tags": {"a": "b"},
+		"image_uuid": "c0000000-0000-4000-8000-000000000001", "server_uuid": "44454c4c-0000-1010-8000-b4c04f5a4532"}},
+		{"uuid": "d0000000-0000-4000-8000-000000000002", "service_uuid": "a0000000-0000-4000-8000-000000000003",
+		"type": "agent", "params": {"server_uuid": "44454c4c-0000-1010-8000-b4c04f5a4533"}}]`)...), triton.Options{})
+	own := map[string]map[string]string{}
+	for _, p := range r.Placed {
+		own[p.UUID] = p.Own
+	}
+	want := map[string]map[string]string{
+		"d0000000-0000-4000-8000-000000000001": {
+			"role": "head", "ports": "garrison:json:1:[1]", "params": `garrison:json:1:{"tags":{"a":"b"}}`,
+		},
+		"d0000000-0000-4000-8000-000000000002": nil,
+	}
+	if diff := cmp.Diff(want, own); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(reasons(r), "instance d0000000-0000-4000-8000-000000000001: metadata api_key: ") {
+		t.Error(reasons(r))
+	}
+}

@@ -18,6 +18,8 @@ func cure(d *registryv1.Difference) {
 	switch d.Remedy {
 	case registryv1.Remedy_REMEDY_UP:
 		d.Cure = "garrison up " + d.Agent + "@" + d.Image.GetVersion() + " --on " + d.ServerName
+	case registryv1.Remedy_REMEDY_CONFIGURE:
+		d.Cure = "garrison configure " + d.Agent + " --on " + d.ServerName
 	case registryv1.Remedy_REMEDY_REMOVE:
 		d.Cure = "garrison remove " + d.Agent + " --on " + d.ServerName
 	case registryv1.Remedy_REMEDY_REFRESH:

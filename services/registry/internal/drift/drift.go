@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -29,6 +30,9 @@ type Situation struct {
 	Listening   time.Time     // since when beats are received
 	Beat        time.Duration // how often servers beat
 	Heals       bool          // executors may heal drift in the server's environment now
+
+	// Merged returns the digest of an instance's metadata as it is now, or why it cannot be merged; nil compares none.
+	Merged func(*instancev1.Instance) ([]byte, *apiv1.Refusal)
 }
 
 // Scope is what is compared.

@@ -29,7 +29,7 @@ func (s Situation) ofInstance(i *instancev1.Instance) *registryv1.Difference {
 	}
 	switch i.State {
 	case instancev1.State_STATE_CONVERGED:
-		return s.inCatalog(i)
+		return cmp.Or(s.inCatalog(i), s.metadata(i))
 	case instancev1.State_STATE_PENDING, instancev1.State_STATE_REMOVING:
 		return s.pending(i)
 	}

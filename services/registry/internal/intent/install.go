@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -88,7 +91,7 @@ func (o *outcome) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusa
 func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal == nil {
-		refusal = checkOrigins(q.Origins)
+		refusal = cmp.Or(checkOrigins(q.Origins), checkOwn(q.Own))
 	}
 	if refusal != nil {
 		return refusal
@@ -101,7 +104,11 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 			o.leaveOut(s, agent.Name, have, why)
 			return
 		}
-		merged, why := merge(s, have.GetConfiguration().GetOwn())
+		own := have.GetConfiguration().GetOwn()
+		if have.GetWanted() == nil {
+			own = metadata.Change{Set: q.Own[s.Id].GetValues()}.Apply(own)
+		}
+		merged, why := merge(s, own)
 		next := want{
 			server: s, agent: agent.Name, image: chosen.ref, configuration: merged, origin: q.Origins[s.Id],
 		}
@@ -133,6 +140,16 @@ func checkOrigins(all map[string]string) *apiv1.Refusal {
 					"than %d bytes", o, server, maxOrigin),
 				Try: "an origin such as triton:UUID",
 			}
+		}
+	}
+	return nil
+}
+
+// checkOwn refuses own values that no instance can have.
+func checkOwn(all map[string]*intentv1.OwnValues) *apiv1.Refusal {
+	for _, server := range slices.Sorted(maps.Keys(all)) {
+		if err := (metadata.Change{Set: all[server].GetValues()}).Check(); err != nil {
+			return fault.RefusalOf(err)
 		}
 	}
 	return nil

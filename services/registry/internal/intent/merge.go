@@ -5,6 +5,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -54,6 +55,27 @@ func merger(o *outcome, agent *agentv1.Agent) merge {
 			shared[s.Environment] = c
 		}
 		return c.configuration, c.why
+	}
+}
+
+// Merged returns a function that merges the metadata of instances as it is now, and returns its digest, or why it
+// cannot be merged. Neither it nor what it reads may change meanwhile. Instances without an agent have their own
+// digest.
+func Merged(r Reader, secrets *secret.Key) func(*instancev1.Instance) ([]byte, *apiv1.Refusal) {
+	mergers := map[string]merge{}
+	return func(i *instancev1.Instance) ([]byte, *apiv1.Refusal) {
+		agent, known := r.Agent(i.Agent)
+		server, alive := r.Server(i.ServerId)
+		if !known || !alive {
+			return i.GetConfiguration().GetDigest(), nil
+		}
+		m := mergers[i.Agent]
+		if m == nil {
+			m = merger(&outcome{reader: r, ask: Ask{Secrets: secrets}}, agent)
+			mergers[i.Agent] = m
+		}
+		c, why := m(server, i.GetConfiguration().GetOwn())
+		return c.GetDigest(), why
 	}
 }
 

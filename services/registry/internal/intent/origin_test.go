@@ -33,3 +33,31 @@ func TestAnInstallKeepsTheOriginsOfItsInstances(t *testing.T) {
 		}
 	}
 }
+
+// An agent that an install brings starts with its own values. One that is there keeps what it has.
+func TestAnInstallBringsOwnValues(t *testing.T) {
+	w := fleet(3)
+	own := func(server, value string) *intentv1.Intent {
+		i := installAll().Intent
+		i.GetInstall().Own = map[string]*intentv1.OwnValues{
+			ident.From("server", server): {Values: map[string]string{"role": value}},
+		}
+		return i
+	}
+	if d := w.decide("install", own("0", "head")); d.Refusal != nil {
+		t.Fatal(d.Refusal)
+	}
+	a, b := w.on(0), w.on(1)
+	if a.GetConfiguration().GetOwn()["role"] != "head" || a.GetConfiguration().GetMetadata()["role"] != "head" ||
+		b.GetConfiguration().GetOwn() != nil || a.GetOwnChange() == nil || b.GetOwnChange() != nil {
+		t.Errorf("%v and %v", a, b)
+	}
+	if d := w.decide("install", own("1", "late")); counted(d)[0] != 0 || w.on(1).GetConfiguration().GetOwn() != nil {
+		t.Errorf("%v; want nothing changed", counted(d))
+	}
+	bad := own("0", "x")
+	bad.GetInstall().Own[ident.From("server", "0")].Values = map[string]string{"a b": "c"}
+	if d := w.decide("install", bad); d.Refusal.GetCode() != code.BadMetadata {
+		t.Errorf("%v", d.Refusal)
+	}
+}

@@ -11,8 +11,8 @@ package intentv1
 
 import (
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -573,7 +573,9 @@ type Install struct {
 	On *Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
 	// What its instances are called in another system, such as triton:UUID, by the id of the server. It is kept as the
 	// origin of the instance on a server that gets the agent.
-	Origins       map[string]string `protobuf:"bytes,40,rep,name=origins,proto3" json:"origins,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Origins map[string]string `protobuf:"bytes,40,rep,name=origins,proto3" json:"origins,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Own values of its instances, by the id of the server, for servers that get the agent: the agent starts with them.
+	Own           map[string]*OwnValues `protobuf:"bytes,41,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -636,6 +638,59 @@ func (x *Install) GetOrigins() map[string]string {
 	return nil
 }
 
+func (x *Install) GetOwn() map[string]*OwnValues {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+// OwnValues are values of one instance. They win over those of its application, agent and environment.
+type OwnValues struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name, as in Configure.set.
+	Values        map[string]string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnValues) Reset() {
+	*x = OwnValues{}
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnValues) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnValues) ProtoMessage() {}
+
+func (x *OwnValues) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnValues.ProtoReflect.Descriptor instead.
+func (*OwnValues) Descriptor() ([]byte, []int) {
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *OwnValues) GetValues() map[string]string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // Upgrade asks that an agent changes its image on servers that have it.
 type Upgrade struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -651,7 +706,7 @@ type Upgrade struct {
 
 func (x *Upgrade) Reset() {
 	*x = Upgrade{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +718,7 @@ func (x *Upgrade) String() string {
 func (*Upgrade) ProtoMessage() {}
 
 func (x *Upgrade) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[4]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +731,7 @@ func (x *Upgrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
 func (*Upgrade) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{4}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Upgrade) GetAgent() string {
@@ -713,7 +768,7 @@ type Remove struct {
 
 func (x *Remove) Reset() {
 	*x = Remove{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +780,7 @@ func (x *Remove) String() string {
 func (*Remove) ProtoMessage() {}
 
 func (x *Remove) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[5]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +793,7 @@ func (x *Remove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remove.ProtoReflect.Descriptor instead.
 func (*Remove) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{5}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Remove) GetAgent() string {
@@ -779,7 +834,7 @@ type Configure struct {
 
 func (x *Configure) Reset() {
 	*x = Configure{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +846,7 @@ func (x *Configure) String() string {
 func (*Configure) ProtoMessage() {}
 
 func (x *Configure) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[6]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +859,7 @@ func (x *Configure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configure.ProtoReflect.Descriptor instead.
 func (*Configure) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{6}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Configure) GetAgent() string {
@@ -874,7 +929,7 @@ type Adopt struct {
 
 func (x *Adopt) Reset() {
 	*x = Adopt{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +941,7 @@ func (x *Adopt) String() string {
 func (*Adopt) ProtoMessage() {}
 
 func (x *Adopt) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[7]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +954,7 @@ func (x *Adopt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Adopt.ProtoReflect.Descriptor instead.
 func (*Adopt) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{7}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Adopt) GetServer() string {
@@ -943,7 +998,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1010,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[8]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1023,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{8}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Release) GetServer() string {
@@ -994,16 +1049,14 @@ type Refresh struct {
 	Scan *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	// True: delete the versions that are kept for a way back first. Servers on which a rollout goes on, agents are held
 	// or the environment is closed are left out.
-	PurgeKept bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
-	// Set: fetch the image ahead of the change that brings it, instead of a report. Only rollouts ask for that.
-	Ahead         *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refresh) Reset() {
 	*x = Refresh{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1068,7 @@ func (x *Refresh) String() string {
 func (*Refresh) ProtoMessage() {}
 
 func (x *Refresh) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[9]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1081,7 @@ func (x *Refresh) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refresh.ProtoReflect.Descriptor instead.
 func (*Refresh) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{9}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Refresh) GetOn() *Selector {
@@ -1052,13 +1105,6 @@ func (x *Refresh) GetPurgeKept() bool {
 	return false
 }
 
-func (x *Refresh) GetAhead() *v11.Ahead {
-	if x != nil {
-		return x.Ahead
-	}
-	return nil
-}
-
 // Decommission asks that a server goes, with all of its agents; or the servers that a selector matches.
 type Decommission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1076,7 +1122,7 @@ type Decommission struct {
 
 func (x *Decommission) Reset() {
 	*x = Decommission{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1134,7 @@ func (x *Decommission) String() string {
 func (*Decommission) ProtoMessage() {}
 
 func (x *Decommission) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[10]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1147,7 @@ func (x *Decommission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decommission.ProtoReflect.Descriptor instead.
 func (*Decommission) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{10}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Decommission) GetServer() string {
@@ -1144,7 +1190,7 @@ type Reinstall struct {
 
 func (x *Reinstall) Reset() {
 	*x = Reinstall{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1202,7 @@ func (x *Reinstall) String() string {
 func (*Reinstall) ProtoMessage() {}
 
 func (x *Reinstall) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[11]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1215,7 @@ func (x *Reinstall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reinstall.ProtoReflect.Descriptor instead.
 func (*Reinstall) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{11}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reinstall) GetServer() string {
@@ -1193,7 +1239,7 @@ type Undo struct {
 
 func (x *Undo) Reset() {
 	*x = Undo{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1251,7 @@ func (x *Undo) String() string {
 func (*Undo) ProtoMessage() {}
 
 func (x *Undo) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[12]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1264,7 @@ func (x *Undo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undo.ProtoReflect.Descriptor instead.
 func (*Undo) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{12}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Undo) GetIntentId() string {
@@ -1244,21 +1290,21 @@ type Rollout struct {
 	// On which servers; unset with undo_of.
 	On *Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
 	// In which waves. Unset means one wave.
-	Strategy *v12.Strategy `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	Strategy *v11.Strategy `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	// The rollout whose servers go back to what they had before it.
 	UndoOf string `protobuf:"bytes,4,opt,name=undo_of,json=undoOf,proto3" json:"undo_of,omitempty"`
 	// In one line: what it brings; empty means that the registry writes it.
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
 	// What is recorded once every wave passed: defaults of environments and promotions to channels; at most 8. Servers
 	// that come before get what was recorded before. Empty with undo_of.
-	Then          []*v12.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	Then          []*v11.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1316,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[13]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1329,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{13}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Rollout) GetSteps() []*Step {
@@ -1300,7 +1346,7 @@ func (x *Rollout) GetOn() *Selector {
 	return nil
 }
 
-func (x *Rollout) GetStrategy() *v12.Strategy {
+func (x *Rollout) GetStrategy() *v11.Strategy {
 	if x != nil {
 		return x.Strategy
 	}
@@ -1321,7 +1367,7 @@ func (x *Rollout) GetTitle() string {
 	return ""
 }
 
-func (x *Rollout) GetThen() []*v12.Standing {
+func (x *Rollout) GetThen() []*v11.Standing {
 	if x != nil {
 		return x.Then
 	}
@@ -1346,7 +1392,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1404,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[14]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1417,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{14}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Step) GetChange() isStep_Change {
@@ -1457,14 +1503,14 @@ type Chosen struct {
 	// The channel of the servers' environment; empty means the default channel.
 	Channel string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	// The image.
-	Image         *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	Image         *v12.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chosen) Reset() {
 	*x = Chosen{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1522,7 @@ func (x *Chosen) String() string {
 func (*Chosen) ProtoMessage() {}
 
 func (x *Chosen) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[15]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1535,7 @@ func (x *Chosen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chosen.ProtoReflect.Descriptor instead.
 func (*Chosen) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{15}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Chosen) GetPlatform() *v1.Platform {
@@ -1506,7 +1552,7 @@ func (x *Chosen) GetChannel() string {
 	return ""
 }
 
-func (x *Chosen) GetImage() *v11.Ref {
+func (x *Chosen) GetImage() *v12.Ref {
 	if x != nil {
 		return x.Image
 	}
@@ -1529,7 +1575,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1587,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[16]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1600,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{16}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Guard) GetTargetsSha256() []byte {
@@ -1621,7 +1667,7 @@ type Intent struct {
 
 func (x *Intent) Reset() {
 	*x = Intent{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1679,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[17]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1692,7 @@ func (x *Intent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{17}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Intent) GetAsk() isIntent_Ask {
@@ -1902,7 +1948,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +1960,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[18]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +1973,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{18}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Source) GetEnvironment() string {
@@ -1968,9 +2014,9 @@ type Target struct {
 	// The agent.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The image that is there; unset when none is.
-	From *v11.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	From *v12.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	// The image that will be there; unset when the agent goes or nothing changes.
-	To *v11.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	To *v12.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// What happens.
 	Effect Effect `protobuf:"varint,6,opt,name=effect,proto3,enum=garrison.intent.v1.Effect" json:"effect,omitempty"`
 	// The kind of the change.
@@ -1985,7 +2031,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2043,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[19]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2056,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{19}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Target) GetServerId() string {
@@ -2034,14 +2080,14 @@ func (x *Target) GetAgent() string {
 	return ""
 }
 
-func (x *Target) GetFrom() *v11.Ref {
+func (x *Target) GetFrom() *v12.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Target) GetTo() *v11.Ref {
+func (x *Target) GetTo() *v12.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -2095,7 +2141,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2153,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[20]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2166,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{20}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Reason) GetCode() string {
@@ -2187,7 +2233,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2245,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[21]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2258,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{21}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Plan) GetIntent() *Intent {
@@ -2311,7 +2357,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2369,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[22]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2382,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{22}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Accepted) GetIntent() *Intent {
@@ -2408,7 +2454,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2466,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[23]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2479,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{23}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Refused) GetIntent() *Intent {
@@ -2462,7 +2508,7 @@ type Withdrawn struct {
 
 func (x *Withdrawn) Reset() {
 	*x = Withdrawn{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[24]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2520,7 @@ func (x *Withdrawn) String() string {
 func (*Withdrawn) ProtoMessage() {}
 
 func (x *Withdrawn) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[24]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2533,7 @@ func (x *Withdrawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawn.ProtoReflect.Descriptor instead.
 func (*Withdrawn) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{24}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Withdrawn) GetReason() string {
@@ -2538,7 +2584,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[25]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +2596,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_intent_v1_intent_proto_msgTypes[25]
+	mi := &file_garrison_intent_v1_intent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +2609,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{25}
+	return file_garrison_intent_v1_intent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Record) GetId() string {
@@ -2701,13 +2747,22 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tH\x00R\aversion\x12\x1b\n" +
 	"\bimage_id\x18\x02 \x01(\tH\x00R\aimageId\x12\x1a\n" +
 	"\achannel\x18\x03 \x01(\tH\x00R\achannelB\x04\n" +
-	"\x02by\"\x84\x02\n" +
+	"\x02by\"\x93\x03\n" +
 	"\aInstall\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
 	"\x05image\x18\x02 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12,\n" +
 	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12B\n" +
-	"\aorigins\x18( \x03(\v2(.garrison.intent.v1.Install.OriginsEntryR\aorigins\x1a:\n" +
+	"\aorigins\x18( \x03(\v2(.garrison.intent.v1.Install.OriginsEntryR\aorigins\x126\n" +
+	"\x03own\x18) \x03(\v2$.garrison.intent.v1.Install.OwnEntryR\x03own\x1a:\n" +
 	"\fOriginsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aU\n" +
+	"\bOwnEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.garrison.intent.v1.OwnValuesR\x05value:\x028\x01\"\x89\x01\n" +
+	"\tOwnValues\x12A\n" +
+	"\x06values\x18\x01 \x03(\v2).garrison.intent.v1.OwnValues.ValuesEntryR\x06values\x1a9\n" +
+	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
 	"\aUpgrade\x12\x14\n" +
@@ -2737,13 +2792,12 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05image\x18\x04 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\"7\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\"\xb4\x01\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\"\x84\x01\n" +
 	"\aRefresh\x12,\n" +
 	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12,\n" +
 	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
-	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\x12.\n" +
-	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\"~\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"~\n" +
 	"\fDecommission\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12\x14\n" +
@@ -2920,7 +2974,7 @@ func file_garrison_intent_v1_intent_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_intent_v1_intent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_garrison_intent_v1_intent_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(Operator)(0),                 // 0: garrison.intent.v1.Operator
 	(Effect)(0),                   // 1: garrison.intent.v1.Effect
@@ -2930,111 +2984,115 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(*Condition)(nil),             // 5: garrison.intent.v1.Condition
 	(*ImageChoice)(nil),           // 6: garrison.intent.v1.ImageChoice
 	(*Install)(nil),               // 7: garrison.intent.v1.Install
-	(*Upgrade)(nil),               // 8: garrison.intent.v1.Upgrade
-	(*Remove)(nil),                // 9: garrison.intent.v1.Remove
-	(*Configure)(nil),             // 10: garrison.intent.v1.Configure
-	(*Adopt)(nil),                 // 11: garrison.intent.v1.Adopt
-	(*Release)(nil),               // 12: garrison.intent.v1.Release
-	(*Refresh)(nil),               // 13: garrison.intent.v1.Refresh
-	(*Decommission)(nil),          // 14: garrison.intent.v1.Decommission
-	(*Reinstall)(nil),             // 15: garrison.intent.v1.Reinstall
-	(*Undo)(nil),                  // 16: garrison.intent.v1.Undo
-	(*Rollout)(nil),               // 17: garrison.intent.v1.Rollout
-	(*Step)(nil),                  // 18: garrison.intent.v1.Step
-	(*Chosen)(nil),                // 19: garrison.intent.v1.Chosen
-	(*Guard)(nil),                 // 20: garrison.intent.v1.Guard
-	(*Intent)(nil),                // 21: garrison.intent.v1.Intent
-	(*Source)(nil),                // 22: garrison.intent.v1.Source
-	(*Target)(nil),                // 23: garrison.intent.v1.Target
-	(*Reason)(nil),                // 24: garrison.intent.v1.Reason
-	(*Plan)(nil),                  // 25: garrison.intent.v1.Plan
-	(*Accepted)(nil),              // 26: garrison.intent.v1.Accepted
-	(*Refused)(nil),               // 27: garrison.intent.v1.Refused
-	(*Withdrawn)(nil),             // 28: garrison.intent.v1.Withdrawn
-	(*Record)(nil),                // 29: garrison.intent.v1.Record
-	nil,                           // 30: garrison.intent.v1.Selector.LabelsEntry
-	nil,                           // 31: garrison.intent.v1.Install.OriginsEntry
-	nil,                           // 32: garrison.intent.v1.Configure.SetEntry
-	nil,                           // 33: garrison.intent.v1.Target.OwnEntry
-	(*v1.Scan)(nil),               // 34: garrison.server.v1.Scan
-	(*v11.Ahead)(nil),             // 35: garrison.image.v1.Ahead
-	(*v12.Strategy)(nil),          // 36: garrison.rollout.v1.Strategy
-	(*v12.Standing)(nil),          // 37: garrison.rollout.v1.Standing
-	(*v1.Platform)(nil),           // 38: garrison.server.v1.Platform
-	(*v11.Ref)(nil),               // 39: garrison.image.v1.Ref
-	(*v13.Refusal)(nil),           // 40: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*OwnValues)(nil),             // 8: garrison.intent.v1.OwnValues
+	(*Upgrade)(nil),               // 9: garrison.intent.v1.Upgrade
+	(*Remove)(nil),                // 10: garrison.intent.v1.Remove
+	(*Configure)(nil),             // 11: garrison.intent.v1.Configure
+	(*Adopt)(nil),                 // 12: garrison.intent.v1.Adopt
+	(*Release)(nil),               // 13: garrison.intent.v1.Release
+	(*Refresh)(nil),               // 14: garrison.intent.v1.Refresh
+	(*Decommission)(nil),          // 15: garrison.intent.v1.Decommission
+	(*Reinstall)(nil),             // 16: garrison.intent.v1.Reinstall
+	(*Undo)(nil),                  // 17: garrison.intent.v1.Undo
+	(*Rollout)(nil),               // 18: garrison.intent.v1.Rollout
+	(*Step)(nil),                  // 19: garrison.intent.v1.Step
+	(*Chosen)(nil),                // 20: garrison.intent.v1.Chosen
+	(*Guard)(nil),                 // 21: garrison.intent.v1.Guard
+	(*Intent)(nil),                // 22: garrison.intent.v1.Intent
+	(*Source)(nil),                // 23: garrison.intent.v1.Source
+	(*Target)(nil),                // 24: garrison.intent.v1.Target
+	(*Reason)(nil),                // 25: garrison.intent.v1.Reason
+	(*Plan)(nil),                  // 26: garrison.intent.v1.Plan
+	(*Accepted)(nil),              // 27: garrison.intent.v1.Accepted
+	(*Refused)(nil),               // 28: garrison.intent.v1.Refused
+	(*Withdrawn)(nil),             // 29: garrison.intent.v1.Withdrawn
+	(*Record)(nil),                // 30: garrison.intent.v1.Record
+	nil,                           // 31: garrison.intent.v1.Selector.LabelsEntry
+	nil,                           // 32: garrison.intent.v1.Install.OriginsEntry
+	nil,                           // 33: garrison.intent.v1.Install.OwnEntry
+	nil,                           // 34: garrison.intent.v1.OwnValues.ValuesEntry
+	nil,                           // 35: garrison.intent.v1.Configure.SetEntry
+	nil,                           // 36: garrison.intent.v1.Target.OwnEntry
+	(*v1.Scan)(nil),               // 37: garrison.server.v1.Scan
+	(*v11.Strategy)(nil),          // 38: garrison.rollout.v1.Strategy
+	(*v11.Standing)(nil),          // 39: garrison.rollout.v1.Standing
+	(*v1.Platform)(nil),           // 40: garrison.server.v1.Platform
+	(*v12.Ref)(nil),               // 41: garrison.image.v1.Ref
+	(*v13.Refusal)(nil),           // 42: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
-	30, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
+	31, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
 	5,  // 1: garrison.intent.v1.Selector.where:type_name -> garrison.intent.v1.Condition
 	4,  // 2: garrison.intent.v1.Selector.not:type_name -> garrison.intent.v1.Selector
 	0,  // 3: garrison.intent.v1.Condition.operator:type_name -> garrison.intent.v1.Operator
 	6,  // 4: garrison.intent.v1.Install.image:type_name -> garrison.intent.v1.ImageChoice
 	4,  // 5: garrison.intent.v1.Install.on:type_name -> garrison.intent.v1.Selector
-	31, // 6: garrison.intent.v1.Install.origins:type_name -> garrison.intent.v1.Install.OriginsEntry
-	6,  // 7: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
-	4,  // 8: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
-	4,  // 9: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
-	4,  // 10: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
-	32, // 11: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
-	6,  // 12: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
-	4,  // 13: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
-	34, // 14: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
-	35, // 15: garrison.intent.v1.Refresh.ahead:type_name -> garrison.image.v1.Ahead
-	4,  // 16: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
-	4,  // 17: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
-	18, // 18: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
-	4,  // 19: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
-	36, // 20: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	37, // 21: garrison.intent.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
-	7,  // 22: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
-	8,  // 23: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
-	10, // 24: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
-	9,  // 25: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
-	38, // 26: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	39, // 27: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	19, // 28: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 29: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	8,  // 30: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	9,  // 31: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	13, // 32: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	14, // 33: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	10, // 34: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	16, // 35: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	11, // 36: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
-	12, // 37: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
-	15, // 38: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
-	17, // 39: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
-	20, // 40: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	22, // 41: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
-	39, // 42: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	39, // 43: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 44: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 45: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	40, // 46: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	33, // 47: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 48: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	40, // 49: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	21, // 50: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	19, // 51: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	24, // 52: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	40, // 53: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	21, // 54: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	24, // 55: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	21, // 56: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	40, // 57: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	21, // 58: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 59: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	41, // 60: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	40, // 61: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	24, // 62: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	41, // 63: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	64, // [64:64] is the sub-list for method output_type
-	64, // [64:64] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	32, // 6: garrison.intent.v1.Install.origins:type_name -> garrison.intent.v1.Install.OriginsEntry
+	33, // 7: garrison.intent.v1.Install.own:type_name -> garrison.intent.v1.Install.OwnEntry
+	34, // 8: garrison.intent.v1.OwnValues.values:type_name -> garrison.intent.v1.OwnValues.ValuesEntry
+	6,  // 9: garrison.intent.v1.Upgrade.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 10: garrison.intent.v1.Upgrade.on:type_name -> garrison.intent.v1.Selector
+	4,  // 11: garrison.intent.v1.Remove.on:type_name -> garrison.intent.v1.Selector
+	4,  // 12: garrison.intent.v1.Configure.on:type_name -> garrison.intent.v1.Selector
+	35, // 13: garrison.intent.v1.Configure.set:type_name -> garrison.intent.v1.Configure.SetEntry
+	6,  // 14: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
+	4,  // 15: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
+	37, // 16: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
+	4,  // 17: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
+	4,  // 18: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
+	19, // 19: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
+	4,  // 20: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
+	38, // 21: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	39, // 22: garrison.intent.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
+	7,  // 23: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
+	9,  // 24: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
+	11, // 25: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
+	10, // 26: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
+	40, // 27: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	41, // 28: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	20, // 29: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 30: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	9,  // 31: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	10, // 32: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	14, // 33: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	15, // 34: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	11, // 35: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	17, // 36: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	12, // 37: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	13, // 38: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	16, // 39: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	18, // 40: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
+	21, // 41: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	23, // 42: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	41, // 43: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	41, // 44: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 45: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 46: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	42, // 47: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	36, // 48: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 49: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	42, // 50: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	22, // 51: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	20, // 52: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	25, // 53: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	42, // 54: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 55: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	25, // 56: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	22, // 57: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	42, // 58: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 59: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 60: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	43, // 61: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	42, // 62: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	25, // 63: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	43, // 64: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	8,  // 65: garrison.intent.v1.Install.OwnEntry.value:type_name -> garrison.intent.v1.OwnValues
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
@@ -3047,14 +3105,14 @@ func file_garrison_intent_v1_intent_proto_init() {
 		(*ImageChoice_ImageId)(nil),
 		(*ImageChoice_Channel)(nil),
 	}
-	file_garrison_intent_v1_intent_proto_msgTypes[6].OneofWrappers = []any{}
-	file_garrison_intent_v1_intent_proto_msgTypes[14].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[7].OneofWrappers = []any{}
+	file_garrison_intent_v1_intent_proto_msgTypes[15].OneofWrappers = []any{
 		(*Step_Install)(nil),
 		(*Step_Upgrade)(nil),
 		(*Step_Configure)(nil),
 		(*Step_Remove)(nil),
 	}
-	file_garrison_intent_v1_intent_proto_msgTypes[17].OneofWrappers = []any{
+	file_garrison_intent_v1_intent_proto_msgTypes[18].OneofWrappers = []any{
 		(*Intent_Install)(nil),
 		(*Intent_Upgrade)(nil),
 		(*Intent_Remove)(nil),
@@ -3073,7 +3131,7 @@ func file_garrison_intent_v1_intent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_intent_v1_intent_proto_rawDesc), len(file_garrison_intent_v1_intent_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   30,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -102,6 +103,7 @@ type checking struct {
 	resp    *registryv1.CheckFleetResponse
 	causes  map[string]uint32
 	drift   map[string]bool // environments whose policy the answer names
+	merged  func(*instancev1.Instance) ([]byte, *apiv1.Refusal)
 	bytes   int
 }
 
@@ -115,6 +117,7 @@ func (c *checking) run() error {
 	if refusal != nil {
 		return request.NotFound(refusal)
 	}
+	c.merged = intent.Merged(view, c.api.records.Secrets)
 	looked := 0
 	for s := range view.ServersNear(query, c.from.server) {
 		if looked++; looked > ServersAPart {
@@ -191,7 +194,7 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 		Server: s, Instances: instances, Image: view.Image, Now: c.api.records.Now(),
 		Externals:   c.api.externals.on(s.Id),
 		ConfirmedAt: c.api.presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.presence.Interval,
-		Heals: healsNow(view, s),
+		Heals: healsNow(view, s), Merged: c.merged,
 	}
 	if s.Life == serverv1.Life_LIFE_DYING || s.Life == serverv1.Life_LIFE_DEAD || s.Reinstall != nil {
 		at.Duties = c.api.duties.Left(s)

@@ -41,6 +41,9 @@ func (r *Records) SealSecrets(
 // and does not open.
 func (r *Records) SealedWrong(i *intentv1.Intent) *apiv1.Refusal {
 	why := fault.RefusalOf(metadata.CheckSealed(r.Secrets, i.GetConfigure().GetSet()))
+	for _, own := range i.GetInstall().GetOwn() {
+		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, own.GetValues())))
+	}
 	for _, step := range i.GetRollout().GetSteps() {
 		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, step.GetConfigure().GetSet())))
 	}
