@@ -125,7 +125,8 @@ for f; do
 done
 `, 0o755)
 	paths := map[string]bool{
-		"/usr/bin/a": true, "/usr/sbin/gone": true, "/usr/sbin/shared": true, "/usr/sbin/web": true, "/usr/sbin/z": true,
+		"/usr/bin/a": true, "/usr/sbin/gone": true, "/usr/sbin/shared": true, "/usr/sbin/web": true,
+		"/usr/sbin/z": true,
 	}
 	owners := rpm{}.owners(t.Context(), &Scan{Config: Config{Root: root}}, paths)
 	want := map[string]string{"/usr/sbin/web": "web", "/usr/sbin/shared": "web"}
