@@ -11,8 +11,8 @@ package intentv1
 
 import (
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1049,7 +1049,9 @@ type Refresh struct {
 	Scan *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	// True: delete the versions that are kept for a way back first. Servers on which a rollout goes on, agents are held
 	// or the environment is closed are left out.
-	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	PurgeKept bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	// Set: fetch the image ahead of the change that brings it, instead of a report. Only rollouts ask for that.
+	Ahead         *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1103,6 +1105,13 @@ func (x *Refresh) GetPurgeKept() bool {
 		return x.PurgeKept
 	}
 	return false
+}
+
+func (x *Refresh) GetAhead() *v11.Ahead {
+	if x != nil {
+		return x.Ahead
+	}
+	return nil
 }
 
 // Decommission asks that a server goes, with all of its agents; or the servers that a selector matches.
@@ -1290,14 +1299,14 @@ type Rollout struct {
 	// On which servers; unset with undo_of.
 	On *Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
 	// In which waves. Unset means one wave.
-	Strategy *v11.Strategy `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	Strategy *v12.Strategy `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
 	// The rollout whose servers go back to what they had before it.
 	UndoOf string `protobuf:"bytes,4,opt,name=undo_of,json=undoOf,proto3" json:"undo_of,omitempty"`
 	// In one line: what it brings; empty means that the registry writes it.
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
 	// What is recorded once every wave passed: defaults of environments and promotions to channels; at most 8. Servers
 	// that come before get what was recorded before. Empty with undo_of.
-	Then          []*v11.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	Then          []*v12.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1346,7 +1355,7 @@ func (x *Rollout) GetOn() *Selector {
 	return nil
 }
 
-func (x *Rollout) GetStrategy() *v11.Strategy {
+func (x *Rollout) GetStrategy() *v12.Strategy {
 	if x != nil {
 		return x.Strategy
 	}
@@ -1367,7 +1376,7 @@ func (x *Rollout) GetTitle() string {
 	return ""
 }
 
-func (x *Rollout) GetThen() []*v11.Standing {
+func (x *Rollout) GetThen() []*v12.Standing {
 	if x != nil {
 		return x.Then
 	}
@@ -1503,7 +1512,7 @@ type Chosen struct {
 	// The channel of the servers' environment; empty means the default channel.
 	Channel string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	// The image.
-	Image         *v12.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	Image         *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,7 +1561,7 @@ func (x *Chosen) GetChannel() string {
 	return ""
 }
 
-func (x *Chosen) GetImage() *v12.Ref {
+func (x *Chosen) GetImage() *v11.Ref {
 	if x != nil {
 		return x.Image
 	}
@@ -2014,9 +2023,9 @@ type Target struct {
 	// The agent.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The image that is there; unset when none is.
-	From *v12.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	From *v11.Ref `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	// The image that will be there; unset when the agent goes or nothing changes.
-	To *v12.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	To *v11.Ref `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// What happens.
 	Effect Effect `protobuf:"varint,6,opt,name=effect,proto3,enum=garrison.intent.v1.Effect" json:"effect,omitempty"`
 	// The kind of the change.
@@ -2080,14 +2089,14 @@ func (x *Target) GetAgent() string {
 	return ""
 }
 
-func (x *Target) GetFrom() *v12.Ref {
+func (x *Target) GetFrom() *v11.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Target) GetTo() *v12.Ref {
+func (x *Target) GetTo() *v11.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -2792,12 +2801,13 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05image\x18\x04 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\"7\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\"\x84\x01\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\"\xb4\x01\n" +
 	"\aRefresh\x12,\n" +
 	"\x02on\x18\x01 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12,\n" +
 	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
-	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"~\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\x12.\n" +
+	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\"~\n" +
 	"\fDecommission\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12\x14\n" +
@@ -3014,12 +3024,13 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	nil,                           // 35: garrison.intent.v1.Configure.SetEntry
 	nil,                           // 36: garrison.intent.v1.Target.OwnEntry
 	(*v1.Scan)(nil),               // 37: garrison.server.v1.Scan
-	(*v11.Strategy)(nil),          // 38: garrison.rollout.v1.Strategy
-	(*v11.Standing)(nil),          // 39: garrison.rollout.v1.Standing
-	(*v1.Platform)(nil),           // 40: garrison.server.v1.Platform
-	(*v12.Ref)(nil),               // 41: garrison.image.v1.Ref
-	(*v13.Refusal)(nil),           // 42: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*v11.Ahead)(nil),             // 38: garrison.image.v1.Ahead
+	(*v12.Strategy)(nil),          // 39: garrison.rollout.v1.Strategy
+	(*v12.Standing)(nil),          // 40: garrison.rollout.v1.Standing
+	(*v1.Platform)(nil),           // 41: garrison.server.v1.Platform
+	(*v11.Ref)(nil),               // 42: garrison.image.v1.Ref
+	(*v13.Refusal)(nil),           // 43: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	31, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
@@ -3039,60 +3050,61 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	6,  // 14: garrison.intent.v1.Adopt.image:type_name -> garrison.intent.v1.ImageChoice
 	4,  // 15: garrison.intent.v1.Refresh.on:type_name -> garrison.intent.v1.Selector
 	37, // 16: garrison.intent.v1.Refresh.scan:type_name -> garrison.server.v1.Scan
-	4,  // 17: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
-	4,  // 18: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
-	19, // 19: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
-	4,  // 20: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
-	38, // 21: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	39, // 22: garrison.intent.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
-	7,  // 23: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
-	9,  // 24: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
-	11, // 25: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
-	10, // 26: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
-	40, // 27: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	41, // 28: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	20, // 29: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 30: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	9,  // 31: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	10, // 32: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	14, // 33: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	15, // 34: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	11, // 35: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	17, // 36: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	12, // 37: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
-	13, // 38: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
-	16, // 39: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
-	18, // 40: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
-	21, // 41: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	23, // 42: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
-	41, // 43: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	41, // 44: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 45: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 46: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	42, // 47: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	36, // 48: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 49: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	42, // 50: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	22, // 51: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	20, // 52: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	25, // 53: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	42, // 54: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	22, // 55: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	25, // 56: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	22, // 57: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	42, // 58: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	22, // 59: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 60: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	43, // 61: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	42, // 62: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	25, // 63: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	43, // 64: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	8,  // 65: garrison.intent.v1.Install.OwnEntry.value:type_name -> garrison.intent.v1.OwnValues
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	38, // 17: garrison.intent.v1.Refresh.ahead:type_name -> garrison.image.v1.Ahead
+	4,  // 18: garrison.intent.v1.Decommission.on:type_name -> garrison.intent.v1.Selector
+	4,  // 19: garrison.intent.v1.Undo.on:type_name -> garrison.intent.v1.Selector
+	19, // 20: garrison.intent.v1.Rollout.steps:type_name -> garrison.intent.v1.Step
+	4,  // 21: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
+	39, // 22: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	40, // 23: garrison.intent.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
+	7,  // 24: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
+	9,  // 25: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
+	11, // 26: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
+	10, // 27: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
+	41, // 28: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	42, // 29: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	20, // 30: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 31: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	9,  // 32: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	10, // 33: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	14, // 34: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	15, // 35: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	11, // 36: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	17, // 37: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	12, // 38: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	13, // 39: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	16, // 40: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	18, // 41: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
+	21, // 42: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	23, // 43: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	42, // 44: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	42, // 45: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 46: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 47: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	43, // 48: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	36, // 49: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 50: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	43, // 51: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	22, // 52: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	20, // 53: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	25, // 54: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	43, // 55: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 56: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	25, // 57: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	22, // 58: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	43, // 59: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 60: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 61: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	44, // 62: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	43, // 63: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	25, // 64: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	44, // 65: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	8,  // 66: garrison.intent.v1.Install.OwnEntry.value:type_name -> garrison.intent.v1.OwnValues
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }
