@@ -49,8 +49,8 @@ func NewChecks(
 	return &Checks{records: r, presence: p, duties: d, unknown: u, externals: e}
 }
 
-// ServersAPart bounds how many servers one part looks at, so that no check holds up facts for long: with ten agents each,
-// this many take 10 ms of a processor. Behind a fact that waits for its turn, every other read waits too.
+// ServersAPart bounds how many servers one part looks at, so that no check holds up facts for long: with ten agents
+// each, this many take 10 ms of a processor. Behind a fact that waits for its turn, every other read waits too.
 const ServersAPart = 500
 
 // Fleet compares one part of the fleet.
