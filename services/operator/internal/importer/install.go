@@ -119,10 +119,7 @@ func (s site) plan(placed []triton.Placed) installs {
 		}
 		switch life := server.GetLife(); {
 		case has && wanted == p.Version:
-			if len(p.Own) > 0 && !s.own[[2]string{p.Agent, p.Server}] {
-				out.configure[[2]string{p.Agent, p.Server}] = p.Own
-				out.shown = append(out.shown, ownRows("configure", name, p.Own)...)
-			}
+			out.configureOnce(p, name, s.own[[2]string{p.Agent, p.Server}])
 		case has && wanted == "":
 			skip("it is being removed")
 		case has:

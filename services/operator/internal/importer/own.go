@@ -10,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
 )
 
 // bytesByIntent bounds the own values that one intent brings.
@@ -23,6 +24,14 @@ func ownRows(action, name string, own map[string]string) (out []declare.Shown) {
 		})
 	}
 	return out
+}
+
+// configureOnce brings own values to an instance that is there, unless it had some before.
+func (i *installs) configureOnce(p triton.Placed, name string, before bool) {
+	if len(p.Own) > 0 && !before {
+		i.configure[[2]string{p.Agent, p.Server}] = p.Own
+		i.shown = append(i.shown, ownRows("configure", name, p.Own)...)
+	}
 }
 
 // chunks divides servers that get an agent into those of one intent each: not too many, and not with too large values.
