@@ -5979,6 +5979,11 @@ type PlanIntentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The plan; with every_agent, one for each agent.
 	Plans []*v12.Plan `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	// In the first part: the values of configurations that differ on servers that have the agent, by agent and name; the
+	// first 100 differences.
+	Values []*ValueChange `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	// How many more differences there are.
+	MoreValues uint32 `protobuf:"varint,5,opt,name=more_values,json=moreValues,proto3" json:"more_values,omitempty"`
 	// The targets, by agent and server.
 	Targets []*v12.Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Where the next part starts; empty at the end.
@@ -6022,6 +6027,20 @@ func (x *PlanIntentResponse) GetPlans() []*v12.Plan {
 		return x.Plans
 	}
 	return nil
+}
+
+func (x *PlanIntentResponse) GetValues() []*ValueChange {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *PlanIntentResponse) GetMoreValues() uint32 {
+	if x != nil {
+		return x.MoreValues
+	}
+	return 0
 }
 
 func (x *PlanIntentResponse) GetTargets() []*v12.Target {
@@ -7560,9 +7579,12 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\vevery_agent\x18\x03 \x01(\bR\n" +
 	"everyAgent\x12\x18\n" +
 	"\aexclude\x18\x04 \x03(\tR\aexclude\x124\n" +
-	"\aeffects\x18\x05 \x03(\x0e2\x1a.garrison.intent.v1.EffectR\aeffects\"\x9b\x01\n" +
+	"\aeffects\x18\x05 \x03(\x0e2\x1a.garrison.intent.v1.EffectR\aeffects\"\xf7\x01\n" +
 	"\x12PlanIntentResponse\x12.\n" +
-	"\x05plans\x18\x01 \x03(\v2\x18.garrison.intent.v1.PlanR\x05plans\x124\n" +
+	"\x05plans\x18\x01 \x03(\v2\x18.garrison.intent.v1.PlanR\x05plans\x129\n" +
+	"\x06values\x18\x04 \x03(\v2!.garrison.registry.v1.ValueChangeR\x06values\x12\x1f\n" +
+	"\vmore_values\x18\x05 \x01(\rR\n" +
+	"moreValues\x124\n" +
 	"\atargets\x18\x02 \x03(\v2\x1a.garrison.intent.v1.TargetR\atargets\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\tR\n" +
 	"nextCursor\"\xcc\x01\n" +
@@ -7916,61 +7938,62 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*v12.Intent)(nil),                 // 150: garrison.intent.v1.Intent
 	(v12.Effect)(0),                    // 151: garrison.intent.v1.Effect
 	(*v12.Plan)(nil),                   // 152: garrison.intent.v1.Plan
-	(*v12.Target)(nil),                 // 153: garrison.intent.v1.Target
-	(v12.State)(0),                     // 154: garrison.intent.v1.State
-	(*anypb.Any)(nil),                  // 155: google.protobuf.Any
-	(*v113.Found)(nil),                 // 156: garrison.external.v1.Found
-	(*v113.External)(nil),              // 157: garrison.external.v1.External
-	(*ListLobbyRequest)(nil),           // 158: garrison.registry.v1.ListLobbyRequest
-	(*AcceptLobbyRequest)(nil),         // 159: garrison.registry.v1.AcceptLobbyRequest
-	(*RejectLobbyRequest)(nil),         // 160: garrison.registry.v1.RejectLobbyRequest
-	(*SetLabelRuleRequest)(nil),        // 161: garrison.registry.v1.SetLabelRuleRequest
-	(*UnsetLabelRuleRequest)(nil),      // 162: garrison.registry.v1.UnsetLabelRuleRequest
-	(*ListLabelRulesRequest)(nil),      // 163: garrison.registry.v1.ListLabelRulesRequest
-	(*PlanDefaultsRequest)(nil),        // 164: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 165: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 166: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 167: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 168: garrison.registry.v1.MoveServersRequest
-	(*SetHoldRequest)(nil),             // 169: garrison.registry.v1.SetHoldRequest
-	(*UnsetHoldsRequest)(nil),          // 170: garrison.registry.v1.UnsetHoldsRequest
-	(*ListHoldsRequest)(nil),           // 171: garrison.registry.v1.ListHoldsRequest
-	(*AddBlocksRequest)(nil),           // 172: garrison.registry.v1.AddBlocksRequest
-	(*RemoveBlockRequest)(nil),         // 173: garrison.registry.v1.RemoveBlockRequest
-	(*ListBlocksRequest)(nil),          // 174: garrison.registry.v1.ListBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 175: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 176: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 177: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 178: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 179: garrison.registry.v1.ControlRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 180: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 181: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 182: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 183: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 184: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 185: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 186: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 187: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 188: garrison.registry.v1.ListLabelRulesResponse
-	(*PlanDefaultsResponse)(nil),       // 189: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 190: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 191: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 192: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 193: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 194: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 195: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 196: garrison.registry.v1.ListHoldsResponse
-	(*AddBlocksResponse)(nil),          // 197: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockResponse)(nil),        // 198: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksResponse)(nil),         // 199: garrison.registry.v1.ListBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 200: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 201: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 202: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 203: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 204: garrison.registry.v1.ControlRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 205: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 206: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 207: garrison.registry.v1.OpenLogResponse
+	(*ValueChange)(nil),                // 153: garrison.registry.v1.ValueChange
+	(*v12.Target)(nil),                 // 154: garrison.intent.v1.Target
+	(v12.State)(0),                     // 155: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 156: google.protobuf.Any
+	(*v113.Found)(nil),                 // 157: garrison.external.v1.Found
+	(*v113.External)(nil),              // 158: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 159: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 160: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 161: garrison.registry.v1.RejectLobbyRequest
+	(*SetLabelRuleRequest)(nil),        // 162: garrison.registry.v1.SetLabelRuleRequest
+	(*UnsetLabelRuleRequest)(nil),      // 163: garrison.registry.v1.UnsetLabelRuleRequest
+	(*ListLabelRulesRequest)(nil),      // 164: garrison.registry.v1.ListLabelRulesRequest
+	(*PlanDefaultsRequest)(nil),        // 165: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 166: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 167: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 168: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 169: garrison.registry.v1.MoveServersRequest
+	(*SetHoldRequest)(nil),             // 170: garrison.registry.v1.SetHoldRequest
+	(*UnsetHoldsRequest)(nil),          // 171: garrison.registry.v1.UnsetHoldsRequest
+	(*ListHoldsRequest)(nil),           // 172: garrison.registry.v1.ListHoldsRequest
+	(*AddBlocksRequest)(nil),           // 173: garrison.registry.v1.AddBlocksRequest
+	(*RemoveBlockRequest)(nil),         // 174: garrison.registry.v1.RemoveBlockRequest
+	(*ListBlocksRequest)(nil),          // 175: garrison.registry.v1.ListBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 176: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 177: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 178: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 179: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 180: garrison.registry.v1.ControlRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 181: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 182: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 183: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 184: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 185: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 186: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 187: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 188: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 189: garrison.registry.v1.ListLabelRulesResponse
+	(*PlanDefaultsResponse)(nil),       // 190: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 191: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 192: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 193: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 194: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 195: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 196: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 197: garrison.registry.v1.ListHoldsResponse
+	(*AddBlocksResponse)(nil),          // 198: garrison.registry.v1.AddBlocksResponse
+	(*RemoveBlockResponse)(nil),        // 199: garrison.registry.v1.RemoveBlockResponse
+	(*ListBlocksResponse)(nil),         // 200: garrison.registry.v1.ListBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 201: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 202: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 203: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 204: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 205: garrison.registry.v1.ControlRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 206: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 207: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 208: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	116, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -8106,169 +8129,170 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	150, // 130: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
 	151, // 131: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
 	152, // 132: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	153, // 133: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	118, // 134: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	154, // 135: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	127, // 136: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	149, // 137: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	126, // 138: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	149, // 139: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	113, // 140: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	114, // 141: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
-	127, // 142: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
-	101, // 143: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
-	127, // 144: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
-	115, // 145: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
-	155, // 146: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
-	156, // 147: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
-	103, // 148: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
-	105, // 149: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
-	146, // 150: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
-	118, // 151: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
-	139, // 152: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
-	121, // 153: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
-	108, // 154: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
-	126, // 155: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	157, // 156: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
-	7,   // 157: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	10,  // 158: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	13,  // 159: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	15,  // 160: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
-	158, // 161: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
-	159, // 162: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
-	160, // 163: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	161, // 164: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
-	162, // 165: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
-	163, // 166: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
-	18,  // 167: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	20,  // 168: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	22,  // 169: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	24,  // 170: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	26,  // 171: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	28,  // 172: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	30,  // 173: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	32,  // 174: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	34,  // 175: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	51,  // 176: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	53,  // 177: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	36,  // 178: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	38,  // 179: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	41,  // 180: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	45,  // 181: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	48,  // 182: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	50,  // 183: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	59,  // 184: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	102, // 185: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	106, // 186: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	64,  // 187: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	66,  // 188: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	69,  // 189: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	71,  // 190: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	73,  // 191: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	75,  // 192: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	79,  // 193: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	77,  // 194: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	85,  // 195: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	81,  // 196: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	83,  // 197: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	87,  // 198: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	164, // 199: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	165, // 200: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	166, // 201: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	167, // 202: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	168, // 203: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	169, // 204: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
-	170, // 205: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
-	171, // 206: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
-	172, // 207: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	173, // 208: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
-	174, // 209: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
-	91,  // 210: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	89,  // 211: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	93,  // 212: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	95,  // 213: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	175, // 214: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	176, // 215: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	177, // 216: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	178, // 217: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	179, // 218: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	180, // 219: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	181, // 220: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	97,  // 221: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	182, // 222: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	99,  // 223: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 224: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 225: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 226: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 227: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	183, // 228: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	184, // 229: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	185, // 230: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	186, // 231: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	187, // 232: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	188, // 233: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	19,  // 234: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 235: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 236: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 237: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 238: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 239: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 240: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 241: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 242: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	52,  // 243: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	54,  // 244: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	37,  // 245: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 246: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 247: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 248: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	49,  // 249: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	58,  // 250: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	62,  // 251: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	104, // 252: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	107, // 253: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	65,  // 254: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	67,  // 255: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	70,  // 256: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	72,  // 257: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	74,  // 258: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	76,  // 259: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	80,  // 260: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	78,  // 261: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	86,  // 262: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	82,  // 263: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	84,  // 264: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	88,  // 265: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	189, // 266: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	190, // 267: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	191, // 268: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	192, // 269: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	193, // 270: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	194, // 271: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	195, // 272: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	196, // 273: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	197, // 274: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	198, // 275: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
-	199, // 276: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
-	92,  // 277: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	90,  // 278: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	94,  // 279: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	96,  // 280: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	200, // 281: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	201, // 282: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	202, // 283: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	203, // 284: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	204, // 285: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	205, // 286: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	206, // 287: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	98,  // 288: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	207, // 289: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	100, // 290: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	224, // [224:291] is the sub-list for method output_type
-	157, // [157:224] is the sub-list for method input_type
-	157, // [157:157] is the sub-list for extension type_name
-	157, // [157:157] is the sub-list for extension extendee
-	0,   // [0:157] is the sub-list for field type_name
+	153, // 133: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
+	154, // 134: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	118, // 135: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	155, // 136: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	127, // 137: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	149, // 138: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	126, // 139: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	149, // 140: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	113, // 141: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	114, // 142: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	127, // 143: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	101, // 144: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
+	127, // 145: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	115, // 146: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	156, // 147: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	157, // 148: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	103, // 149: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
+	105, // 150: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
+	146, // 151: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	118, // 152: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
+	139, // 153: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
+	121, // 154: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
+	108, // 155: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
+	126, // 156: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	158, // 157: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 158: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 159: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	13,  // 160: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	15,  // 161: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	159, // 162: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	160, // 163: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	161, // 164: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	162, // 165: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
+	163, // 166: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
+	164, // 167: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
+	18,  // 168: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	20,  // 169: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	22,  // 170: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	24,  // 171: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	26,  // 172: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	28,  // 173: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	30,  // 174: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	32,  // 175: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	34,  // 176: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	51,  // 177: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	53,  // 178: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	36,  // 179: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 180: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 181: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 182: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	48,  // 183: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	50,  // 184: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	59,  // 185: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	102, // 186: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	106, // 187: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	64,  // 188: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	66,  // 189: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	69,  // 190: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	71,  // 191: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	73,  // 192: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	75,  // 193: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	79,  // 194: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	77,  // 195: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	85,  // 196: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	81,  // 197: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	83,  // 198: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	87,  // 199: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	165, // 200: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	166, // 201: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	167, // 202: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	168, // 203: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	169, // 204: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	170, // 205: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
+	171, // 206: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
+	172, // 207: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
+	173, // 208: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	174, // 209: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
+	175, // 210: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
+	91,  // 211: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	89,  // 212: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	93,  // 213: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	95,  // 214: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	176, // 215: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	177, // 216: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	178, // 217: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	179, // 218: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	180, // 219: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	181, // 220: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	182, // 221: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	97,  // 222: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	183, // 223: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	99,  // 224: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 225: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 226: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 227: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 228: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	184, // 229: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	185, // 230: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	186, // 231: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	187, // 232: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	188, // 233: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	189, // 234: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	19,  // 235: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 236: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 237: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 238: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 239: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 240: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 241: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 242: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 243: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	52,  // 244: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	54,  // 245: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	37,  // 246: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 247: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 248: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 249: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	49,  // 250: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	58,  // 251: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	62,  // 252: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	104, // 253: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	107, // 254: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	65,  // 255: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	67,  // 256: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	70,  // 257: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	72,  // 258: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	74,  // 259: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	76,  // 260: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	80,  // 261: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	78,  // 262: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	86,  // 263: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	82,  // 264: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	84,  // 265: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	88,  // 266: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	190, // 267: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	191, // 268: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	192, // 269: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	193, // 270: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	194, // 271: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	195, // 272: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	196, // 273: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	197, // 274: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	198, // 275: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	199, // 276: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
+	200, // 277: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
+	92,  // 278: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	90,  // 279: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	94,  // 280: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	96,  // 281: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	201, // 282: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	202, // 283: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	203, // 284: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	204, // 285: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	205, // 286: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	206, // 287: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	207, // 288: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	98,  // 289: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	208, // 290: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	100, // 291: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	225, // [225:292] is the sub-list for method output_type
+	158, // [158:225] is the sub-list for method input_type
+	158, // [158:158] is the sub-list for extension type_name
+	158, // [158:158] is the sub-list for extension extendee
+	0,   // [0:158] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
