@@ -45,6 +45,7 @@ const (
 	ChangeOpen          = "CHANGE_OPEN"
 	CriticalSection     = "CRITICAL_SECTION"
 	TooManySections     = "TOO_MANY_SECTIONS"
+	GivenUp             = "GIVEN_UP"
 )
 
 var changes = []Entry{
@@ -276,5 +277,11 @@ var changes = []Entry{
 		TooManySections, by(executor),
 		"The server has as many critical sections as it may have at once.",
 		"executor busy list; executor busy end NAME",
+	},
+	{
+		GivenUp, by(dispatcher, executor),
+		"The change waited on its server for the end of a critical section when it was not wanted any more. The " +
+			"server gave it up before it touched anything, and runs what it ran.",
+		"garrison task show TASK names what is wanted instead",
 	},
 }

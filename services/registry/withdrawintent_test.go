@@ -190,3 +190,18 @@ func TestIntentsAreListedTheNewestFirstAndFiltered(t *testing.T) {
 		}
 	}
 }
+
+// A change that its server deferred touched nothing, so it can be taken back although it began.
+func TestAnUpgradeThatIsWithdrawnWhileItIsDeferredLeavesTheInstanceAsItWas(t *testing.T) {
+	s, _ := installed(t, "web")
+	s.image("web", "2.0.0", "release")
+	first := s.instance("web")
+	r := s.accepted(topology.VerbUpgrade, upgrade("web", "2.0.0", on("one")))
+	s.withdraw(r.Id)
+	s.taskOf(s.instance("web"), &taskv1.Assigned{}, &taskv1.Started{}, &taskv1.Deferred{}, cancelled)
+
+	i := s.untilState("web", instancev1.State_STATE_CONVERGED)
+	if i.Wanted.Version != "1.0.0" || i.IntentId != first.IntentId || i.TaskId != first.TaskId || i.Generation != 3 {
+		t.Errorf("the instance is %v", i)
+	}
+}

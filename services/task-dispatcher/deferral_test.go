@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -63,4 +65,39 @@ func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
 	if got := w.factsOf(first.Id); got != "queued assigned started deferred resumed succeeded" {
 		t.Errorf("the facts are %s", got)
 	}
+}
+
+// Nothing was switched, so what waits is given up at once, and the next change need not wait for it.
+func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	server := serverID(1)
+	w.enrol(server)
+	one, two := w.image("shipper", "1.0.0"), w.image("shipper", "2.0.0")
+	w.want(server, "shipper", 1, one)
+	first := w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	w.report(server, first.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	w.want(server, "shipper", 2, two)
+	waiting := w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_ASSIGNED)
+	w.defers(server, waiting.Id, &taskv1.Deferral{Until: timestamppb.New(time.Now().Add(time.Hour))})
+	w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_RUNNING)
+	w.want(server, "shipper", 3, one)
+	bustest.Eventually(t, "the document names the task that waits", func() bool {
+		return slices.Equal(w.document(server).GetUnwantedTaskIds(), []string{waiting.Id})
+	})
+	w.report(server, waiting.Id, taskv1.State_STATE_UNDONE, &taskv1.Outcome{Code: code.GivenUp})
+	waiting = w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_CANCELLED)
+	if waiting.GetOutcome().GetCode() != code.GivenUp {
+		t.Errorf("cancelled as %v", waiting)
+	}
+	next := w.awaitTask(d, server, "shipper", 3, taskv1.State_STATE_ASSIGNED)
+	if next.From.GetId() != one.Id || next.To.GetId() != one.Id {
+		t.Errorf("the next change is from %v to %v, want what it ran", next.From, next.To)
+	}
+	if got := w.factsOf(waiting.Id); got != "queued assigned started deferred cancelled" {
+		t.Errorf("the facts are %s", got)
+	}
+	bustest.Eventually(t, "the document names it no more", func() bool {
+		return len(w.document(server).GetUnwantedTaskIds()) == 0
+	})
 }

@@ -59,7 +59,7 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 		var sequence uint64
 		t, sequence, _ = p.view.Task(r.GetTask().TaskId)
 		server, _ := p.view.Server(r.ServerId)
-		if facts, err = report.Decide(t, server, &r, p.times(t, now)); err != nil {
+		if facts, err = report.Decide(t, server, &r, p.deferrable(t, now)); err != nil {
 			return nil, err
 		}
 		o := decide.Origin{
@@ -90,10 +90,11 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 	return err
 }
 
-// times returns what bounds the wait of a task. It must be called while the view stands still.
-func (p *reports) times(t *taskv1.Task, now time.Time) report.Times {
-	return report.Times{
+// deferrable returns what is to be known of a task's wait. It must be called while the view stands still.
+func (p *reports) deferrable(t *taskv1.Task, now time.Time) report.Deferrable {
+	return report.Deferrable{
 		Now: now, Busy: p.view.BusyLimit(t.GetServerId()), UnderWay: p.cfg.TaskDeadline + p.view.Extra(t),
+		Unwanted: p.view.Unwanted(t),
 	}
 }
 

@@ -78,7 +78,7 @@ func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 		recordLastTask(i, t)
 		return
 	}
-	recordBegun(i, t.State)
+	recordBegun(i, t)
 	i.TaskId, i.TaskState, i.TaskCode = t.Id, t.State, ""
 	if badEnd(t.State) {
 		i.TaskCode = t.GetOutcome().GetCode()

@@ -5,8 +5,8 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// An intent may be withdrawn before its change of an instance began. The instance is then wanted
-// again as its last change that began wanted it, without a task, because nothing was done.
+// An intent may be withdrawn before its change of an instance began, or while the server defers it. The instance is then
+// wanted again as its last change that began wanted it, without a task, because nothing was done.
 
 // remember keeps the change that is about to be replaced, if it began.
 func remember(i *instancev1.Instance) {
@@ -43,12 +43,18 @@ func recordLastTask(i *instancev1.Instance, t *taskv1.Task) {
 	}
 }
 
-// recordBegun records that the present change began.
-func recordBegun(i *instancev1.Instance, s taskv1.State) {
-	switch s {
-	case taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING, taskv1.State_STATE_SUCCEEDED,
-		taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE:
+// recordBegun records that the present change began, or did not begin after all: a change that ends as cancelled while
+// it runs was given up by its server before it touched anything. An earlier attempt may have.
+func recordBegun(i *instancev1.Instance, t *taskv1.Task) {
+	switch t.State {
+	case taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING:
+		i.Begun = true
+	case taskv1.State_STATE_SUCCEEDED, taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE:
 		i.Begun, i.LastBegun = true, nil
+	case taskv1.State_STATE_CANCELLED:
+		if i.TaskState == taskv1.State_STATE_RUNNING && t.Attempt <= 1 {
+			i.Begun = false
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ var Life = fsm.Table[State, string]{
 		"started": Running, "succeeded": Succeeded, "failed": Failed, "undone": Undone, "expired": Expired,
 	},
 	Running: {
-		"deferred": Running, "resumed": Running,
+		"deferred": Running, "resumed": Running, "cancelled": Cancelled,
 		"succeeded": Succeeded, "failed": Failed, "undone": Undone, "expired": Expired,
 	},
 	Expired:   {"reported-late": Expired},

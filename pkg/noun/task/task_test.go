@@ -35,7 +35,7 @@ func TestLifeHasExactlyTheseTransitions(t *testing.T) {
 	want := map[task.State]string{
 		task.Unknown: "queued", task.Queued: "assigned cancelled expired superseded",
 		task.Assigned: "expired failed started succeeded undone",
-		task.Running:  "deferred expired failed resumed succeeded undone",
+		task.Running:  "cancelled deferred expired failed resumed succeeded undone",
 		task.Expired:  "reported-late", task.Succeeded: "", task.Failed: "", task.Undone: "", task.Cancelled: "",
 		task.Superseded: "",
 	}

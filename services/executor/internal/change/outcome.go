@@ -37,7 +37,7 @@ func (r *Record) Outcome() Outcome {
 		return Outcome{State: taskv1.State_STATE_SUCCEEDED}
 	}
 	o := Outcome{State: taskv1.State_STATE_UNDONE, Code: f.Code, Reason: f.Reason}
-	if r.Removes() && (r.Verb == taskv1.Verb_VERB_REMOVE || r.Committed) {
+	if r.Removes() && (r.Verb == taskv1.Verb_VERB_REMOVE || r.Committed) && f.Code != code.GivenUp {
 		o.State = taskv1.State_STATE_FAILED
 	}
 	if r.OldHealth.same(f) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +21,9 @@ type deferrals struct {
 	changed  func() // called when another change may begin
 	limit    atomic.Int64
 
-	mu     sync.Mutex
-	places map[string]bool // by agent, of the changes that run at once
+	mu       sync.Mutex
+	places   map[string]bool // by agent, of the changes that run at once
+	unwanted []string        // the tasks that are given up where they wait
 }
 
 func newDeferrals(cfg Config, changed func()) *deferrals {
@@ -32,13 +34,23 @@ func newDeferrals(cfg Config, changed func()) *deferrals {
 	return d
 }
 
-// take takes the limit of a document.
+// take takes from a document the limit, and which tasks are not to wait any longer.
 func (d *deferrals) take(from *desiredv1.Document) {
 	limit := deadline.Busy
 	if own := from.GetBusyLimit(); own != nil {
 		limit = max(0, own.AsDuration())
 	}
 	d.limit.Store(int64(limit))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unwanted = from.GetUnwantedTaskIds()
+}
+
+// isUnwanted reports whether a task is not wanted any more.
+func (d *deferrals) isUnwanted(task string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.unwanted, task)
 }
 
 // Take implements steps.Places: at most Parallel changes have one.
@@ -65,8 +77,10 @@ func (d *deferrals) ended(agent string) {
 	delete(d.places, agent)
 }
 
-// step returns the step that waits. On a dead server nothing does.
-func (d *deferrals) step(life *steps.ServerLife, reports *reporter) steps.Defer {
+// step returns the step that waits. On a dead server nothing does, and no change that touches nothing.
+func (d *deferrals) step(
+	life *steps.ServerLife, reports *reporter, touches func(*steps.Run) bool,
+) steps.Defer {
 	return steps.Defer{
 		Sections: d.sections,
 		Limit: func() time.Duration {
@@ -81,7 +95,7 @@ func (d *deferrals) step(life *steps.ServerLife, reports *reporter) steps.Defer 
 			}
 			return tx.Say(reports.deferral(r.TaskID, of))
 		},
-		Places: d,
+		Places: d, Unwanted: d.isUnwanted, Touches: touches,
 	}
 }
 

@@ -95,7 +95,7 @@ func newSteps(
 	begin := steps.BeginSwitch{Root: cfg.Root, Records: m.records}
 	commit := steps.Commit{Processes: m.processes, Records: m.records}
 	known := steps.CheckKnown{Version: cfg.Version}
-	deferring := m.deferrals.step(life, reports)
+	deferring := m.deferrals.step(life, reports, steps.Sameness{Configs: m.configs, Compare: compare}.Touches)
 
 	prepare := map[change.State]steps.Step{
 		change.Checking: steps.All{

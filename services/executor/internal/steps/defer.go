@@ -24,13 +24,18 @@ const (
 )
 
 // Defer waits until no critical section lasts on the server. From then on none begins until the change has ended. A
-// change waits once, and no longer than the limit since its first wait, also where the executor was restarted.
+// change waits once, and no longer than the limit since its first wait, also where the executor was restarted. One that
+// is not wanted any more, or that touches nothing, does not wait.
 type Defer struct {
 	Sections busy.Sections
 	Limit    func() time.Duration // how long a change waits at most; 0 when it waits for nothing
 	// Report writes the report that a task waits, or goes on.
 	Report func(tx *journal.Tx, r *Run, d *taskv1.Deferral) error
 	Places Places
+	// Unwanted reports whether a task is not wanted any more.
+	Unwanted func(task string) bool
+	// Touches reports whether the change may touch the agent; one that does not waits for nothing.
+	Touches func(*Run) bool
 }
 
 // Places are those of the changes that run at once, one for each agent. A change that is deferred leaves its own.
@@ -46,12 +51,17 @@ func (s Defer) Do(ctx context.Context, r *Run) error {
 		return err
 	}
 	again := !since.IsZero()
+	if !over && s.Unwanted(r.TaskID) {
+		return givenUp()
+	}
 	last, err := s.pass(ctx, r, over || s.Limit() == 0)
 	switch {
 	case err != nil, r.pass != nil && !again:
 		return err
 	case r.pass != nil:
 		return s.goOn(r, since, len(last) > 0)
+	case !again && !s.Touches(r):
+		return nil
 	case !again:
 		since = time.Now()
 	}
@@ -75,6 +85,10 @@ func (s Defer) Do(ctx context.Context, r *Run) error {
 	return s.goOn(r, since, overrun)
 }
 
+func givenUp() error {
+	return refuse(code.GivenUp, "it is not wanted any more; it waited, and nothing was touched")
+}
+
 // wait waits until the change may go on and has a place again. It reports whether sections last then.
 func (s Defer) wait(ctx context.Context, r *Run, since time.Time) (overrun bool, err error) {
 	s.Places.Leave(r.Agent)
@@ -86,6 +100,9 @@ func (s Defer) wait(ctx context.Context, r *Run, since time.Time) (overrun bool,
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case <-time.After(max(0, min(left, next))):
+		}
+		if s.Unwanted(r.TaskID) {
+			return false, givenUp()
 		}
 		over := left <= lookAtSections
 		last, err := s.Sections.List(time.Now())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -36,7 +37,7 @@ func cancelCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "cancel INTENT",
 		Example: "  garrison intent cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --reason \"wrong version\"",
-		Short:   "Withdraw an intent: cancel changes that have not begun; running ones finish.",
+		Short:   "Withdraw an intent: cancel changes that have not begun, or are deferred; others finish.",
 		Args:    cli.OneIntent, PreRunE: cli.Prints(env, display.Records), SuggestFor: []string{"withdraw"},
 		RunE: func(c *cobra.Command, a []string) error { return cancel(c.Context(), env, f, a[0]) },
 	}
@@ -60,7 +61,7 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 		return err
 	}
 	c := before.GetCounts()
-	waiting := int(c.GetToOpen() + c.GetQueued())
+	waiting := int(c.GetToOpen()+c.GetQueued()) + deferred(before)
 	env.Say("intent %s (%s, by %s): %s", id, display.IntentText(r.GetIntent()), r.GetActor(), display.ProgressText(c))
 	switch {
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
@@ -81,19 +82,33 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 	return awaitWithdrawal(ctx, env, f, w.GetIntent(), c.GetCancelled()+c.GetNeverOpened())
 }
 
+// deferred returns how many of the named changes wait on their servers for the end of a critical section.
+func deferred(p display.Progress) (n int) {
+	for _, t := range p.GetUnderWay() {
+		if task.Waits(t) {
+			n++
+		}
+	}
+	return n
+}
+
 // awaitWithdrawal waits until no change of an intent waits to begin, and prints the cancelled and the running ones.
 func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display.Record, before uint32) error {
 	ctx, stop := context.WithTimeoutCause(ctx, f.work.Timeout, cli.ErrWaited)
 	defer stop()
 	for {
-		p, err := fleet.Progress(ctx, env, r.GetId(), 1)
+		p, err := fleet.Progress(ctx, env, r.GetId(), watch.NamedEnds)
 		if err != nil && !fault.Is(err, fault.Unavailable) {
 			return env.Left(ctx, err, "garrison intent show "+r.GetId())
 		}
 		if c := p.GetCounts(); err == nil && p.GetWithdrawn() && c.GetToOpen()+c.GetQueued() == 0 {
-			env.Say("withdrawn: %s that had not begun; %d running will finish",
-				output.Plural(int(c.GetCancelled()+c.GetNeverOpened()-before),
-					"change"), c.GetAssigned()+c.GetRunning())
+			text, waits := "", deferred(p)
+			if waits > 0 {
+				text = output.Plural(waits, "deferred change") + " to be given up by their servers; "
+			}
+			env.Say("withdrawn: %s that had not begun; %s%d running will finish",
+				output.Plural(int(c.GetCancelled()+c.GetNeverOpened()-before), "change"), text,
+				int(c.GetAssigned()+c.GetRunning())-waits)
 			return output.ShowOne(env.Output, env.Output.View(), display.Records, r)
 		}
 		if err := cli.Pause(ctx, withdrawalPoll); err != nil {

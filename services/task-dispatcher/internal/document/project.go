@@ -22,6 +22,7 @@ type Rows struct {
 	Manifest  func(image string) *imagev1.Manifest
 
 	Environment *dispatcherv1.EnvironmentRecord // the server's, or nil
+	Unwanted    []string                        // the deferred tasks that are not wanted any more, by id
 }
 
 // Project returns the document. It shares the rows' messages, so it must be encoded or cloned before
@@ -39,7 +40,7 @@ func Project(r Rows) *desiredv1.Document {
 		return d
 	}
 	d.Drift, d.DriftBraked = r.Environment.GetDrift(), r.Environment.GetDriftBraked()
-	d.BusyLimit = r.Environment.GetBusyLimit()
+	d.BusyLimit, d.UnwantedTaskIds = r.Environment.GetBusyLimit(), slices.Sorted(slices.Values(r.Unwanted))
 	tasks := map[string]*taskv1.Task{}
 	for _, t := range r.UnderWay {
 		tasks[t.Id] = t

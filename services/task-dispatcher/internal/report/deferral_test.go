@@ -4,11 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
@@ -20,7 +23,7 @@ func waits(t *testing.T, now *taskv1.Task, d *taskv1.Deferral) (names string, la
 		Task: &reportv1.TaskReport{TaskId: "t", State: taskv1.State_STATE_RUNNING, Deferral: d},
 	}}
 	now.Id, now.ServerId = "t", "s"
-	facts, err := Decide(now, enrolled, r, Times{Now: at, Busy: time.Hour, UnderWay: 15 * time.Minute})
+	facts, err := Decide(now, enrolled, r, Deferrable{Now: at, Busy: time.Hour, UnderWay: 15 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +63,35 @@ func TestAChangeWaitsOnceAndNoLongerThanItsEnvironmentAllows(t *testing.T) {
 	} {
 		if got, _ := waits(t, c.now, c.said); got != c.want {
 			t.Errorf("%v after %v: facts%s, want%s", c.said, c.now, got, c.want)
+		}
+	}
+}
+
+func TestOnlyAChangeThatIsNotWantedAnyMoreIsGivenUp(t *testing.T) {
+	unwanted := &taskv1.Cancelled{Code: code.GivenUp, Reason: "another change was asked for"}
+	running := &taskv1.Task{Id: "t", ServerId: "s", State: taskv1.State_STATE_RUNNING}
+	r := &reportv1.Report{ServerId: "s", Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{
+		TaskId: "t", State: taskv1.State_STATE_UNDONE, Outcome: &taskv1.Outcome{Code: code.GivenUp},
+	}}}
+	for name, c := range map[string]struct {
+		deferral *taskv1.Deferral
+		unwanted *taskv1.Cancelled
+		want     string
+	}{
+		"it waits":                       {&taskv1.Deferral{}, unwanted, "cancelled"},
+		"its wait was not reported":      {nil, unwanted, "cancelled"},
+		"it waits and is wanted":         {&taskv1.Deferral{}, nil, "again"},
+		"it never waited, and is wanted": {nil, nil, "undone"},
+	} {
+		now := proto.CloneOf(running)
+		now.Deferral = c.deferral
+		facts, err := Decide(now, enrolled, r, Deferrable{Unwanted: c.unwanted})
+		got := "again"
+		if !fault.Is(err, fault.NotFound) {
+			got = ledger.Fact{Body: facts[len(facts)-1]}.Name()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s: %v", name, got, c.want, err)
 		}
 	}
 }

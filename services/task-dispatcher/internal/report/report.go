@@ -14,6 +14,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bounds"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
@@ -36,13 +37,16 @@ var ErrIgnored = errors.New("report ignored")
 // the server is the one that reports. An error is Invalid when such a report is never believed, or
 // wraps ErrIgnored.
 func Decide(
-	t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report, times Times,
+	t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Report, of Deferrable,
 ) ([]proto.Message, error) {
 	if err := believed(t, server, r); err != nil {
 		return nil, err
 	}
 	said := r.GetTask()
 	body, err := factOf(said, r.BootId)
+	if said.Outcome.GetCode() == code.GivenUp && said.State == taskv1.State_STATE_UNDONE && task.UnderWay(t.State) {
+		body, err = givenUp(t, said.Outcome, of)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -51,7 +55,7 @@ func Decide(
 	case task.Ended(t.State):
 		return nil, nil // the end is recorded; the server does not know that yet
 	case said.State == taskv1.State_STATE_RUNNING && said.Deferral != nil && task.UnderWay(t.State):
-		return deferral(t, r, times), nil
+		return deferral(t, r, of), nil
 	case t.State == taskv1.State_STATE_RUNNING && said.State == taskv1.State_STATE_RUNNING:
 		return nil, nil
 	case !task.Fits(t, ledger.Fact{Body: body}):

@@ -26,7 +26,7 @@ func reported(now, said task.State, o *taskv1.Outcome) ([]proto.Message, error) 
 	r := &reportv1.Report{ServerId: "s", BootId: "boot", Body: &reportv1.Report_Task{
 		Task: &reportv1.TaskReport{TaskId: "t", State: said.Proto(), Outcome: o},
 	}}
-	return Decide(&taskv1.Task{Id: "t", ServerId: "s", State: now.Proto()}, enrolled, r, Times{})
+	return Decide(&taskv1.Task{Id: "t", ServerId: "s", State: now.Proto()}, enrolled, r, Deferrable{})
 }
 
 func TestAReportBecomesAFactOrRepeatsOrIsNotBelieved(t *testing.T) {
@@ -89,7 +89,7 @@ func TestOnlyTheEnrolledServerOfATaskIsBelieved(t *testing.T) {
 		r := &reportv1.Report{ServerId: c.from, Body: &reportv1.Report_Task{
 			Task: &reportv1.TaskReport{TaskId: "t", State: taskv1.State_STATE_SUCCEEDED},
 		}}
-		facts, err := Decide(c.task, c.server, r, Times{})
+		facts, err := Decide(c.task, c.server, r, Deferrable{})
 		if len(facts) > 0 || errors.Is(err, ErrIgnored) != c.ignored || fault.Is(err, fault.Invalid) == c.ignored {
 			t.Errorf("%s: %v, %v", name, facts, err)
 		}

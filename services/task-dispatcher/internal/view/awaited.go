@@ -44,7 +44,7 @@ func (v *View) reviewAwaited(server string, change func()) {
 	}
 }
 
-// applyWithdrawn marks an intent: its queued tasks end, and so do tasks that are opened from now on.
+// applyWithdrawn marks an intent: its queued and deferred tasks end, and so do tasks that are opened from now on.
 func (v *View) applyWithdrawn(f ledger.Fact) {
 	r, ok := v.counts.table.Get(f.Key)
 	if !ok {
@@ -57,15 +57,23 @@ func (v *View) applyWithdrawn(f ledger.Fact) {
 			v.counts.passed(f.Key)
 		}
 	}
-	l := v.lists.byName[inIntentState(f.Key, taskv1.State_STATE_QUEUED)]
-	if l == nil {
-		return
-	}
-	for _, id := range l.Values() {
+	for _, id := range v.inState(f.Key, taskv1.State_STATE_QUEUED) {
 		if t, ok := v.tasks.Get(id); ok {
 			v.reviewTasks(t.Task.ServerId)
 		}
 	}
+	for _, id := range v.inState(f.Key, taskv1.State_STATE_RUNNING) {
+		v.notWaitedFor(f, id)
+	}
+}
+
+// inState returns the tasks of an intent that are in a state.
+func (v *View) inState(intent string, s taskv1.State) []string {
+	l := v.lists.byName[inIntentState(intent, s)]
+	if l == nil {
+		return nil
+	}
+	return l.Values()
 }
 
 // withdrawn returns the fact that must end a queued task of a withdrawn intent, or nil.

@@ -54,6 +54,7 @@ func (v *View) wanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instance
 		restored(i, b.WithdrawnIntentId)
 	})
 	v.decidedBy(i, waited, b.WithdrawnIntentId, f.Sequence)
+	v.notWaitedFor(f, i.OpenTaskId)
 }
 
 func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instancev1.Unwanted) {
@@ -64,6 +65,7 @@ func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instan
 		restored(i, b.WithdrawnIntentId)
 	})
 	v.decidedBy(i, waited, b.WithdrawnIntentId, f.Sequence)
+	v.notWaitedFor(f, i.OpenTaskId)
 }
 
 // restored marks an instance that is wanted as before a withdrawn change: it needs no task.

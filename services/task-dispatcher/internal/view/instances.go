@@ -44,7 +44,7 @@ func (n *instances) settle(i *dispatcherv1.InstanceRecord, end taskv1.State) {
 			if i.ObservedGeneration < i.PlacedGeneration { // it passed its health check, and was not seen since
 				i.Unwell = false
 			}
-		case taskv1.State_STATE_UNDONE:
+		case taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED: // cancelled: its server gave it up untouched
 			rollBack(i)
 			i.Removing = false
 		case taskv1.State_STATE_FAILED:

@@ -795,7 +795,7 @@ type Instance struct {
 	TaskGeneration uint64 `protobuf:"varint,40,opt,name=task_generation,json=taskGeneration,proto3" json:"task_generation,omitempty"`
 	// True once the change to what is wanted began: its task was assigned, or it was adopted.
 	Begun bool `protobuf:"varint,41,opt,name=begun,proto3" json:"begun,omitempty"`
-	// The last change that began, until the change to what is wanted now begins; unset when there was none.
+	// The last change that began, until the change to what is wanted now is done; unset when there was none.
 	LastBegun *BegunChange `protobuf:"bytes,42,opt,name=last_begun,json=lastBegun,proto3" json:"last_begun,omitempty"`
 	// True when its intent was withdrawn before the change began; what was wanted before is wanted again at once.
 	Withdrawn bool `protobuf:"varint,43,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`

@@ -1,0 +1,36 @@
+package view
+
+import (
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+)
+
+// A change that its server deferred touched nothing. When it is not wanted any more, the server's document names it, and
+// the server gives it up.
+
+// Unwanted returns how a deferred task ends when its server gives it up, because another change of the instance was
+// decided since or its intent was withdrawn; nil while it is wanted. It must be called while the view stands still.
+func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
+	if t == nil || t.Verb == taskv1.Verb_VERB_REFRESH {
+		return nil
+	}
+	if c, ok := v.withdrawn(t).(*taskv1.Cancelled); ok {
+		c.Code, c.Reason = code.GivenUp, "it waited, and "+c.Reason
+		return c
+	}
+	const changed = "it waited, and another change was asked for"
+	if i, ok := v.instanceFor(t); !ok || i.Generation > t.Generation {
+		return &taskv1.Cancelled{Code: code.GivenUp, Reason: changed}
+	}
+	return nil
+}
+
+// notWaitedFor makes a server's document name a deferred task after a fact because of which it may not be wanted.
+func (v *View) notWaitedFor(f ledger.Fact, id string) {
+	if r, ok := v.tasks.Get(id); ok && task.Waits(r.Task) && v.Unwanted(r.Task) != nil {
+		v.documents.changed(r.Task.ServerId, f)
+	}
+}
