@@ -11,6 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
@@ -63,6 +64,26 @@ func TestAKeepBudgetMakesARolloutLonger(t *testing.T) {
 	long := run(t, w)
 	if long.State != rolloutv1.State_STATE_SUCCEEDED || long.Took <= short.Took {
 		t.Errorf("with the budget %+v, without %+v", long, short)
+	}
+}
+
+func TestAStandingBudgetMakesARolloutLongerAndItsOtherServersCount(t *testing.T) {
+	w := quiet(400)
+	short := run(t, w)
+	ninety := &rolloutv1.Keep{Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: 90}}}
+	group := keep.Group{Environment: "prod", Field: "env", Value: "prod"}
+	w.Budgets.Of = func(string) []rollout.Standing { return []rollout.Standing{{Keep: ninety, Group: group}} }
+	long := run(t, w)
+	if long.State != rolloutv1.State_STATE_SUCCEEDED || long.Took <= short.Took {
+		t.Errorf("with the budget %+v, without %+v", long, short)
+	}
+	w.Budgets.Outside = map[keep.Group]keep.Count{group: {All: 8000, Working: 8000}}
+	if r := run(t, w); r.Took >= long.Took {
+		t.Errorf("beside servers that work it takes %s, want less than %s", r.Took, long.Took)
+	}
+	w.Budgets.Outside = map[keep.Group]keep.Count{group: {All: 8000}}
+	if r := run(t, w); r.State == rolloutv1.State_STATE_SUCCEEDED || r.Touched > 0 {
+		t.Errorf("beside servers that do not work: %+v, want that it waits", r)
 	}
 }
 

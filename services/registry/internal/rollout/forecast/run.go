@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	noun "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -65,6 +66,7 @@ type simulation struct {
 	absent  map[int]bool
 	works   map[[2]string][2]int // by field and value: how many work, and how many there are
 	busy    map[int]bool
+	kept    *keep.Tally // by the groups of standing budgets
 }
 
 // Run runs a world to the end of its rollout. It approves every wave at once. It returns the refusal of a strategy
@@ -73,7 +75,7 @@ func Run(w World) (Result, error) {
 	begin := time.Unix(0, 0)
 	s := &simulation{
 		World: w, random: rand.New(rand.NewPCG(w.Seed, 1)), begin: begin, now: begin, index: map[string]int{},
-		broken: map[int]bool{}, absent: map[int]bool{}, busy: map[int]bool{},
+		broken: map[int]bool{}, absent: map[int]bool{}, busy: map[int]bool{}, kept: keep.NewTally(),
 	}
 	if w.From != nil {
 		s.resume()
@@ -191,6 +193,7 @@ func (s *simulation) decide() rollout.Decision {
 			n := s.works[[2]string{field, value}]
 			return n[0], n[1]
 		}
+		input.Standing = s.standing
 		d := rollout.Decide(input)
 		basis := &rolloutv1.Basis{At: timestamppb.New(s.now)}
 		switch {

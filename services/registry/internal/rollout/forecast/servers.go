@@ -84,6 +84,7 @@ func (s *simulation) working(i int) bool { return !s.absent[i] && !s.broken[i] &
 func (s *simulation) count() {
 	s.works = map[[2]string][2]int{}
 	for i, server := range s.Servers {
+		s.recount(i)
 		for _, k := range s.Strategy.GetKeep() {
 			key := [2]string{k.Field, server.Fields[k.Field]}
 			n := s.works[key]
@@ -103,6 +104,7 @@ func (s *simulation) change(i int, edit func()) {
 	if before == after || s.works == nil {
 		return
 	}
+	s.recount(i)
 	for _, k := range s.Strategy.GetKeep() {
 		key := [2]string{k.Field, s.Servers[i].Fields[k.Field]}
 		n := s.works[key]

@@ -19,6 +19,7 @@ type World struct {
 	ID       string
 	Servers  []Server
 	Strategy *rolloutv1.Strategy
+	Budgets  Budgets
 	// Durations is how long changes took, in any order; each change takes one of them.
 	Durations []time.Duration
 	// Fails is the share of changes that fail whatever the new version is.

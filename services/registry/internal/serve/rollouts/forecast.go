@@ -111,6 +111,7 @@ func (p *Past) world(c bus.Caller, q *registryv1.ForecastRolloutRequest) (w fore
 				Dead:      t.Wave == 0,
 			})
 		}
+		p.takeBudgets(&w)
 	})
 	return w, err
 }

@@ -249,6 +249,7 @@ func (p *Past) onItsWay(id string, now time.Time) (w forecast.World, ok bool) {
 				Dead:      s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE,
 			})
 		}
+		p.takeBudgets(&w)
 	})
 	w.Strategy = w.From.Rollout.GetStrategy()
 	return w, ok
