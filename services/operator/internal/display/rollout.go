@@ -32,9 +32,23 @@ var Rollouts = output.Listing[Rollout]{
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED)
 		}).Numeric(),
 		output.Col("BY", Rollout.GetActor),
-		output.Col("BRINGS", Rollout.GetTitle),
+		output.Col("BRINGS", RolloutTitle),
 		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
 	},
+}
+
+// RolloutTitle returns what a rollout brings, marked when it goes the emergency lane.
+func RolloutTitle(r Rollout) string { return InLane(r.GetTitle(), r.GetStrategy()) }
+
+// InLane marks what is said of a rollout when it goes the emergency lane.
+func InLane(text string, s *rolloutv1.Strategy) string {
+	switch {
+	case !s.GetEmergency():
+		return text
+	case text == "":
+		return "emergency"
+	}
+	return "emergency: " + text
 }
 
 // waveOf returns the wave that is open or next, of all.

@@ -17,7 +17,7 @@ func rolloutDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
 	case *rolloutv1.Planned:
 		part := fmt.Sprintf("part %d of %d", b.GetPart(), b.GetParts())
-		return strings.TrimPrefix(fmt.Sprintf("%s: %s in %s, %s", b.GetTitle(),
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s in %s, %s", display.InLane(b.GetTitle(), b.GetStrategy()),
 			output.Plural(len(b.GetTargets()), "server"), output.Plural(len(b.GetWaves()), "wave"), part), ": ")
 	case *rolloutv1.Released:
 		text := fmt.Sprintf("wave %d: %s", b.GetWave(), output.Plural(len(b.GetServerIds()), "server"))
