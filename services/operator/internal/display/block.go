@@ -20,11 +20,16 @@ var Blocks = output.Listing[Block]{
 		{Title: "ID", Value: func(v output.View, b Block) string { return output.ShortID(v, b.GetId()) }},
 		output.Col("AGENT", func(b Block) string { return b.GetBuild().GetAgent() }),
 		output.Col("BUILD", func(b Block) string {
-			if i := b.GetBuild().GetImage(); i != nil {
-				return i.GetVersion()
-			}
 			digest := hex.EncodeToString(b.GetBuild().GetConfigurationDigest())
-			return "configuration " + digest[:min(12, len(digest))]
+			configuration := "configuration " + digest[:min(12, len(digest))]
+			i := b.GetBuild().GetImage()
+			switch {
+			case i == nil:
+				return configuration
+			case digest != "":
+				return i.GetVersion() + " with " + configuration
+			}
+			return i.GetVersion()
 		}),
 		output.Col("PLATFORM", func(b Block) string { return b.GetBuild().GetPlatform() }),
 		output.Col("FAILED", func(b Block) string { return output.Count(uint64(b.GetFailed())) }).Numeric(),

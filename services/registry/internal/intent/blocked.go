@@ -20,18 +20,15 @@ func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
 	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" {
 		return nil
 	}
-	if !image.Same(have.GetObserved(), w.image) {
-		platform := w.server.GetSysinfo().GetPlatform()
-		if b, ok := o.reader.Block(block.ID(block.OfImage(w.agent, w.image, platform))); ok {
+	c := block.Change{
+		Agent: w.agent, Image: w.image, Platform: w.server.GetSysinfo().GetPlatform(),
+		Configuration: w.configuration.GetDigest(), NewImage: !image.Same(have.GetObserved(), w.image),
+		Reconfigured: !bytes.Equal(w.configuration.GetDigest(), have.GetObservedConfigurationDigest()),
+	}
+	for _, build := range c.Brought() {
+		if b, ok := o.reader.Block(block.ID(build)); ok {
 			return Blocked(b)
 		}
-	}
-	digest := w.configuration.GetDigest()
-	if len(digest) == 0 || bytes.Equal(digest, have.GetObservedConfigurationDigest()) {
-		return nil
-	}
-	if b, ok := o.reader.Block(block.ID(block.OfConfiguration(w.agent, digest))); ok {
-		return Blocked(b)
 	}
 	return nil
 }

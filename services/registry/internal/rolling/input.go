@@ -175,14 +175,17 @@ func (in *input) refused(server string) *apiv1.Refusal {
 	}
 	s, _ := in.reader.Server(server)
 	for _, c := range t.GetChanges() {
-		if c.To != nil && !instance.SameImage(c.From, c.To) {
-			b, ok := in.reader.Block(block.ID(block.OfImage(c.Agent, c.To, s.GetSysinfo().GetPlatform())))
-			if ok {
-				return intent.Blocked(b)
-			}
+		if c.To == nil {
+			continue
 		}
-		if digest, err := hex.DecodeString(c.ToConfiguration); err == nil && c.ToConfiguration != c.FromConfiguration {
-			if b, ok := in.reader.Block(block.ID(block.OfConfiguration(c.Agent, digest))); ok {
+		digest, _ := hex.DecodeString(c.ToConfiguration)
+		brings := block.Change{
+			Agent: c.Agent, Image: c.To, Platform: s.GetSysinfo().GetPlatform(), Configuration: digest,
+			NewImage:     !instance.SameImage(c.From, c.To),
+			Reconfigured: c.ToConfiguration != c.FromConfiguration,
+		}
+		for _, build := range brings.Brought() {
+			if b, ok := in.reader.Block(block.ID(build)); ok {
 				return intent.Blocked(b)
 			}
 		}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func (v *View) judgeTask(t *taskv1.Task, i *instancev1.Instance, f ledger.Fact) 
 	switch {
 	case build == nil:
 	case t.State == taskv1.State_STATE_SUCCEEDED && failedSince(i, f.At), ofTheBuild(t):
-		v.suspect(build, t.ServerId, t.IntentId, f)
+		v.blame(build, t.ServerId, t.IntentId, f)
 	case t.State == taskv1.State_STATE_SUCCEEDED:
 		v.acquit(build, t.ServerId)
 	}
@@ -58,11 +59,11 @@ func (v *View) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
 	if i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !failed && !recovered || v.undoes(i.IntentId) {
 		return
 	}
-	build := v.buildOf(i.ServerId, i.Agent, i.Before.GetImage(), i.Wanted, i.Configuration)
+	build := v.buildOf(change{i.ServerId, i.Agent, i.Before.GetImage(), i.Wanted, i.Configuration, i.Before})
 	switch {
 	case build == nil:
 	case failed:
-		v.suspect(build, i.ServerId, i.IntentId, f)
+		v.blame(build, i.ServerId, i.IntentId, f)
 	case row(v.suspects, block.ID(build)).GetRolloutId() == "": // it is blocked for the rollout that it halted
 		v.acquit(build, i.ServerId)
 	}
@@ -74,11 +75,15 @@ func (v *View) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
 	if t.Verb == taskv1.Verb_VERB_ADOPT || v.undoes(t.IntentId) {
 		return nil
 	}
-	var c *instancev1.Configuration
-	if i != nil && i.Id == t.InstanceId && i.Generation == t.Generation {
-		c = i.Configuration
+	c := change{server: t.ServerId, agent: t.Agent, from: t.From, to: t.To}
+	switch {
+	case i == nil || i.Id != t.InstanceId:
+	case i.Generation == t.Generation:
+		c.configuration, c.before = i.Configuration, i.Before
+	case i.LastBegun != nil && i.LastBegun.TaskGeneration == t.Generation: // something else was asked for since
+		c.configuration, c.before = i.LastBegun.Configuration, i.LastBegun.Before
 	}
-	return v.buildOf(t.ServerId, t.Agent, t.From, t.To, c)
+	return v.buildOf(c)
 }
 
 // undoes reports whether an intent undoes another one, or is part of a rollout that undoes another one.
@@ -87,19 +92,30 @@ func (v *View) undoes(intent string) bool {
 	return in.GetUndo() != nil || row(v.rollouts, in.GetSource().GetRolloutId()).GetUndoes() != ""
 }
 
-// buildOf returns what a change brings: the image when it changes, otherwise the configuration, if there is one.
-func (v *View) buildOf(
-	server, agent string, from, to *imagev1.Ref, c *instancev1.Configuration,
-) *blockv1.Build {
-	switch {
-	case to == nil:
+// change is a change of an agent on a server, with what the instance was before.
+type change struct {
+	server, agent string
+	from, to      *imagev1.Ref
+	configuration *instancev1.Configuration
+	before        *instancev1.Before
+}
+
+// reconfigures reports whether the change brings another configuration than there was.
+func (c change) reconfigures() bool {
+	return !c.before.GetSame() && !bytes.Equal(c.before.GetConfiguration().GetDigest(), c.configuration.GetDigest())
+}
+
+// buildOf returns what a change brings: the image when it changes, the configuration when that does, or both.
+func (v *View) buildOf(c change) *blockv1.Build {
+	if c.to == nil {
 		return nil
-	case !instance.SameImage(from, to):
-		return block.OfImage(v.shared.text(agent), v.shared.ref(to), row(v.servers, server).GetSysinfo().GetPlatform())
-	case len(c.GetDigest()) > 0:
-		return block.OfConfiguration(v.shared.text(agent), c.Digest)
 	}
-	return nil
+	return block.Change{
+		Agent: v.shared.text(c.agent), Image: v.shared.ref(c.to),
+		Platform:      row(v.servers, c.server).GetSysinfo().GetPlatform(),
+		Configuration: c.configuration.GetDigest(), NewImage: !instance.SameImage(c.from, c.to),
+		Reconfigured: c.reconfigures(),
+	}.Blamed()
 }
 
 // ofTheBuild reports whether a task failed for a reason of what it was to bring, rather than of the server or the way.
@@ -161,8 +177,14 @@ func (v *View) haltedBefore(intent, server string) string {
 	return r.Id
 }
 
-// acquit notes that a build works on a server after all.
+// acquit notes that a build works on a server after all, and so does each part of it.
 func (v *View) acquit(b *blockv1.Build, server string) {
+	for _, b := range parts(b) {
+		v.acquitOne(b, server)
+	}
+}
+
+func (v *View) acquitOne(b *blockv1.Build, server string) {
 	id := block.ID(b)
 	s := row(v.suspects, id)
 	at, known := slices.BinarySearch(s.GetServerIds(), server)
@@ -198,9 +220,11 @@ func (v *View) judgeHalt(r *rolloutv1.Rollout) {
 	for t := range v.TargetsOf(r.Id, rolloutv1.TargetState_TARGET_STATE_BROKEN) {
 		for _, c := range t.Changes {
 			i, _ := v.Instance(t.ServerId, c.Agent)
-			b := v.buildOf(t.ServerId, c.Agent, c.From, c.To, i.GetConfiguration())
-			if s := row(v.suspects, block.ID(b)); b != nil && slices.Contains(s.GetServerIds(), t.ServerId) {
-				s.RolloutId = r.Id
+			b := v.buildOf(change{t.ServerId, c.Agent, c.From, c.To, i.GetConfiguration(), i.GetBefore()})
+			for _, b := range parts(b) {
+				if s := row(v.suspects, block.ID(b)); slices.Contains(s.GetServerIds(), t.ServerId) {
+					s.RolloutId = r.Id
+				}
 			}
 		}
 	}

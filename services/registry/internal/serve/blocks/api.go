@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/page"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -219,13 +220,18 @@ func (a *API) List(
 
 // Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. It must
 // run inside Read.
-func Of(r *records.Records, agent string, p *serverv1.Platform, refs ...*imagev1.Ref) *blockv1.Block {
-	for _, ref := range refs {
+func Of(r *records.Records, i *instancev1.Instance, p *serverv1.Platform) *blockv1.Block {
+	for _, ref := range []*imagev1.Ref{i.Failed, i.Wanted} {
 		if ref == nil {
 			continue
 		}
-		if b, ok := r.View.Block(blocknoun.ID(blocknoun.OfImage(agent, ref, p))); ok {
-			return proto.CloneOf(b)
+		c := blocknoun.Change{
+			Agent: i.Agent, Image: ref, Platform: p, Configuration: i.Configuration.GetDigest(), NewImage: true,
+		}
+		for _, build := range c.Brought() {
+			if b, ok := r.View.Block(blocknoun.ID(build)); ok {
+				return proto.CloneOf(b)
+			}
 		}
 	}
 	return nil

@@ -186,10 +186,13 @@ func (w *Work) count(b *blockv1.Build) (failing, working int) {
 	return failing, working
 }
 
-// is reports whether an image, or a configuration, of an instance is a build.
+// is reports whether an image and a configuration of an instance are a build, or have it.
 func (w *Work) is(i *instancev1.Instance, b *blockv1.Build, ref *imagev1.Ref, digest []byte) bool {
+	if len(b.ConfigurationDigest) > 0 && !bytes.Equal(digest, b.ConfigurationDigest) {
+		return false
+	}
 	if b.Image == nil {
-		return bytes.Equal(digest, b.ConfigurationDigest)
+		return true
 	}
 	if ref == nil || !instance.SameImage(ref, b.Image) {
 		return false

@@ -80,7 +80,7 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 		row.Hold = proto.CloneOf(h)
 	}
 	if a.records.View.BlockCount() > 0 {
-		row.Block = blocks.Of(a.records, i.Agent, s.GetSysinfo().GetPlatform(), i.Failed, i.Wanted)
+		row.Block = blocks.Of(a.records, i, s.GetSysinfo().GetPlatform())
 	}
 	row.Instance.ConfirmedAt = a.presence.ConfirmedAt(i.ServerId)
 	return row
