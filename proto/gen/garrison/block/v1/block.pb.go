@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Build is what fails: an image on a platform, or a configuration of an agent.
+// Build is what fails: an image on a platform, a configuration of an agent, or both together.
 type Build struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
@@ -35,7 +35,7 @@ type Build struct {
 	Image *v1.Ref `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
 	// The platform of the servers, as linux/amd64; empty for a configuration.
 	Platform string `protobuf:"bytes,3,opt,name=platform,proto3" json:"platform,omitempty"`
-	// The digest of the configuration; empty for an image.
+	// The digest of the configuration; empty for an image, whatever its configuration.
 	ConfigurationDigest []byte `protobuf:"bytes,4,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache

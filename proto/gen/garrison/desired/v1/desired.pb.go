@@ -276,7 +276,11 @@ type Request struct {
 	// Set: report the candidates for adoption, and not sysinfo and agents.
 	Scan *v12.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	// True: delete the versions that are kept for a way back before the report.
-	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	PurgeKept bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	// Set: fetch, verify and unpack this image ahead of the change that brings it, and report nothing but how that ended.
+	Ahead *v1.Manifest `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// How long an image that was fetched ahead is kept at most.
+	KeepUntil     *timestamppb.Timestamp `protobuf:"bytes,121,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +341,20 @@ func (x *Request) GetPurgeKept() bool {
 		return x.PurgeKept
 	}
 	return false
+}
+
+func (x *Request) GetAhead() *v1.Manifest {
+	if x != nil {
+		return x.Ahead
+	}
+	return nil
+}
+
+func (x *Request) GetKeepUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeepUntil
+	}
+	return nil
 }
 
 // Document is everything that a server should have. It is whole: each one replaces the one before. An executor refuses
@@ -591,13 +609,16 @@ const file_garrison_desired_v1_desired_proto_rawDesc = "" +
 	"instanceId\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x126\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x18\n" +
-	"\arelease\x18\x14 \x01(\bR\arelease\"\xa7\x01\n" +
+	"\arelease\x18\x14 \x01(\bR\arelease\"\x95\x02\n" +
 	"\aRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12,\n" +
 	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
-	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"\x94\a\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\x121\n" +
+	"\x05ahead\x18x \x01(\v2\x1b.garrison.image.v1.ManifestR\x05ahead\x129\n" +
+	"\n" +
+	"keep_until\x18y \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\"\x94\a\n" +
 	"\bDocument\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12\x1e\n" +
@@ -665,19 +686,21 @@ var file_garrison_desired_v1_desired_proto_depIdxs = []int32{
 	9,  // 5: garrison.desired.v1.Removal.deadline:type_name -> google.protobuf.Timestamp
 	9,  // 6: garrison.desired.v1.Request.deadline:type_name -> google.protobuf.Timestamp
 	10, // 7: garrison.desired.v1.Request.scan:type_name -> garrison.server.v1.Scan
-	11, // 8: garrison.desired.v1.Document.life:type_name -> garrison.server.v1.Life
-	6,  // 9: garrison.desired.v1.Document.labels:type_name -> garrison.desired.v1.Document.LabelsEntry
-	0,  // 10: garrison.desired.v1.Document.entries:type_name -> garrison.desired.v1.Entry
-	1,  // 11: garrison.desired.v1.Document.removals:type_name -> garrison.desired.v1.Removal
-	2,  // 12: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
-	12, // 13: garrison.desired.v1.Document.tombstone:type_name -> garrison.server.v1.Tombstone
-	13, // 14: garrison.desired.v1.Document.drift:type_name -> garrison.environment.v1.DriftPolicy
-	14, // 15: garrison.desired.v1.Document.busy_limit:type_name -> google.protobuf.Duration
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	7,  // 8: garrison.desired.v1.Request.ahead:type_name -> garrison.image.v1.Manifest
+	9,  // 9: garrison.desired.v1.Request.keep_until:type_name -> google.protobuf.Timestamp
+	11, // 10: garrison.desired.v1.Document.life:type_name -> garrison.server.v1.Life
+	6,  // 11: garrison.desired.v1.Document.labels:type_name -> garrison.desired.v1.Document.LabelsEntry
+	0,  // 12: garrison.desired.v1.Document.entries:type_name -> garrison.desired.v1.Entry
+	1,  // 13: garrison.desired.v1.Document.removals:type_name -> garrison.desired.v1.Removal
+	2,  // 14: garrison.desired.v1.Document.requests:type_name -> garrison.desired.v1.Request
+	12, // 15: garrison.desired.v1.Document.tombstone:type_name -> garrison.server.v1.Tombstone
+	13, // 16: garrison.desired.v1.Document.drift:type_name -> garrison.environment.v1.DriftPolicy
+	14, // 17: garrison.desired.v1.Document.busy_limit:type_name -> google.protobuf.Duration
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_garrison_desired_v1_desired_proto_init() }

@@ -513,7 +513,9 @@ type Queued struct {
 	// Of a refresh: what it scans for; unset for sysinfo and agents.
 	Scan *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	// Of a refresh: the versions that are kept for a way back are deleted first.
-	PurgeKept     bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	PurgeKept bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
+	// Of a refresh: the image that the server fetches ahead of the change that brings it, instead of a report.
+	Ahead         *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,6 +632,13 @@ func (x *Queued) GetPurgeKept() bool {
 		return x.PurgeKept
 	}
 	return false
+}
+
+func (x *Queued) GetAhead() *v11.Ahead {
+	if x != nil {
+		return x.Ahead
+	}
+	return nil
 }
 
 // Assigned: the task was admitted and is in the server's document from now on.
@@ -1397,6 +1406,8 @@ type Task struct {
 	PurgeKept bool `protobuf:"varint,29,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	// That its server deferred it; unset when it did not.
 	Deferral *Deferral `protobuf:"bytes,50,opt,name=deferral,proto3" json:"deferral,omitempty"`
+	// Of a refresh: the image that the server fetches ahead of the change that brings it, instead of a report.
+	Ahead *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
 	Live          *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1576,6 +1587,13 @@ func (x *Task) GetPurgeKept() bool {
 func (x *Task) GetDeferral() *Deferral {
 	if x != nil {
 		return x.Deferral
+	}
+	return nil
+}
+
+func (x *Task) GetAhead() *v11.Ahead {
+	if x != nil {
+		return x.Ahead
 	}
 	return nil
 }
@@ -1773,7 +1791,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\blog_tail\x18\x04 \x01(\tR\alogTail\x120\n" +
 	"\x05steps\x18\x05 \x03(\v2\x1a.garrison.task.v1.StepTimeR\x05steps\x120\n" +
 	"\x06listed\x18\x14 \x01(\v2\x18.garrison.task.v1.ListedR\x06listed\x128\n" +
-	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"\xb8\x03\n" +
+	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"\xe8\x03\n" +
 	"\x06Queued\x12*\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1791,7 +1809,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12,\n" +
 	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
-	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\"B\n" +
+	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\x12.\n" +
+	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\"B\n" +
 	"\bAssigned\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\"\n" +
 	"\aStarted\x12\x17\n" +
@@ -1835,7 +1854,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aClaimed\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
-	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\x83\a\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xb3\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1863,7 +1882,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\x04scan\x18\x1c \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
 	"purge_kept\x18\x1d \x01(\bR\tpurgeKept\x126\n" +
-	"\bdeferral\x182 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\x12*\n" +
+	"\bdeferral\x182 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\x12.\n" +
+	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\x12*\n" +
 	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\"\xe9\x01\n" +
 	"\x04Live\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x120\n" +
@@ -1967,6 +1987,7 @@ var file_garrison_task_v1_task_proto_goTypes = []any{
 	(*v11.Ref)(nil),               // 25: garrison.image.v1.Ref
 	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 	(*v1.Scan)(nil),               // 27: garrison.server.v1.Scan
+	(*v11.Ahead)(nil),             // 28: garrison.image.v1.Ahead
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
@@ -1980,42 +2001,44 @@ var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	25, // 8: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
 	26, // 9: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
 	27, // 10: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
-	26, // 11: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
-	26, // 12: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
-	26, // 13: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
-	26, // 14: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
-	9,  // 15: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
-	26, // 16: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
-	26, // 17: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 18: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
-	5,  // 19: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
-	5,  // 20: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 21: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	26, // 22: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 23: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
-	5,  // 24: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
-	0,  // 25: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	25, // 26: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	25, // 27: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
-	1,  // 28: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	26, // 29: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	26, // 30: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	26, // 31: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
-	5,  // 32: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 33: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
-	26, // 34: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
-	27, // 35: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
-	9,  // 36: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
-	21, // 37: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	2,  // 38: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	26, // 39: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	23, // 40: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 41: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	28, // 11: garrison.task.v1.Queued.ahead:type_name -> garrison.image.v1.Ahead
+	26, // 12: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	26, // 13: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
+	26, // 14: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
+	26, // 15: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
+	9,  // 16: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
+	26, // 17: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
+	26, // 18: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 19: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
+	5,  // 20: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
+	5,  // 21: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 22: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
+	26, // 23: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 24: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
+	5,  // 25: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
+	0,  // 26: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
+	25, // 27: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	25, // 28: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	1,  // 29: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
+	26, // 30: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	26, // 31: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	26, // 32: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	5,  // 33: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 34: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
+	26, // 35: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	27, // 36: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
+	9,  // 37: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
+	28, // 38: garrison.task.v1.Task.ahead:type_name -> garrison.image.v1.Ahead
+	21, // 39: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	2,  // 40: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	26, // 41: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	23, // 42: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 43: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }
