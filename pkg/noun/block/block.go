@@ -72,7 +72,8 @@ func OfConfiguration(agent string, digest []byte) *blockv1.Build {
 	return &blockv1.Build{Agent: agent, ConfigurationDigest: digest}
 }
 
-// OfBoth returns the build of an image on a platform together with a configuration: either may be good without the other.
+// OfBoth returns the build of an image on a platform together with a configuration: either may be good without the
+// other.
 func OfBoth(agent string, image *imagev1.Ref, p *serverv1.Platform, digest []byte) *blockv1.Build {
 	b := OfImage(agent, image, p)
 	b.ConfigurationDigest = digest
@@ -112,8 +113,8 @@ func (c Change) Brought() (out []*blockv1.Build) {
 	return out
 }
 
-// Blamed returns the build that is to blame when a change fails: what changed. With an unchanged image, its configuration
-// is; nil without one.
+// Blamed returns the build that is to blame when a change fails: what changed. With an unchanged image, its
+// configuration is; nil without one.
 func (c Change) Blamed() *blockv1.Build {
 	configured := len(c.Configuration) > 0
 	switch {

@@ -5,8 +5,8 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// An intent may be withdrawn before its change of an instance began, or while the server defers it. The instance is then
-// wanted again as its last change that began wanted it, without a task, because nothing was done.
+// An intent may be withdrawn before its change of an instance began, or while the server defers it. The instance is
+// then wanted again as its last change that began wanted it, without a task, because nothing was done.
 
 // remember keeps the change that is about to be replaced, if it began.
 func remember(i *instancev1.Instance) {

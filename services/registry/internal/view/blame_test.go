@@ -111,7 +111,8 @@ func TestWhatIsBlamedDoesNotDependOnTheOrderOfTheServers(t *testing.T) {
 			}
 			return r.blamed()
 		}
-		sorted := slices.SortedFunc(maps.Keys(ends), func(a, b attempt) int { return strings.Compare(a.server, b.server) })
+		byServer := func(a, b attempt) int { return strings.Compare(a.server, b.server) }
+		sorted := slices.SortedFunc(maps.Keys(ends), byServer)
 		one, other := run(sorted), run(rapid.Permutation(sorted).Draw(t, "order"))
 		if one != other {
 			t.Fatalf("%q in one order, and %q in another", one, other)

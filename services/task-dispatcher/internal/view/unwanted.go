@@ -8,10 +8,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 )
 
-// A change that its server deferred touched nothing. When it is not wanted any more, the server's document names it, and
-// the server gives it up.
+// A change that its server deferred touched nothing. When it is not wanted any more, the server's document names it,
+// and the server ends it.
 
-// Unwanted returns how a deferred task ends when its server gives it up, because another change of the instance was
+// Unwanted returns how a deferred task ends when its server gave it up, because another change of the instance was
 // decided since or its intent was withdrawn; nil while it is wanted. It must be called while the view stands still.
 func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
 	if t == nil || t.Verb == taskv1.Verb_VERB_REFRESH {

@@ -9,7 +9,7 @@ import (
 // Budgets are the standing keep budgets of the environments of a world.
 type Budgets struct {
 	Of      func(server string) []rollout.Standing // of a server, without counts; nil means that there are none
-	Outside map[keep.Group]keep.Count              // the servers that the rollout does not change; they stay as they are
+	Outside map[keep.Group]keep.Count              // the servers that the rollout leaves as they are
 }
 
 // standing returns the budgets of a server with the counts of the moment.

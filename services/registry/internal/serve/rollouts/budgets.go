@@ -9,8 +9,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout/forecast"
 )
 
-// takeBudgets adds to a world the standing keep budgets of its servers, and counts the other servers of their groups. It
-// must run inside Read.
+// takeBudgets adds to a world the standing keep budgets of its servers, and counts the other servers of their groups.
+// It must run inside Read.
 func (p *Past) takeBudgets(w *forecast.World) {
 	of, inside := map[string][]rollout.Standing{}, keep.NewTally()
 	for _, s := range w.Servers {
