@@ -1074,8 +1074,8 @@ func (x *Undone) GetOutcome() *Outcome {
 	return nil
 }
 
-// Cancelled: it was taken back before it was assigned, by an operator or because it can no longer be done; or its server
-// deferred it, and gave it up before it touched anything, because it was not wanted any more.
+// Cancelled: it was taken back before it was assigned, by an operator or because it can no longer be done; or its
+// server deferred it, and gave it up before it touched anything, because it was not wanted any more.
 type Cancelled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
