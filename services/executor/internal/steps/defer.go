@@ -51,9 +51,6 @@ func (s Defer) Do(ctx context.Context, r *Run) error {
 		return err
 	}
 	again := !since.IsZero()
-	if !over && s.Unwanted(r.TaskID) {
-		return givenUp()
-	}
 	last, err := s.pass(ctx, r, over || s.Limit() == 0)
 	switch {
 	case err != nil, r.pass != nil && !again:
@@ -143,7 +140,8 @@ func (s Defer) pass(ctx context.Context, r *Run, overrun bool) ([]busy.Section, 
 // noteDeferred begins the name under which the journal keeps since when an agent's change waits.
 const noteDeferred = "deferred/"
 
-// first returns since when the change waits, zero for one that did not wait yet, and whether it went on already.
+// first returns since when the change waits, zero for one that did not wait yet, and whether it went on already. It
+// refuses one that is not wanted any more and did not go on.
 func (s Defer) first(r *Run) (since time.Time, over bool, err error) {
 	err = r.Journal.Read(func(tx *journal.Tx) error {
 		id, at, _ := strings.Cut(tx.Note(noteDeferred+r.Agent), " ")
@@ -158,6 +156,9 @@ func (s Defer) first(r *Run) (since time.Time, over bool, err error) {
 		}
 		return nil
 	})
+	if err == nil && !over && s.Unwanted(r.TaskID) {
+		return since, over, givenUp()
+	}
 	return since, over, inJournal(err)
 }
 

@@ -43,10 +43,7 @@ func Decide(
 		return nil, err
 	}
 	said := r.GetTask()
-	body, err := factOf(said, r.BootId)
-	if said.Outcome.GetCode() == code.GivenUp && said.State == taskv1.State_STATE_UNDONE && task.UnderWay(t.State) {
-		body, err = givenUp(t, said.Outcome, of)
-	}
+	body, err := factAbout(t, r, of)
 	switch {
 	case err != nil:
 		return nil, err
@@ -84,6 +81,15 @@ func believed(t *taskv1.Task, server *dispatcherv1.ServerRecord, r *reportv1.Rep
 }
 
 func started(bootID string) *taskv1.Started { return &taskv1.Started{BootId: tidy(bootID, MaxCode)} }
+
+// factAbout returns the fact that a report says of a task.
+func factAbout(t *taskv1.Task, r *reportv1.Report, of Deferrable) (proto.Message, error) {
+	said := r.GetTask()
+	if said.Outcome.GetCode() == code.GivenUp && said.State == taskv1.State_STATE_UNDONE && task.UnderWay(t.State) {
+		return givenUp(t, said.Outcome, of)
+	}
+	return factOf(said, r.BootId)
+}
 
 func factOf(s *reportv1.TaskReport, bootID string) (proto.Message, error) {
 	switch s.State {
