@@ -26,6 +26,15 @@ const (
 // ofSeveral reports whether the bus has several servers, or had when it was last connected.
 func (c *Conn) ofSeveral() bool { return c.nc.ConnectedClusterName() != "" }
 
+// MayLag returns for how long a replica of a stream may lack what another one answered: it was paused, say, and catches
+// up. It is as long as a replay waits for a leader that is behind. A bus of one server has no replicas.
+func (c *Conn) MayLag() time.Duration {
+	if c.ofSeveral() {
+		return replayShorter * replayCheck
+	}
+	return 0
+}
+
 // pullFor returns how long a request waits for a message at the bus; see package topology.
 func (c *Conn) pullFor() time.Duration {
 	if c.ofSeveral() {

@@ -22,8 +22,8 @@ const (
 	followInterval = 5 * time.Second
 	// followRetry is when the ledger is read again after the registry or the bus did not answer.
 	followRetry = time.Second
-	// confirmTries and confirmPause confirm that a fact is gone: a replica that lags behind lacks it for a moment.
-	confirmTries, confirmPause = 4, 250 * time.Millisecond
+	// confirmFor is for how long a fact must be absent at least before it counts as gone.
+	confirmFor, confirmPause = time.Second, 250 * time.Millisecond
 )
 
 // Query says which facts of the ledger are read. The zero Query means all.
@@ -221,19 +221,19 @@ func isAt(f *registryv1.StoredFact, p Position) bool {
 }
 
 // confirm returns a *ResetError when the ledger does not have the last fact any more. A replica of the ledger that lags
-// behind may lack it too, for a moment, so that its absence must last.
+// behind may lack it too, so that its absence must last longer than that.
 func (r *reader) confirm(ctx context.Context) error {
 	if r.seen.Sequence == 0 {
 		return nil
 	}
-	for try := 1; ; try++ {
+	for until := time.Now().Add(max(confirmFor, r.c.conn.MayLag())); ; {
 		found, err := r.c.readFacts(ctx, &registryv1.ReadFactsRequest{From: r.seen.Sequence, Limit: 1})
 		switch {
 		case err != nil:
 			return err
 		case len(found.GetFacts()) > 0 && isAt(found.GetFacts()[0], r.seen):
 			return nil
-		case len(found.GetFacts()) > 0 || try == confirmTries:
+		case len(found.GetFacts()) > 0 || time.Now().After(until):
 			return &ResetError{Last: r.seen, Next: 1}
 		}
 		if err := pause(ctx, confirmPause); err != nil {

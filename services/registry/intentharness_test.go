@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -39,9 +40,16 @@ func (s *site) publishRaw(d bus.Durable) {
 // outcome waits for the outcome of an intent.
 func (s *site) outcome(id string) *intentv1.Record {
 	s.t.Helper()
-	r := must[*registryv1.GetIntentResponse](s, "GetIntent",
-		&registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)})
-	return r.Intent
+	q := &registryv1.GetIntentRequest{IntentId: id, Wait: durationpb.New(15 * time.Second)}
+	for end := time.Now().Add(2 * time.Minute); ; {
+		r, err := ask[*registryv1.GetIntentResponse](s, "GetIntent", q)
+		if err == nil {
+			return r.Intent
+		}
+		if fault.RefusalOf(err).GetCode() != code.UnknownIntent || time.Now().After(end) {
+			s.t.Fatalf("GetIntent: %v", err)
+		}
+	}
 }
 
 // accepted publishes an intent that must be accepted.
