@@ -35,8 +35,8 @@ func SavedContexts(getenv func(string) string) (Contexts, error) {
 }
 
 // FindContext returns the context with a name: the path of a context file or the name of a saved context. Without a
-// name it returns that of GARRISON_CONTEXT, or else the saved context that is in use. An error has the code NO_CONTEXT
-// or UNKNOWN_CONTEXT, or says what is wrong with the file.
+// name it returns that of GARRISON_CONTEXT, or else the saved context that is in use. An error has the code NO_CONTEXT,
+// UNKNOWN_CONTEXT or DAMAGED_CONTEXT, or says what is wrong with the file.
 func FindContext(name string, getenv func(string) string) (trust.Context, error) {
 	saved, err := SavedContexts(getenv)
 	for _, name := range []string{name, getenv("GARRISON_CONTEXT")} {
@@ -71,17 +71,27 @@ func readFile(path string) (trust.Context, error) {
 			Code: code.UnknownContext, Message: "no context file " + strconv.Quote(path), Try: "garrison context list",
 		})
 	}
-	return c, err
+	return c, damaged(err)
+}
+
+// damaged gives an error about a context file with invalid content its code.
+func damaged(err error) error {
+	if !errors.Is(err, trust.ErrDamaged) {
+		return err
+	}
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
+		Code: code.DamagedContext, Message: err.Error(), Try: "garrison context list",
+	})
 }
 
 // find returns a saved context, or the context file of that name in the working directory.
 func (s Contexts) find(name string) (trust.Context, error) {
 	c, err := trust.ReadContext(s.path(name))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return c, err
+		return c, damaged(err)
 	}
 	if c, err := trust.ReadContext(name); !errors.Is(err, fs.ErrNotExist) {
-		return c, err
+		return c, damaged(err)
 	}
 	return trust.Context{}, s.unknown(name)
 }

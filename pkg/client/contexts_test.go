@@ -87,3 +87,30 @@ func TestWithoutAnyContextTheErrorNamesTheWaysToPassOne(t *testing.T) {
 		}
 	}
 }
+
+func TestADamagedContextHasACode(t *testing.T) {
+	env := environment(t, map[string]string{"HOME": t.TempDir()})
+	saved, err := client.SavedContexts(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := contextFile(t, "ann")
+	if _, err := saved.Add("prod", file); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := client.FindContext("prod", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, stored.File} {
+		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{file, "prod"} {
+		_, err := client.FindContext(name, env)
+		if r := fault.RefusalOf(err); r.GetCode() != "DAMAGED_CONTEXT" || r.GetTry() == "" {
+			t.Errorf("%s: %v, want DAMAGED_CONTEXT", name, err)
+		}
+	}
+}

@@ -8,6 +8,7 @@ const (
 	NoAnswer       = "NO_ANSWER"
 	NoContext      = "NO_CONTEXT"
 	UnknownContext = "UNKNOWN_CONTEXT"
+	DamagedContext = "DAMAGED_CONTEXT"
 	UnknownCode    = "UNKNOWN_CODE"
 	NotFound       = "NOT_FOUND"
 	Conflict       = "CONFLICT"
@@ -61,6 +62,11 @@ var requests = []Entry{
 		UnknownContext, by(cli),
 		"No saved context has that name.",
 		"garrison context list",
+	},
+	{
+		DamagedContext, by(cli),
+		"The file of the context cannot be read, or lacks the address or the user. Copy it again from where it was made.",
+		"garrison context add NAME FILE",
 	},
 	{
 		UnknownCode, by(cli),

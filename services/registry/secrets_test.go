@@ -98,6 +98,17 @@ func TestASecretIsRefusedInClearUnderAnotherNameAndWhenForged(t *testing.T) {
 	if r := s.outcome(s.publish(topology.VerbConfigure, forged)); r.GetRefusal().GetCode() != "BAD_METADATA" {
 		t.Errorf("an intent with a secret of another name: %v", r.GetRefusal())
 	}
+	all := forged.GetConfigure().GetOn()
+	own := &intentv1.Install{Agent: "web", Own: map[string]*intentv1.OwnValues{
+		"s": {Values: forged.GetConfigure().GetSet()},
+	}}
+	ask := &intentv1.Rollout{On: all, Steps: []*intentv1.Step{{Change: &intentv1.Step_Install{Install: own}}}}
+	step := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{
+		Intent: &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: ask}},
+	})
+	if step.GetRefusal().GetCode() != "BAD_METADATA" {
+		t.Errorf("a step of a rollout with a secret of another name: %v", step.GetRefusal())
+	}
 	plan := must[*registryv1.PlanIntentResponse](s, "PlanIntent", &registryv1.PlanIntentRequest{Intent: forged})
 	if plan.GetPlans()[0].GetRefusal().GetCode() != "BAD_METADATA" {
 		t.Errorf("its plan: %v", plan)

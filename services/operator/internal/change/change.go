@@ -33,7 +33,8 @@ func InstallCommand(env *cli.Env) *cobra.Command {
 			ask := &intentv1.Intent{
 				Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: t.agent, Image: t.image, On: on}},
 			}
-			return work.Propose(c.Context(), env, w, work.Proposal{Verb: topology.VerbInstall, Asks: asked(ask)})
+			p := work.Proposal{Verb: topology.VerbInstall, Asks: asked(ask), Differs: true}
+			return work.Propose(c.Context(), env, w, p)
 		},
 	}
 	w.Add(c, true)
@@ -62,7 +63,7 @@ func RemoveCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: a[0], On: on}}}
-			p := work.Proposal{Verb: topology.VerbRemove, Question: "Remove " + a[0], Asks: asked(ask)}
+			p := work.Proposal{Verb: topology.VerbRemove, Question: "Remove " + a[0], Asks: asked(ask), Differs: true}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}

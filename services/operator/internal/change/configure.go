@@ -55,7 +55,7 @@ undone, cancelled or expired. With --bring-wanted the wanted version comes too.`
 				ask.IfRevision = &revision
 			}
 			i := &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: ask}}
-			p := work.Proposal{Verb: topology.VerbConfigure, Question: "Configure", Asks: asked(i)}
+			p := work.Proposal{Verb: topology.VerbConfigure, Question: "Configure", Asks: asked(i), Differs: true}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}

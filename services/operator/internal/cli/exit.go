@@ -31,7 +31,8 @@ const ExitCodesText = `Exit codes:
   0    ok
   1    error: nothing was done, or the result is unknown
   2    usage: the command line is wrong; no request was sent
-  3    differences exist (check, diff, versions --check, up --dry-run)
+  3    differences exist (check, diff, versions --check; up, install, configure and remove
+       with --dry-run)
   4    not allowed
   5    partly done: some tasks or changes succeeded, some failed
   6    a rollout halted itself

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -52,7 +53,7 @@ a server also finds the tasks on it. With -f, --jq runs for each fact: on its ro
 	}
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "continue with new facts until Ctrl-C")
 	c.Flags().
-		Var(cli.ValueOf(&f.since, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "since",
+		Var(cli.ValueOf(&f.since, sinceReader(env.Now), func(time.Time) string { return "" }), "since",
 			"only facts since a "+cli.TimeWords)
 	c.Flags().
 		Var(cli.ValueOf(&f.until, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "until",
@@ -107,6 +108,17 @@ func readError(ctx context.Context, env *cli.Env, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// sinceReader returns the parser of --since. A time of a clock that is ahead may be meant; a day to come is not.
+func sinceReader(now func() time.Time) func(string) (time.Time, error) {
+	read := cli.SinceReader(now)
+	return func(text string) (time.Time, error) {
+		if text == "tomorrow" {
+			return time.Time{}, errors.New("tomorrow is in the future. Try: --since today, or -f for what is to come")
+		}
+		return read(text)
+	}
 }
 
 // idsOf returns the ids that --id stands for: the value itself, and for the name of a server also its id, since facts

@@ -266,7 +266,7 @@ func instanceDetail(f ledger.Fact) string {
 func intentDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
 	case *intentv1.Accepted:
-		return fmt.Sprintf("%s: changes %s, %d up to date, %d passed over", display.IntentText(b.GetIntent()),
+		return fmt.Sprintf("%s: changes %s, %d up to date, %d skipped", display.IntentText(b.GetIntent()),
 			output.Plural(int(b.GetChanged()), "server"), b.GetAlready(), b.GetPassedOver())
 	case *intentv1.Refused:
 		return strings.TrimPrefix(display.IntentText(b.GetIntent())+": "+fault.Line(b.GetRefusal()), ": ")

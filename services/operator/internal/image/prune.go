@@ -13,9 +13,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -39,9 +37,11 @@ func pruneCommand(env *cli.Env) *cobra.Command {
 		Long: `Delete images, with their content, that are disabled or were never activated. With --keep, also active
 ones but the highest versions of each agent and platform; they are disabled first.
 
-An image stays while a server runs or wants it, while a default of an environment names its version, while a
-rollout of its agent has not ended, and for the time of --older-than after its last change. An image that is
-deleted cannot be installed again, and no undo fetches it again.`,
+An image stays while a server runs or wants it, keeps it for a way back, or would need it to undo its last change;
+while it is the highest version that a channel offers, or lies between that and a version that servers have and it
+may not replace at once; while a default of an environment names its version; while a rollout of its agent has not
+ended; and for the time of --older-than after its last change. An image that is deleted cannot be installed again:
+an older change, or a removal, that needs it cannot be undone.`,
 		Example: "  garrison image prune --dry-run\n  garrison image prune beacon --keep 5 --older-than 720h",
 		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -141,75 +141,21 @@ func (p pruning) old(images []row, used use, now time.Time) (out []row) {
 			version.Compare(b.GetManifest().GetVersion(), a.GetManifest().GetVersion()),
 			cmp.Compare(a.GetManifest().GetId(), b.GetManifest().GetId()))
 	})
-	kept := map[string]int{}
+	kept, offered := map[string]int{}, used.offered(images)
 	for _, i := range newest {
 		if i.GetState() == imagev1.State_STATE_ACTIVE {
-			of := i.GetManifest().GetAgent() + " " + display.Platform(i.GetManifest().GetPlatform())
-			if kept[of]++; p.keep == 0 || kept[of] <= p.keep {
+			if kept[kindOf(i)]++; p.keep == 0 || kept[kindOf(i)] <= p.keep {
 				continue
 			}
 		}
-		if !used.has(i) && now.Sub(i.GetSince().AsTime()) >= p.olderThan {
+		if !used.has(i) && !offered[i.GetManifest().GetId()] && now.Sub(i.GetSince().AsTime()) >= p.olderThan {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
-// use is what keeps images from being deleted.
-type use struct {
-	images   map[string]bool // by id: servers run or want them
-	versions map[string]bool // AGENT@VERSION: a default of an environment names them
-	agents   map[string]bool // rollouts of them have not ended
-}
-
-func (u use) has(i row) bool {
-	return u.images[i.GetManifest().GetId()] || u.versions[imageName(i)] || u.agents[i.GetManifest().GetAgent()]
-}
-
-// mostUsed is how many different images the registry counts.
-const mostUsed = 1000
-
-// readUse asks the registry what is used, of one agent or of all.
-func readUse(ctx context.Context, env *cli.Env, agent string) (use, error) {
-	u := use{images: map[string]bool{}, versions: map[string]bool{}, agents: map[string]bool{}}
-	for _, by := range []string{"image", "wanted-image"} {
-		r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env, &registryv1.CountInstancesRequest{
-			Filter: &registryv1.ListInstancesRequest{Agent: agent}, By: []string{by}, Top: mostUsed,
-		})
-		if err != nil {
-			return u, err
-		}
-		if r.GetCounts().GetOthers() > 0 {
-			return u, cli.Usage("servers use more than %d images. Try: garrison image prune AGENT, one by one",
-				mostUsed)
-		}
-		for _, g := range r.GetCounts().GetGroups() {
-			u.images[g.GetValues()[0]] = true
-		}
-	}
-	environments, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, page *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
-			return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
-				&registryv1.ListEnvironmentsRequest{Page: page})
-		})
-	if err != nil {
-		return u, err
-	}
-	for _, e := range environments.GetEnvironments() {
-		for agent, d := range e.GetDefaults() {
-			u.images[d.GetImage().GetImageId()], u.versions[agent+"@"+d.GetImage().GetVersion()] = true, true
-		}
-	}
-	rollouts, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, page *apiv1.Page) (*registryv1.ListRolloutsResponse, error) {
-			return cli.Call[*registryv1.ListRolloutsResponse](ctx, env,
-				&registryv1.ListRolloutsRequest{Agent: agent, Page: page})
-		})
-	for _, r := range rollouts.GetRollouts() {
-		for _, agent := range r.GetAgents() {
-			u.agents[agent] = u.agents[agent] || !rollout.Ended(r.GetState())
-		}
-	}
-	return u, err
+// kindOf returns the agent and the platform of an image.
+func kindOf(i row) string {
+	return i.GetManifest().GetAgent() + " " + display.Platform(i.GetManifest().GetPlatform())
 }

@@ -59,3 +59,39 @@ func TestOnlyOldImagesWithoutAnyUseAreDeleted(t *testing.T) {
 		}
 	}
 }
+
+// An image that a channel offers stays, however many higher versions other channels have, and so do those by way of
+// which what servers have becomes it.
+func TestWhatAChannelOffersIsNotDeleted(t *testing.T) {
+	in := func(i row, channels ...string) row {
+		i.Channels = channels
+		return i
+	}
+	const active = imagev1.State_STATE_ACTIVE
+	guarded := in(stored("web@4", active, 20, "amd64"), "stable")
+	guarded.Manifest.UpgradesFrom = []string{">=3.0.0"}
+	images := []row{
+		in(stored("web@1", active, 50, "amd64"), "stable"), in(stored("web@2", active, 40, "amd64"), "stable"),
+		in(stored("web@3", active, 30, "amd64"), "stable"), guarded,
+		in(stored("web@5", active, 10, "amd64"), "beta"), in(stored("web@6", active, 9, "amd64"), "beta"),
+	}
+	for name, c := range map[string]struct {
+		there []string
+		want  []string
+	}{
+		"of a channel":         {[]string{"3"}, []string{"web@1/amd64", "web@2/amd64", "web@3/amd64", "web@5/amd64"}},
+		"on the way from 1":    {[]string{"1", "5"}, []string{"web@1/amd64", "web@5/amd64"}},
+		"on the way from 2":    {[]string{"2"}, []string{"web@1/amd64", "web@2/amd64", "web@5/amd64"}},
+		"servers have nothing": {nil, []string{"web@1/amd64", "web@2/amd64", "web@3/amd64", "web@5/amd64"}},
+	} {
+		var have []string
+		p := pruning{keep: 1, olderThan: 7 * 24 * time.Hour}
+		used := use{there: map[string][]string{"web": c.there}}
+		for _, i := range p.old(images, used, time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)) {
+			have = append(have, i.GetManifest().GetId())
+		}
+		if slices.Sort(have); !slices.Equal(have, c.want) {
+			t.Errorf("%s: %v, want %v", name, have, c.want)
+		}
+	}
+}

@@ -112,6 +112,9 @@ var operators = []struct {
 
 var inList = regexp.MustCompile(`^([^\s()=!<>]+)\s+(not\s+in|notin|in)\s*\(([^()]*)\)$`)
 
+// bareList matches a list whose values are not in parentheses.
+var bareList = regexp.MustCompile(`^([^\s()=!<>,]+)\s+(not\s+in|notin|in)\s+([^\s()]+(?:\s*,\s*[^\s()]+)*)$`)
+
 // parseTerm parses one term of a selector; a nil condition means that the term names a server.
 func parseTerm(text, part string) (*intentv1.Condition, error) {
 	if m := inList.FindStringSubmatch(part); m != nil {
@@ -123,6 +126,14 @@ func parseTerm(text, part string) (*intentv1.Condition, error) {
 			c.Values = append(c.Values, strings.TrimSpace(v))
 		}
 		return c, checkTerm(text, part, c)
+	}
+	m := bareList.FindStringSubmatch(text) // the commas of the list have divided it
+	if m == nil {
+		m = bareList.FindStringSubmatch(part)
+	}
+	if m != nil {
+		return nil, cli.Usage("--on %q: the values of a list are in parentheses. Try: --on '%s %s (%s)'", text, m[1],
+			m[2], m[3])
 	}
 	at := strings.IndexAny(part, "=!<>")
 	if at < 0 {

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,4 +97,17 @@ func FuzzSelector(f *testing.F) {
 			t.Errorf("%q is an empty selector", text)
 		}
 	})
+}
+
+func TestAListWithoutParenthesesIsSaidToLackThem(t *testing.T) {
+	for on, want := range map[string]string{
+		"role in a,b":           "Try: --on 'role in (a,b)'",
+		"role in a":             "Try: --on 'role in (a)'",
+		"role not in a, b":      "Try: --on 'role not in (a, b)'",
+		"os=linux,role notin a": "Try: --on 'role notin (a)'",
+	} {
+		if _, err := Parse([]string{on}); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", on, err, want)
+		}
+	}
 }

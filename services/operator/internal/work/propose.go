@@ -107,6 +107,9 @@ func (p *planned) outcome() error {
 		return nil
 	}
 	if err := p.refusal(); err != nil {
+		if p.many && len(p.plans) > 1 { // each was printed with its agent
+			return cli.Ended(cli.CodeOf(err))
+		}
 		return err
 	}
 	if p.refused() > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -65,9 +66,15 @@ func previewPlan(env *cli.Env, p *planned) error {
 
 // sayPlans prints a summary of each plan and why servers do not change.
 func sayPlans(env *cli.Env, p *planned) {
+	alone := len(p.plans) == 1 && p.refused() == 1 // the error says why
 	for _, one := range p.plans {
-		env.Say("%s", planText(one))
+		if !alone {
+			env.Say("%s", planText(one))
+		}
 		for _, r := range one.GetReasons() {
+			if why := one.GetRefusal(); why != nil && strings.HasSuffix(why.GetMessage(), r.GetFirst().GetMessage()) {
+				continue
+			}
 			env.Say("  %d %s: %s", r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
 		}
 	}

@@ -27,7 +27,7 @@ func countsText(already, passedOver, leftOut uint32) string {
 		more = append(more, fmt.Sprintf("%d up to date", already))
 	}
 	if passedOver > 0 {
-		more = append(more, fmt.Sprintf("%d passed over", passedOver))
+		more = append(more, fmt.Sprintf("%d skipped", passedOver))
 	}
 	if leftOut > 0 {
 		more = append(more, fmt.Sprintf("%d left out", leftOut))

@@ -33,6 +33,9 @@ type Situation struct {
 
 	// Merged returns the digest of an instance's metadata as it is now, or why it cannot be merged; nil compares none.
 	Merged func(*instancev1.Instance) ([]byte, *apiv1.Refusal)
+
+	// Blocked returns why what is wanted of an instance must not be brought, or nil; nil asks for none.
+	Blocked func(*instancev1.Instance) *apiv1.Refusal
 }
 
 // Scope is what is compared.
@@ -61,6 +64,7 @@ func Of(s Situation, scope Scope) (out []*registryv1.Difference, agents int) {
 			d.Agent, d.Image = i.Agent, i.Wanted
 			d.Wanted = cmp.Or(d.Wanted, i.Wanted.GetVersion(), "nothing")
 			d.Observed = cmp.Or(d.Observed, i.Observed.GetVersion(), "nothing")
+			s.block(d, i)
 			out = append(out, s.complete(d))
 		}
 	}

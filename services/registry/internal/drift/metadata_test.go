@@ -46,3 +46,21 @@ func TestMetadataThatChangedSinceIsADifference(t *testing.T) {
 		t.Errorf("%v; want that its link is missing", d)
 	}
 }
+
+// What a block refuses is not offered as a cure.
+func TestABlockedBuildIsNoCure(t *testing.T) {
+	s, i := healthy()
+	i.State, i.Observed = instancev1.State_STATE_DRIFTED, nil
+	at := look(s, i, active())
+	if rows, _ := Of(at, all); len(rows) != 1 || rows[0].GetRemedy() != registryv1.Remedy_REMEDY_UP {
+		t.Fatalf("%v; want one to cure by up", rows)
+	}
+	at.Blocked = func(*instancev1.Instance) *apiv1.Refusal {
+		return &apiv1.Refusal{Message: "ann blocked web 1.0.0: it leaks", Try: "garrison block remove b1 -m WHY"}
+	}
+	rows, _ := Of(at, all)
+	if d := rows[0]; d.GetRemedy() != registryv1.Remedy_REMEDY_PERSON || strings.Contains(d.GetCure(), "web@1.0.0") ||
+		!strings.Contains(d.GetCure(), "garrison block remove b1") || !strings.Contains(d.GetReason(), "it leaks") {
+		t.Errorf("%v", d)
+	}
+}

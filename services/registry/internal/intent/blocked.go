@@ -10,6 +10,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
@@ -20,17 +21,33 @@ func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
 	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" {
 		return nil
 	}
+	return blockOf(o.reader, have, w)
+}
+
+// blockOf returns the block that refuses to bring what is wanted, or nil.
+func blockOf(r Reader, have *instancev1.Instance, w want) *apiv1.Refusal {
 	c := block.Change{
 		Agent: w.agent, Image: w.image, Platform: w.server.GetSysinfo().GetPlatform(),
 		Configuration: w.configuration.GetDigest(), NewImage: !image.Same(have.GetObserved(), w.image),
 		Reconfigured: !bytes.Equal(w.configuration.GetDigest(), have.GetObservedConfigurationDigest()),
 	}
 	for _, build := range c.Brought() {
-		if b, ok := o.reader.Block(block.ID(build)); ok {
+		if b, ok := r.Block(block.ID(build)); ok {
 			return Blocked(b)
 		}
 	}
 	return nil
+}
+
+// BlockedOn returns a function that returns why an intent could not bring again what is wanted of an instance on a
+// server, or nil.
+func BlockedOn(r Reader, s *serverv1.Server) func(*instancev1.Instance) *apiv1.Refusal {
+	return func(i *instancev1.Instance) *apiv1.Refusal {
+		if i.Wanted == nil {
+			return nil
+		}
+		return blockOf(r, i, want{server: s, agent: i.Agent, image: i.Wanted, configuration: i.Configuration})
+	}
 }
 
 // Blocked explains that a block keeps an intent from a server.

@@ -10,7 +10,7 @@ import (
 // of each instance and the group of its server, and no record of an instance; ok is false when a field is of neither,
 // or has too many values.
 func (v *View) countInstances(q InstanceFilter, servers []term[*serverv1.Server], t *tally) (ok bool) {
-	if slices.Contains(t.by, byServer) {
+	if slices.Contains(t.by, byServer) || slices.Contains(t.by, byWayBack) {
 		return false
 	}
 	ofShape, ofServer := v.divided(t.by)

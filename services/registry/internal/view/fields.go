@@ -46,6 +46,20 @@ var instanceValues = map[string]func(*instancev1.Instance) string{
 	"wanted-image":   func(i *instancev1.Instance) string { return i.GetWanted().GetId() },
 	byState:          func(i *instancev1.Instance) string { return stateWord(i.GetState()) },
 	byHealth:         func(i *instancev1.Instance) string { return healthWord(i.GetHealth()) },
+	byWayBack:        wayBack,
+}
+
+// wayBack returns the ids of the images to which an instance may have to return, sorted and joined by commas: those that
+// its server keeps, those of before its last changes, and the one that is wanted again when its intent is withdrawn.
+func wayBack(i *instancev1.Instance) string {
+	last := i.GetLastBegun()
+	ids := []string{i.GetBefore().GetImage().GetId(), last.GetWanted().GetId(), last.GetBefore().GetImage().GetId()}
+	for _, k := range i.GetKept() {
+		ids = append(ids, k.GetImage().GetId())
+	}
+	slices.Sort(ids)
+	ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
+	return strings.Join(ids, ",")
 }
 
 // notAtWanted reports whether another image is there than the wanted one, or none, or one although none is wanted.

@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -283,5 +284,22 @@ func TestEveryFieldToCountByHasOneName(t *testing.T) {
 	}
 	if _, ok := FieldName("version", false); ok {
 		t.Error("a server has a version")
+	}
+}
+
+// What an undo, a withdrawal or the server itself goes back to is counted, once for each image.
+func TestTheWayBackOfAnInstanceIsCounted(t *testing.T) {
+	ref := func(id string) *imagev1.Ref { return &imagev1.Ref{Id: id} }
+	i := &instancev1.Instance{
+		Wanted: ref("i5"), Observed: ref("i4"), Before: &instancev1.Before{Image: ref("i3")},
+		LastBegun: &instancev1.BegunChange{Wanted: ref("i4"), Before: &instancev1.Before{Image: ref("i2")}},
+		Kept:      []*instancev1.Kept{{Image: ref("i3")}, {Image: ref("i1")}},
+	}
+	v := New()
+	if got := v.instanceValue(i, nil, "way-back"); got != "i1,i2,i3,i4" {
+		t.Errorf("%s", got)
+	}
+	if got := v.instanceValue(&instancev1.Instance{Wanted: ref("i5")}, nil, "way-back"); got != "" {
+		t.Errorf("%s; want none", got)
 	}
 }

@@ -48,6 +48,7 @@ const (
 	byAgent       = "agent"
 	byImage       = "image"
 	byVersion     = "version"
+	byWayBack     = "way-back"
 	byState       = "state"
 	byHealth      = "health"
 	byKind        = "kind"

@@ -195,7 +195,7 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 		Server: s, Instances: instances, Image: view.Image, Now: c.api.records.Now(),
 		Externals:   c.api.externals.on(s.Id),
 		ConfirmedAt: c.api.presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.presence.Interval,
-		Heals: healsNow(view, s), Merged: c.merged,
+		Heals: healsNow(view, s), Merged: c.merged, Blocked: intent.BlockedOn(view, s),
 	}
 	if s.Life == serverv1.Life_LIFE_DYING || s.Life == serverv1.Life_LIFE_DEAD || s.Reinstall != nil {
 		at.Duties = c.api.duties.Left(s)

@@ -3,6 +3,8 @@ package records
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -40,15 +42,22 @@ func (r *Records) SealSecrets(
 // SealedWrong returns why an intent is refused whatever the fleet is: it sets a value that has the form of a sealed one
 // and does not open.
 func (r *Records) SealedWrong(i *intentv1.Intent) *apiv1.Refusal {
-	why := fault.RefusalOf(metadata.CheckSealed(r.Secrets, i.GetConfigure().GetSet()))
-	for _, own := range i.GetInstall().GetOwn() {
-		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, own.GetValues())))
-	}
+	why := cmp.Or(fault.RefusalOf(metadata.CheckSealed(r.Secrets, i.GetConfigure().GetSet())),
+		r.ownWrong(i.GetInstall()))
 	for _, step := range i.GetRollout().GetSteps() {
-		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, step.GetConfigure().GetSet())))
+		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, step.GetConfigure().GetSet())),
+			r.ownWrong(step.GetInstall()))
 	}
 	for _, s := range i.GetRollout().GetThen() {
 		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, s.GetDefault().GetMetadata())))
+	}
+	return why
+}
+
+// ownWrong returns why the own values of an install are refused.
+func (r *Records) ownWrong(q *intentv1.Install) (why *apiv1.Refusal) {
+	for _, server := range slices.Sorted(maps.Keys(q.GetOwn())) {
+		why = cmp.Or(why, fault.RefusalOf(metadata.CheckSealed(r.Secrets, q.GetOwn()[server].GetValues())))
 	}
 	return why
 }
