@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"

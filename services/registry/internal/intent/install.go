@@ -105,13 +105,10 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 			return
 		}
 		own := have.GetConfiguration().GetOwn()
-		var inClear error
-		if set := q.Own[s.Id].GetValues(); have.GetWanted() == nil {
-			inClear = metadata.CheckKeptSecret(own, set)
-			own = metadata.Change{Set: set}.Apply(own)
+		if have.GetWanted() == nil {
+			own = metadata.Change{Set: q.Own[s.Id].GetValues()}.Apply(own)
 		}
 		merged, why := merge(s, own)
-		why = cmp.Or(fault.RefusalOf(inClear), why)
 		next := want{
 			server: s, agent: agent.Name, image: chosen.ref, configuration: merged, origin: q.Origins[s.Id],
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/secret"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
@@ -60,33 +59,5 @@ func TestAnInstallBringsOwnValues(t *testing.T) {
 	bad.GetInstall().Own[ident.From("server", "0")].Values = map[string]string{"a b": "c"}
 	if d := w.decide("install", bad); d.Refusal.GetCode() != code.BadMetadata {
 		t.Errorf("%v", d.Refusal)
-	}
-}
-
-// An agent that is leaving keeps its secrets; an install that brings it back does not set them in clear.
-func TestAnInstallSetsNoSecretOfALeavingAgentInClear(t *testing.T) {
-	w := fleet(1)
-	own := func(value string) *intentv1.Intent {
-		i := installAll().Intent
-		i.GetInstall().Own = map[string]*intentv1.OwnValues{
-			ident.From("server", "0"): {Values: map[string]string{"pin": value}},
-		}
-		return i
-	}
-	key, err := secret.ParseKey(secret.NewKeyText())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := w.decide("install", own(key.Seal("pin", "1234"))); d.Refusal != nil {
-		t.Fatal(d.Refusal)
-	}
-	if d := w.decide("remove", removeAll()); d.Refusal != nil {
-		t.Fatal(d.Refusal)
-	}
-	if w.on(0) == nil || w.on(0).GetConfiguration().GetOwn() == nil {
-		t.Skip("a leaving agent has no values")
-	}
-	if d := w.decide("install", own("1234")); d.Refusal.GetCode() != code.SecretInClear {
-		t.Errorf("%v; want SECRET_IN_CLEAR", d.Refusal)
 	}
 }
