@@ -122,3 +122,14 @@ func TestABudgetCountsTheServersOfItsEnvironmentFromTheTimeThatItIsSet(t *testin
 		t.Errorf("by rack: %v, and still %v by environment; want %v alone", rack, env, both)
 	}
 }
+
+func TestInstancesAreCountedByTheirWayBack(t *testing.T) {
+	r := onlineInProd("s")
+	web1, web2 := &imagev1.Ref{Id: "web1"}, &imagev1.Ref{Id: "web2"}
+	r.change(1, nil, web1, &taskv1.Succeeded{})
+	r.change(2, web1, web2, &taskv1.Succeeded{})
+	c := r.CountInstances(view.InstanceFilter{}, []string{"agent", "way-back"}, 10)
+	if g := c.GetGroups(); len(g) != 1 || g[0].GetCount() != 1 || g[0].GetValues()[1] != "web1" {
+		t.Errorf("%v; want one with a way back to web1", c)
+	}
+}
