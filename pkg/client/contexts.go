@@ -74,7 +74,7 @@ func readFile(path string) (trust.Context, error) {
 	return c, damaged(err)
 }
 
-// damaged gives an error about a context file with invalid content its code.
+// damaged returns an error about a context file with invalid content with its code, and any other as it is.
 func damaged(err error) error {
 	if !errors.Is(err, trust.ErrDamaged) {
 		return err

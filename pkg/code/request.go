@@ -65,7 +65,8 @@ var requests = []Entry{
 	},
 	{
 		DamagedContext, by(cli),
-		"The file of the context cannot be read, or lacks the address or the user. Copy it again from where it was made.",
+		"The file of the context cannot be read, or lacks the address or the user. Copy it again from where it was " +
+			"made.",
 		"garrison context add NAME FILE",
 	},
 	{

@@ -27,8 +27,8 @@ func (u use) has(i row) bool {
 	return u.images[i.GetManifest().GetId()] || u.versions[imageName(i)] || u.agents[i.GetManifest().GetAgent()]
 }
 
-// offered returns the ids of the images that channels need: of each agent and platform the highest active version, which
-// is what installs and upgrades choose, and those by way of which what servers have may become it.
+// offered returns the ids of the images that channels need: of each agent and platform the highest active version,
+// which is what installs and upgrades choose, and those by way of which what servers have may become it.
 func (u use) offered(images []row) map[string]bool {
 	type kind struct{ channel, of string }
 	active := map[kind][]row{}
@@ -55,8 +55,8 @@ func compareVersions(a, b row) int {
 	return version.Compare(a.GetManifest().GetVersion(), b.GetManifest().GetVersion())
 }
 
-// between reports whether an image lies between another one and a version that servers have, which the other one may not
-// replace at once.
+// between reports whether an image lies between another one and a version that servers have, which the other one may
+// not replace at once.
 func (u use) between(i, to row) bool {
 	m := to.GetManifest()
 	return slices.ContainsFunc(u.there[m.GetAgent()], func(have string) bool {

@@ -49,8 +49,9 @@ var instanceValues = map[string]func(*instancev1.Instance) string{
 	byWayBack:        wayBack,
 }
 
-// wayBack returns the ids of the images to which an instance may have to return, sorted and joined by commas: those that
-// its server keeps, those of before its last changes, and the one that is wanted again when its intent is withdrawn.
+// wayBack returns the ids of the images to which an instance may have to return, sorted and joined by commas: those
+// that its server keeps, those of before its last changes, and the one that is wanted again when its intent is
+// withdrawn.
 func wayBack(i *instancev1.Instance) string {
 	last := i.GetLastBegun()
 	ids := []string{i.GetBefore().GetImage().GetId(), last.GetWanted().GetId(), last.GetBefore().GetImage().GetId()}
