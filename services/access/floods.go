@@ -17,6 +17,9 @@ const (
 	// sampleEvery is how often it is read how much the accounts have sent and, of those that sent much, their
 	// connections.
 	sampleEvery = time.Second
+	// listEvery is how often the connections of every account are read. What one sent is counted from there, so that a
+	// key that pauses between does not send more than it may either.
+	listEvery = 10 * time.Second
 	// sampled is how many connections of each account are read: those that have sent most.
 	sampled = 1024
 	// mostMessages and mostBytes are how much a server's key may send in a second. A server that was unreachable
@@ -47,7 +50,8 @@ type floods struct {
 	totals map[string]amount // that the accounts had sent at the last sample
 
 	mu        sync.Mutex
-	sent      map[connection]amount
+	listed    map[string]time.Time             // by account
+	sent      map[string]map[connection]amount // by account, when it was listed
 	suspended map[string]map[string]suspension // by account and key
 }
 
@@ -67,7 +71,8 @@ type suspension struct {
 }
 
 func newFloods(cfg Config, v *view.View, f *fold.Follower) *floods {
-	s := &floods{cfg: cfg, view: v, follower: f, totals: map[string]amount{}, sent: map[connection]amount{}}
+	s := &floods{cfg: cfg, view: v, follower: f, totals: map[string]amount{}}
+	s.sent, s.listed = map[string]map[connection]amount{}, map[string]time.Time{}
 	s.suspended = map[string]map[string]suspension{}
 	for _, account := range watched {
 		s.suspended[account] = map[string]suspension{}
@@ -103,32 +108,60 @@ func (s *floods) sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := map[connection]amount{}
-	for _, account := range s.busy(uses, time.Now()) {
-		byKey := map[string]amount{}
-		for _, server := range servers {
-			clients, err := s.cfg.System.Senders(ctx, server, s.cfg.Issuer.AccountKey(account), sampled)
-			if err != nil {
-				return err
-			}
-			for _, c := range clients {
-				at := connection{server.ID, c.ID}
-				seen[at] = amount{c.Messages, c.Bytes, c.At}
-				if user := s.userOf(account, server.ID, c.ID); user != "" {
-					byKey[user] = byKey[user].plus(s.since(at, c))
-				}
-			}
+	for _, account := range s.due(uses, time.Now()) {
+		if err := s.list(ctx, servers, account); err != nil {
+			return err
 		}
-		s.judge(account, byKey)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sent = seen
 	return nil
 }
 
+// list reads what the connections of an account have sent, and suspends the keys that sent too much since the last
+// list.
+func (s *floods) list(ctx context.Context, servers []bus.Server, account string) error {
+	seen, byKey := map[connection]amount{}, map[string]amount{}
+	for _, server := range servers {
+		clients, err := s.cfg.System.Senders(ctx, server, s.cfg.Issuer.AccountKey(account), sampled)
+		if err != nil {
+			return err
+		}
+		for _, c := range clients {
+			at := connection{server.ID, c.ID}
+			seen[at] = amount{c.Messages, c.Bytes, c.At}
+			if user := s.userOf(account, server.ID, c.ID); user != "" {
+				byKey[user] = byKey[user].plus(s.since(account, at, c))
+			}
+		}
+	}
+	s.judge(account, byKey)
+	s.keep(account, seen, time.Now())
+	return nil
+}
+
+// keep keeps what the connections of an account had sent when they were listed.
+func (s *floods) keep(account string, seen map[connection]amount, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent[account], s.listed[account] = seen, at
+}
+
+// due returns the accounts whose connections are to be listed: those that are busy, and those of which the last list is
+// old. Without it a key that sends for a second and pauses for the next would be compared with all the time that it
+// was connected.
+func (s *floods) due(uses map[string]bus.AccountUse, at time.Time) (accounts []string) {
+	busy := s.busy(uses, at)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, account := range watched {
+		if slices.Contains(busy, account) || at.Sub(s.listed[account]) >= listEvery {
+			accounts = append(accounts, account)
+		}
+	}
+	return accounts
+}
+
 // busy returns the accounts whose clients together sent more since the last sample than one key may. No key of another
-// account can have sent too much, so that its connections, of which there may be many, need not be listed.
+// account can have sent too much since then, so that its connections, of which there may be many, need no list.
 func (s *floods) busy(uses map[string]bus.AccountUse, at time.Time) (accounts []string) {
 	for _, account := range watched {
 		now := amount{uses[account].Messages, uses[account].Bytes, at}
@@ -140,10 +173,10 @@ func (s *floods) busy(uses map[string]bus.AccountUse, at time.Time) (accounts []
 	return accounts
 }
 
-// since returns what a connection sends in a second: since the last sample, or since it was opened.
-func (s *floods) since(at connection, c bus.Sender) amount {
+// since returns what a connection sends in a second: since the last list, or since it was opened.
+func (s *floods) since(account string, at connection, c bus.Sender) amount {
 	s.mu.Lock()
-	before, known := s.sent[at]
+	before, known := s.sent[account][at]
 	s.mu.Unlock()
 	if !known {
 		before.at = c.Since
@@ -241,11 +274,14 @@ func (s *floods) add(want map[string]view.Revoked, next time.Time) time.Time {
 func (s *floods) show() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	until := map[string]time.Time{}
+	until, connections := map[string]time.Time{}, 0
 	for _, keys := range s.suspended {
 		for key, is := range keys {
 			until[key] = is.until
 		}
 	}
-	return map[string]any{"suspended_until": until, "connections": len(s.sent)}
+	for _, of := range s.sent {
+		connections += len(of)
+	}
+	return map[string]any{"suspended_until": until, "connections": connections}
 }
