@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -100,4 +101,32 @@ func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) 
 	bustest.Eventually(t, "the document names it no more", func() bool {
 		return len(w.document(server).GetUnwantedTaskIds()) == 0
 	})
+}
+
+// The change after it is withdrawn, so that what waits is wanted again, and its server need not give it up.
+func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	server := serverID(1)
+	w.enrol(server)
+	one, two := w.image("shipper", "1.0.0"), w.image("shipper", "2.0.0")
+	w.want(server, "shipper", 1, one)
+	waiting := w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	w.defers(server, waiting.Id, &taskv1.Deferral{Until: timestamppb.New(time.Now().Add(time.Hour))})
+	w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_RUNNING)
+	w.want(server, "shipper", 2, two)
+	bustest.Eventually(t, "the document names the task that waits", func() bool {
+		return slices.Equal(w.document(server).GetUnwantedTaskIds(), []string{waiting.Id})
+	})
+	next := w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_QUEUED)
+	w.say(ledger.Instance, ledger.Key(server, "shipper"), &instancev1.Wanted{
+		InstanceId: waiting.InstanceId, Generation: 3, Image: one, IntentId: waiting.IntentId,
+		WithdrawnIntentId: next.IntentId,
+	})
+	bustest.Eventually(t, "the document names it no more", func() bool {
+		return len(w.document(server).GetUnwantedTaskIds()) == 0
+	})
+	w.defers(server, waiting.Id, &taskv1.Deferral{ResumedAt: timestamppb.Now()})
+	w.report(server, waiting.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 }

@@ -11,9 +11,13 @@ import (
 // remember keeps the change that is about to be replaced, if it began.
 func remember(i *instancev1.Instance) {
 	if i.Begun {
+		earlier := i.LastBegun
+		if earlier != nil {
+			earlier.Earlier = nil // one of them at most is deferred
+		}
 		i.LastBegun = &instancev1.BegunChange{
 			Wanted: i.Wanted, Configuration: i.Configuration, IntentId: i.IntentId, TaskGeneration: i.TaskGeneration,
-			TaskId: i.TaskId, TaskState: i.TaskState, Reason: i.Reason, Before: i.Before,
+			TaskId: i.TaskId, TaskState: i.TaskState, Reason: i.Reason, Before: i.Before, Earlier: earlier,
 		}
 	}
 	i.Begun, i.Withdrawn = false, false
@@ -24,7 +28,7 @@ func awaitTask(i *instancev1.Instance, withdrawn string) {
 	i.TaskGeneration, i.TaskId, i.TaskState, i.TaskCode = i.Generation, "", taskv1.State_STATE_UNSPECIFIED, ""
 	if l := i.LastBegun; withdrawn != "" && l != nil {
 		i.TaskGeneration, i.TaskId, i.TaskState, i.Before = l.TaskGeneration, l.TaskId, l.TaskState, l.Before
-		i.Begun, i.LastBegun = true, nil
+		i.Begun, i.LastBegun = true, l.Earlier
 	}
 }
 
@@ -36,29 +40,50 @@ func reasonBefore(i *instancev1.Instance, withdrawn string) string {
 	return i.GetLastBegun().GetReason()
 }
 
-// recordLastTask folds the state of a task into the change before the present one.
+// recordLastTask folds the state of a task into the change before the present one. One that its server gave up never
+// began, so that the change before it is the last one that did.
 func recordLastTask(i *instancev1.Instance, t *taskv1.Task) {
-	if l := i.LastBegun; l != nil && l.TaskGeneration == t.Generation {
-		l.TaskId, l.TaskState, l.Reason = t.Id, t.State, reasonOf(t)
+	l := i.LastBegun
+	if l == nil || l.TaskGeneration != t.Generation {
+		return
+	}
+	switch {
+	case untouched(l.TaskState, t):
+		i.LastBegun = l.Earlier
+		return
+	case done(t.State):
+		l.Earlier = nil
+	}
+	l.TaskId, l.TaskState, l.Reason = t.Id, t.State, reasonOf(t)
+}
+
+// recordBegun records that the present change began, or did not begin after all. Where it is wanted again since the
+// change after it was withdrawn, it is as if it were withdrawn too: what was there before both is wanted.
+func recordBegun(i *instancev1.Instance, t *taskv1.Task) {
+	switch {
+	case t.State == taskv1.State_STATE_ASSIGNED || t.State == taskv1.State_STATE_RUNNING:
+		i.Begun = true
+	case done(t.State):
+		i.Begun, i.LastBegun = true, nil
+	case untouched(i.TaskState, t):
+		i.Begun, i.Withdrawn = false, i.Withdrawn || i.Generation > i.TaskGeneration
 	}
 }
 
-// recordBegun records that the present change began, or did not begin after all: a change that ends as cancelled while
-// it runs was given up by its server before it touched anything. An earlier attempt may have.
-func recordBegun(i *instancev1.Instance, t *taskv1.Task) {
-	switch t.State {
-	case taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING:
-		i.Begun = true
-	case taskv1.State_STATE_SUCCEEDED, taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE:
-		i.Begun, i.LastBegun = true, nil
-	case taskv1.State_STATE_CANCELLED:
-		if i.TaskState == taskv1.State_STATE_RUNNING && t.Attempt <= 1 {
-			i.Begun = false
-		}
-	}
+// done reports whether a task in a state brought about its change, or failed to.
+func done(s taskv1.State) bool {
+	return s == taskv1.State_STATE_SUCCEEDED || s == taskv1.State_STATE_FAILED || s == taskv1.State_STATE_UNDONE
+}
+
+// untouched reports whether a task touched nothing: one that ends as cancelled while it runs was given up by its
+// server before it did. An earlier attempt may have.
+func untouched(before taskv1.State, t *taskv1.Task) bool {
+	return t.State == taskv1.State_STATE_CANCELLED && before == taskv1.State_STATE_RUNNING && t.Attempt <= 1
 }
 
 // ApplyWithdrawal records that a task was cancelled because its intent was withdrawn.
 func ApplyWithdrawal(i *instancev1.Instance, t *taskv1.Task) {
-	i.Withdrawn = t.InstanceId == i.Id && t.Generation == i.TaskGeneration && !i.Begun
+	if t.InstanceId == i.Id && t.Generation == i.TaskGeneration && !i.Begun {
+		i.Withdrawn = true
+	}
 }

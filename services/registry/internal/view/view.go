@@ -36,7 +36,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 30
+const Layout = 31
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{

@@ -28,6 +28,16 @@ func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
 	return nil
 }
 
+// givesUp reports whether a server's document names a deferred task as not wanted any more. One that is wanted again,
+// because the change after it was withdrawn, goes on, unless its server gave it up meanwhile.
+func (v *View) givesUp(t *taskv1.Task) bool {
+	if !task.Waits(t) || v.Unwanted(t) == nil {
+		return false
+	}
+	i, ok := v.instanceFor(t)
+	return !ok || i.IntentId != t.IntentId || t.IntentId == "" || v.withdrawn(t) != nil
+}
+
 // notWaitedFor makes a server's document name a deferred task after a fact because of which it may not be wanted.
 func (v *View) notWaitedFor(f ledger.Fact, id string) {
 	if r, ok := v.tasks.Get(id); ok && task.Waits(r.Task) && v.Unwanted(r.Task) != nil {

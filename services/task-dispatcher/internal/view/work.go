@@ -209,7 +209,7 @@ func (v *View) Document(server string) (*desiredv1.Document, bool) {
 		if task.UnderWay(r.Task.State) {
 			rows.UnderWay = append(rows.UnderWay, r.Task)
 		}
-		if task.Waits(r.Task) && v.Unwanted(r.Task) != nil {
+		if v.givesUp(r.Task) {
 			rows.Unwanted = append(rows.Unwanted, r.Task.Id)
 		}
 	}

@@ -1247,7 +1247,10 @@ type BegunChange struct {
 	// Why, when there is something to say.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What was there before that change.
-	Before        *Before `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	Before *Before `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	// The change that began before that one, until its task is done: its server may give it up untouched, as if it never
+	// began. Unset when there was none.
+	Earlier       *BegunChange `protobuf:"bytes,9,opt,name=earlier,proto3" json:"earlier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1334,6 +1337,13 @@ func (x *BegunChange) GetReason() string {
 func (x *BegunChange) GetBefore() *Before {
 	if x != nil {
 		return x.Before
+	}
+	return nil
+}
+
+func (x *BegunChange) GetEarlier() *BegunChange {
+	if x != nil {
+		return x.Earlier
 	}
 	return nil
 }
@@ -1457,7 +1467,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x06Before\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x12\n" +
-	"\x04same\x18\x03 \x01(\bR\x04same\"\xed\x02\n" +
+	"\x04same\x18\x03 \x01(\bR\x04same\"\xaa\x03\n" +
 	"\vBegunChange\x12.\n" +
 	"\x06wanted\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x06wanted\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x1b\n" +
@@ -1467,7 +1477,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\x06 \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x124\n" +
-	"\x06before\x18\b \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before*\x7f\n" +
+	"\x06before\x18\b \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12;\n" +
+	"\aearlier\x18\t \x01(\v2!.garrison.instance.v1.BegunChangeR\aearlier*\x7f\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PENDING\x10\x01\x12\x13\n" +
@@ -1556,11 +1567,12 @@ var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
 	2,  // 35: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
 	18, // 36: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
 	11, // 37: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	12, // 38: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
