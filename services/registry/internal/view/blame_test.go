@@ -119,3 +119,31 @@ func TestWhatIsBlamedDoesNotDependOnTheOrderOfTheServers(t *testing.T) {
 		}
 	})
 }
+
+// What is asked for again was wanted before, and does not run: it is brought as much as the first time.
+func TestASecondTryOfAnImageAndAConfigurationBlamesBothAgain(t *testing.T) {
+	r := tries(1)
+	proved := undone(taskv1.Step_STEP_PROVE, code.NotReady)
+	r.attempt(attempt{"s0", "2", "c1"}, proved)
+	image := &imagev1.Ref{Id: "web2", Version: "2"}
+	i, _ := r.Instance("s0", "web")
+	r.fold(ledger.Instance, "s0.web", &instancev1.Observed{
+		InstanceId: i.Id, Image: &imagev1.Ref{Id: "web1.0.0", Version: "1.0.0"}, ConfigurationDigest: []byte("old"),
+		Health: instancev1.Health_HEALTH_GOOD,
+	})
+	r.fold(ledger.Instance, "s0.web", &instancev1.Wanted{
+		InstanceId: i.Id, Generation: i.Generation + 1, Image: image,
+		Configuration: &instancev1.Configuration{Digest: []byte("c1")},
+	})
+	i, _ = r.Instance("s0", "web")
+	r.fold(ledger.Task, "again", &taskv1.Queued{
+		ServerId: "s0", Agent: "web", InstanceId: i.Id, Generation: i.Generation, Attempt: 1,
+		From: i.Observed, To: image,
+	})
+	r.fold(ledger.Task, "again", &taskv1.Assigned{})
+	r.fold(ledger.Task, "again", &taskv1.Started{})
+	r.fold(ledger.Task, "again", proved)
+	if got, want := r.blamed(), "web 2 with configuration c1 on s0"; got != want {
+		t.Errorf("blamed %q, want %q", got, want)
+	}
+}

@@ -59,7 +59,9 @@ func (v *View) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
 	if i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !failed && !recovered || v.undoes(i.IntentId) {
 		return
 	}
-	build := v.buildOf(change{i.ServerId, i.Agent, i.Before.GetImage(), i.Wanted, i.Configuration, i.Before})
+	build := v.buildOf(change{
+		i.ServerId, i.Agent, i.Before.GetImage(), i.Wanted, i.Configuration, i.Before, nil,
+	})
 	switch {
 	case build == nil:
 	case failed:
@@ -79,7 +81,7 @@ func (v *View) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
 	switch {
 	case i == nil || i.Id != t.InstanceId:
 	case i.Generation == t.Generation:
-		c.configuration, c.before = i.Configuration, i.Before
+		c.configuration, c.before, c.runs = i.Configuration, i.Before, i.ObservedConfigurationDigest
 	case i.LastBegun != nil && i.LastBegun.TaskGeneration == t.Generation: // something else was asked for since
 		c.configuration, c.before = i.LastBegun.Configuration, i.LastBegun.Before
 	}
@@ -98,11 +100,16 @@ type change struct {
 	from, to      *imagev1.Ref
 	configuration *instancev1.Configuration
 	before        *instancev1.Before
+	runs          []byte // the digest of the configuration that was found; nil when that is not known
 }
 
-// reconfigures reports whether the change brings another configuration than there was.
+// reconfigures reports whether the change brings another configuration than there was. What was wanted before may have
+// failed too, and is the same then although it does not run.
 func (c change) reconfigures() bool {
-	return !c.before.GetSame() && !bytes.Equal(c.before.GetConfiguration().GetDigest(), c.configuration.GetDigest())
+	if c.before.GetSame() {
+		return len(c.runs) > 0 && !bytes.Equal(c.runs, c.configuration.GetDigest())
+	}
+	return !bytes.Equal(c.before.GetConfiguration().GetDigest(), c.configuration.GetDigest())
 }
 
 // buildOf returns what a change brings: the image when it changes, the configuration when that does, or both.
@@ -220,7 +227,10 @@ func (v *View) judgeHalt(r *rolloutv1.Rollout) {
 	for t := range v.TargetsOf(r.Id, rolloutv1.TargetState_TARGET_STATE_BROKEN) {
 		for _, c := range t.Changes {
 			i, _ := v.Instance(t.ServerId, c.Agent)
-			b := v.buildOf(change{t.ServerId, c.Agent, c.From, c.To, i.GetConfiguration(), i.GetBefore()})
+			b := v.buildOf(change{
+				t.ServerId, c.Agent, c.From, c.To, i.GetConfiguration(), i.GetBefore(),
+				i.GetObservedConfigurationDigest(),
+			})
 			for _, b := range parts(b) {
 				if s := row(v.suspects, block.ID(b)); slices.Contains(s.GetServerIds(), t.ServerId) {
 					s.RolloutId = r.Id
