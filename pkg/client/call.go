@@ -99,7 +99,8 @@ func call[R proto.Message](ctx context.Context, c *Client, m method, request pro
 		})
 	}
 	if bus.AccessOf(m.descriptor) != readAccess || asksAgain(ctx) {
-		return r, once()
+		err := once()
+		return r, err
 	}
 	err := untilAnswered(ctx, 2*timeout, once)
 	return r, err

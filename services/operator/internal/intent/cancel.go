@@ -61,8 +61,12 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 		return err
 	}
 	c := before.GetCounts()
-	waiting := int(c.GetToOpen()+c.GetQueued()) + deferred(before)
-	env.Say("intent %s (%s, by %s): %s", id, display.IntentText(r.GetIntent()), r.GetActor(), display.ProgressText(c))
+	waits, text := deferred(before), display.ProgressText(c)
+	waiting := int(c.GetToOpen()+c.GetQueued()) + waits
+	if waits > 0 {
+		text += "; " + output.Plural(waits, "deferred change")
+	}
+	env.Say("intent %s (%s, by %s): %s", id, display.IntentText(r.GetIntent()), r.GetActor(), text)
 	switch {
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")
