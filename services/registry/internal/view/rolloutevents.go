@@ -196,7 +196,7 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 		}
 		if task.State == taskv1.State_STATE_CANCELLED || task.State == taskv1.State_STATE_SUPERSEDED {
 			c, _ := f.Body.(*taskv1.Cancelled)
-			if !c.GetWithdrawn() && c.GetCode() != code.GivenUp && i.GetIntentId() == task.IntentId {
+			if !c.GetWithdrawn() && i.GetIntentId() == task.IntentId {
 				return // another task of the same change follows
 			}
 			e = rollout.Event{Kind: rollout.LeftOut, Reason: refusal(
