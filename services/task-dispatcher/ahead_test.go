@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -67,4 +68,50 @@ func TestAnImageThatIsNoMoreIsNotFetchedAhead(t *testing.T) {
 	if got.Reason != "the image is no more" {
 		t.Errorf("it ended because %q", got.Reason)
 	}
+}
+
+func TestARefreshDoesNotWaitForWhatIsFetchedAhead(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	s := serverID(1)
+	w.enrol(s)
+	image, until := w.image("shipper", "2.0.0"), time.Now().Add(time.Hour)
+	w.awaitTask(d, s, "", w.ahead(image, until, s), taskv1.State_STATE_ASSIGNED)
+	queued := w.ahead(w.image("shipper", "3.0.0"), until, s)
+	w.awaitTask(d, s, "", queued, taskv1.State_STATE_QUEUED)
+	refresh := w.say(ledger.Intent, ident.New(), &intentv1.Accepted{
+		Intent:  &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}},
+		Changed: 1, ServerIds: []string{s},
+	})
+	w.awaitTask(d, s, "", refresh, taskv1.State_STATE_ASSIGNED)
+	w.awaitTask(d, s, "", queued, taskv1.State_STATE_QUEUED)
+}
+
+// A change for which there is room without what is fetched ahead is not refused because of it.
+func TestWhatIsFetchedAheadMakesWayInADocumentForChanges(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	s := serverID(1)
+	w.enrol(s)
+	large := ident.New()
+	w.say(ledger.Image, large, &imagev1.Created{Manifest: &imagev1.Manifest{
+		Id: large, Agent: "shipper", Version: "2.0.0", Blob: &imagev1.Blob{ChunkDigests: [][]byte{make([]byte, 500<<10)}},
+	}})
+	w.say(ledger.Image, large, &imagev1.Filled{})
+	until := time.Now().Add(time.Hour)
+	w.awaitTask(d, s, "", w.ahead(&imagev1.Ref{Id: large, Version: "2.0.0"}, until, s), taskv1.State_STATE_ASSIGNED)
+	bustest.Eventually(t, "the document asks for it", func() bool { return len(w.document(s).GetRequests()) == 1 })
+	full, agents := fullMetadata(t), 16
+	var facts []ledger.Draft
+	for n := range agents {
+		name := fmt.Sprint("agent-", n)
+		facts = append(facts, w.wantWith(s, name, 1, w.image(name, "1.0.0"), full))
+	}
+	w.sayAll(facts)
+	for n := range agents {
+		w.awaitTask(d, s, fmt.Sprint("agent-", n), 1, taskv1.State_STATE_ASSIGNED)
+	}
+	bustest.Eventually(t, "the document has the changes and not the image", func() bool {
+		return len(w.document(s).GetEntries()) == agents && len(w.document(s).GetRequests()) == 0
+	})
 }

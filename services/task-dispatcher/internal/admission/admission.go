@@ -25,6 +25,7 @@ type Task struct {
 	Removes  bool
 	UnderWay bool // assigned or running
 	Outdated bool // queued, and its outcome is not wanted any more
+	Ahead    bool // it fetches an image ahead, which no refresh waits for
 }
 
 func (t Task) refreshes() bool { return t.Agent == "" }
@@ -93,7 +94,7 @@ func Away(s Server) string {
 
 func bySameAgent(t Task, tasks []Task) string {
 	for _, other := range tasks {
-		if other.Agent != t.Agent || other.ID == t.ID || other.Outdated {
+		if other.Agent != t.Agent || other.Ahead != t.Ahead || other.ID == t.ID || other.Outdated {
 			continue
 		}
 		if other.UnderWay || other.Queued < t.Queued {

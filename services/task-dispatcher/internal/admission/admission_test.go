@@ -69,6 +69,12 @@ func TestATaskIsAdmittedOrHasAReasonToWait(t *testing.T) {
 		},
 		{"two refreshes", online, []Task{{ID: "1", Queued: 1}, {ID: "2", Queued: 2}}, []string{"", "task 1"}},
 		{
+			"a refresh behind what is fetched ahead",
+			online,
+			[]Task{{ID: "1", Queued: 1, Ahead: true}, {ID: "2", Queued: 2}, {ID: "3", Queued: 3, Ahead: true}},
+			[]string{"", "", "task 1"},
+		},
+		{
 			"a refresh beside a change",
 			online,
 			[]Task{{ID: "1"}, {ID: "2", Agent: "top", UnderWay: true}},

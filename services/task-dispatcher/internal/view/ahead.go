@@ -2,9 +2,11 @@ package view
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -48,13 +50,20 @@ func (m *room) takeAhead(t *taskv1.Task) *taskv1.Cancelled {
 	if manifest == nil {
 		return &taskv1.Cancelled{Reason: "the image is no more"}
 	}
-	would := m.takenOn(t.ServerId) + entryOverhead + proto.Size(manifest)
+	would := m.takenOn(t.ServerId) + m.ahead(t.ServerId) + entryOverhead + proto.Size(manifest)
 	if would > MaxDocument {
 		return &taskv1.Cancelled{Code: code.ServerFull, Reason: fmt.Sprintf(
 			"with it the server's document would have %d bytes; %d are the most", would, MaxDocument)}
 	}
-	m.taken[t.ServerId] = would
 	return nil
+}
+
+// makeWay takes what is fetched ahead out of a document that changes made too large meanwhile.
+func makeWay(d *desiredv1.Document) {
+	fetches := func(q *desiredv1.Request) bool { return q.GetAhead() != nil }
+	if slices.ContainsFunc(d.Requests, fetches) && proto.Size(d) > MaxDocument {
+		d.Requests = slices.DeleteFunc(d.Requests, fetches)
+	}
 }
 
 // aheadBytes returns how much of a server's document what it fetches ahead takes.

@@ -144,7 +144,7 @@ func (v *View) forAdmission(server string) ([]admission.Task, []*dispatcherv1.Ta
 		tasks = append(tasks, admission.Task{
 			ID: r.Task.Id, Agent: r.Task.Agent, Queued: r.QueuedSequence,
 			Removes:  task.Removes(r.Task.Verb),
-			UnderWay: task.UnderWay(r.Task.State), Outdated: v.isOutdated(r),
+			UnderWay: task.UnderWay(r.Task.State), Outdated: v.isOutdated(r), Ahead: r.Task.Ahead != nil,
 		})
 	}
 	for _, agent := range v.instances.dueOn(server) {

@@ -59,11 +59,11 @@ func (m *room) take(r *dispatcherv1.TaskRecord) *taskv1.Cancelled {
 	return nil
 }
 
-// takenOn returns the size that a server's document would have with what was admitted.
+// takenOn returns the size that a server's document would have with what was admitted, without what is fetched ahead:
+// that makes way for changes.
 func (m *room) takenOn(server string) int {
 	taken, ok := m.taken[server]
 	if !ok {
-		taken = m.ahead(server)
 		for _, i := range m.instancesOf[server] {
 			taken += m.entryBytes(i)
 		}

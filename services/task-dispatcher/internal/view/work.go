@@ -213,5 +213,7 @@ func (v *View) Document(server string) (*desiredv1.Document, bool) {
 			rows.Unwanted = append(rows.Unwanted, r.Task.Id)
 		}
 	}
-	return document.Project(rows), true
+	d := document.Project(rows)
+	makeWay(d)
+	return d, true
 }
