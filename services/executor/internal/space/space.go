@@ -29,6 +29,7 @@ const Step = 4 << 20
 type Free struct {
 	Bytes uint64
 	Files uint64 // no bound when it does not count them
+	Total uint64 // bytes, free or not
 }
 
 // Look returns what is free where a directory is.
@@ -37,7 +38,7 @@ func Look(dir string) (Free, error) {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return Free{}, fmt.Errorf("look for space at %s: %w", dir, err)
 	}
-	f := Free{Bytes: fs.Bavail * uint64(fs.Bsize), Files: fs.Ffree}
+	f := Free{Bytes: fs.Bavail * uint64(fs.Bsize), Files: fs.Ffree, Total: fs.Blocks * uint64(fs.Bsize)}
 	if fs.Files == 0 {
 		f.Files = 1<<64 - 1
 	}

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -9,8 +10,11 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 )
+
+var errGaveWay = refuse(code.NoSpace, "a change needed the room that it took")
 
 // Ahead fetches, verifies and unpacks an image ahead of the change that brings it, with the steps of a change that
 // touch no agent. It is in no journal: what it began is done again after a crash, or swept.
@@ -29,7 +33,9 @@ func (s Ahead) Do(ctx context.Context, task string, m *imagev1.Manifest) (took [
 	r := s.NewRun(&change.Record{
 		Agent: m.GetAgent(), TaskID: task, To: change.Manifest{Manifest: m}, BeganAt: time.Now(),
 	})
-	r.ahead = true
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.ahead, r.giveWay = true, func() { cancel(errGaveWay) }
 	defer r.Release()
 	for _, at := range aheadOf {
 		r.Step = change.Steps[at]
@@ -41,6 +47,9 @@ func (s Ahead) Do(ctx context.Context, task string, m *imagev1.Manifest) (took [
 		r.Point("ahead " + string(at))
 		began := time.Now()
 		if err := step.Do(ctx, r); err != nil {
+			if errors.Is(context.Cause(ctx), errGaveWay) {
+				err = errGaveWay
+			}
 			return took, Failure(r.Step, err)
 		}
 		took = append(took, &taskv1.StepTime{Step: r.Step, Took: durationpb.New(time.Since(began))})

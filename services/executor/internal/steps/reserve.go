@@ -20,6 +20,7 @@ import (
 
 const (
 	spareBytes    = 16 << 20 // left on the disk when everything is written
+	spareAhead    = 1 << 30  // the same of what is fetched ahead and stays for days, or a tenth of a smaller disk
 	rollbackBytes = 1 << 20  // records, links and output when the old version comes back
 	switchBytes   = 2 << 20  // the same and those of the switch
 	spareFiles    = 64
@@ -53,10 +54,13 @@ func (s Reserve) Do(ctx context.Context, r *Run) (err error) {
 	defer s.Lock.Unlock()
 	for {
 		err := s.take(r)
+		if err == nil && r.ahead {
+			r.endAhead = s.Images.HoldsAhead(digest, r.giveWay)
+		}
 		if !errors.Is(err, syscall.ENOSPC) {
 			return err
 		}
-		more, failed := s.giveUp(r)
+		more, failed := s.giveUp(ctx, r)
 		if failed != nil {
 			return failed
 		}
@@ -66,11 +70,14 @@ func (s Reserve) Do(ctx context.Context, r *Run) (err error) {
 	}
 }
 
-// giveUp deletes what a change may take the room of: what was fetched ahead of others first, and then the kept version
-// that was replaced longest ago. What is fetched ahead takes no room that is used already.
-func (s Reserve) giveUp(r *Run) (more bool, err error) {
+// giveUp deletes what a change may take the room of: what is being fetched ahead first, then what was, and then the
+// kept version that was replaced longest ago. What is fetched ahead takes no room that is used already.
+func (s Reserve) giveUp(ctx context.Context, r *Run) (more bool, err error) {
 	if r.ahead {
 		return false, nil
+	}
+	if more, err = s.Images.StopAhead(ctx); more || err != nil {
+		return more, err
 	}
 	if more, err = s.Images.GiveUpAhead(r.To.Digest()); more || err != nil {
 		return more, err
@@ -88,8 +95,9 @@ func (s Reserve) take(r *Run) error {
 	if b := r.To.GetBlob(); !r.prepared {
 		need = NeedBytes(b) - min(s.cached(r), b.GetSizeBytes())
 		files = uint64(b.GetEntries()) + uint64(len(b.GetChunkDigests())) + spareFiles
-		if need < b.GetUnpackedSizeBytes() || free.Bytes < need+spareBytes {
-			return short("%d bytes and %d to spare; %d are free", need, spareBytes, free.Bytes)
+		spare := spareOf(r.ahead, free.Total)
+		if need < b.GetUnpackedSizeBytes() || free.Bytes < need+spare {
+			return short("%d bytes and %d to spare; %d are free", need, spare, free.Bytes)
 		}
 	}
 	if free.Files < files {
@@ -104,6 +112,14 @@ func (s Reserve) take(r *Run) error {
 		return short("%d bytes; %d are free", need, free.Bytes)
 	}
 	return err
+}
+
+// spareOf returns what is left on a disk of a size when everything is written.
+func spareOf(ahead bool, total uint64) uint64 {
+	if ahead {
+		return max(spareBytes, min(spareAhead, total/10))
+	}
+	return spareBytes
 }
 
 // cached returns how much of the blob an earlier try left in the cache.

@@ -68,7 +68,10 @@ type Run struct {
 	prepared  bool                // a whole copy of the image is on the disk
 
 	justCommitted bool // by this process
-	ahead         bool // it only fetches an image ahead
+
+	ahead    bool   // it only fetches an image ahead
+	giveWay  func() // ends that, for a change that needs the room
+	endAhead func() // notes that it holds no room any more
 }
 
 // Save writes the record as it is.
@@ -98,6 +101,9 @@ func (r *Run) Release() {
 	}
 	r.closeNotify()
 	r.releaseSpace()
+	if r.endAhead != nil {
+		r.endAhead()
+	}
 }
 
 func (r *Run) releaseSpace() {

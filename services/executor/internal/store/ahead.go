@@ -1,10 +1,12 @@
 package store
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -109,4 +111,46 @@ func (s *Images) GiveUpAhead(but []byte) (bool, error) {
 		s.log.Info().Int("count", len(gone)).Msg("images that were fetched ahead given up")
 	}
 	return len(gone) > 0, err
+}
+
+// fetching is an image that is being fetched ahead and holds room on the disk.
+type fetching struct {
+	digest []byte
+	stop   func()
+	ended  chan struct{}
+}
+
+// HoldsAhead notes that an image which is being fetched ahead holds room. stop makes that end, and the result notes that
+// it did. One is fetched at a time.
+func (s *Images) HoldsAhead(digest []byte, stop func()) (ended func()) {
+	f := &fetching{digest: digest, stop: stop, ended: make(chan struct{})}
+	s.mu.Lock()
+	s.ahead = f
+	s.mu.Unlock()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.ahead = nil
+		s.mu.Unlock()
+		close(f.ended)
+	})
+}
+
+// StopAhead ends the fetching of an image ahead that holds room, and deletes what came. It reports whether there was
+// one.
+func (s *Images) StopAhead(ctx context.Context) (bool, error) {
+	s.mu.Lock()
+	f := s.ahead
+	s.mu.Unlock()
+	if f == nil {
+		return false, nil
+	}
+	f.stop()
+	select {
+	case <-f.ended:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	s.log.Info().Msg("image that was being fetched ahead given up")
+	_, err := s.Remove(f.digest, func() (bool, error) { return s.Needed(f.digest, nil) })
+	return true, err
 }

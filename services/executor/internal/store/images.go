@@ -29,6 +29,7 @@ type Images struct {
 
 	mu    sync.Mutex
 	blobs map[string]chan struct{} // closed when the change ends that brings a blob, by digest
+	ahead *fetching                // nil while nothing that is fetched ahead holds room
 }
 
 // NewImages returns the images below a root.
@@ -119,6 +120,13 @@ func (s *Images) Hold(ctx context.Context, digest []byte) (free func(), err erro
 	}
 }
 
+// held reports whether a blob is being brought.
+func (s *Images) held(digest []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blobs[string(digest)] != nil
+}
+
 // DropDamaged deletes a kept image that is damaged, so that it is fetched again.
 func (s *Images) DropDamaged(digest []byte, of *change.Record) error {
 	if !s.Damaged(digest) {
@@ -165,6 +173,9 @@ func (s *Images) SweepUnasked(d *desiredv1.Document) error {
 			if slices.ContainsFunc(d.GetRequests(), func(q *desiredv1.Request) bool {
 				return bytes.Equal(q.GetAhead().GetBlob().GetDigest(), digest)
 			}) {
+				return true, nil
+			}
+			if s.held(digest) { // what is fetched ahead and not asked for any more: a later document finds it
 				return true, nil
 			}
 			return s.Needed(digest, nil)
