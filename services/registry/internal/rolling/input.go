@@ -57,6 +57,13 @@ type input struct {
 	now    time.Time
 	unseen bool                    // whether a server of which only an observation is awaited counts as silent
 	doors  map[string]window.State // by environment
+	aheads map[string]fetching     // by environment
+}
+
+// fetching is whether the servers of an environment may fetch ahead now, and when they may next.
+type fetching struct {
+	open bool
+	next time.Time
 }
 
 func (in *input) pending(wave uint32) iter.Seq[string] {
@@ -143,8 +150,16 @@ func (in *input) unprimed() iter.Seq[string] {
 // ahead reports whether a server may fetch ahead now, and when it may next.
 func (in *input) ahead(server string) (open bool, next time.Time) {
 	s, _ := in.reader.Server(server)
-	e, _ := in.reader.Environment(s.GetEnvironment())
-	return window.Ahead(e, in.now)
+	found, known := in.aheads[s.GetEnvironment()]
+	if !known {
+		e, _ := in.reader.Environment(s.GetEnvironment())
+		if in.aheads == nil {
+			in.aheads = map[string]fetching{}
+		}
+		found.open, found.next = window.Ahead(e, in.now)
+		in.aheads[s.GetEnvironment()] = found
+	}
+	return found.open, found.next
 }
 
 func (in *input) field(server, field string) string {

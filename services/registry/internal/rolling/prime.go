@@ -25,13 +25,20 @@ const (
 	keepUnopened = 30 * 24 * time.Hour
 )
 
-// Prime returns the drafts that have servers fetch ahead what a rollout brings them: an intent for each image.
-func Prime(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft) {
+// Prime returns the drafts that have servers fetch ahead what a rollout brings them, an intent for each image, and these
+// servers: as many as fit in one atomic batch.
+func Prime(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, taken []string) {
 	images, servers, until := map[string]*imagev1.Ref{}, map[string][]string{}, map[string]time.Time{}
 	for _, id := range d.Prime {
 		t, _ := r.Target(run.Rollout.Id, id)
+		brings := rollout.Brings(t)
+		fresh := slices.DeleteFunc(slices.Clone(brings), func(i *imagev1.Ref) bool { return images[i.Id] != nil })
+		if len(images)+len(fresh) > mostDrafts {
+			break
+		}
+		taken = append(taken, id)
 		keep := keptUntil(r, id, run.At)
-		for _, image := range rollout.Brings(t) {
+		for _, image := range brings {
 			images[image.Id], servers[image.Id] = image, append(servers[image.Id], id)
 			if keep.After(until[image.Id]) {
 				until[image.Id] = keep
@@ -54,7 +61,7 @@ func Prime(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft) {
 		ask.Verb = intent.Verb(ask.Intent)
 		drafts = append(drafts, intent.Decide(r, ask).Drafts...)
 	}
-	return drafts
+	return drafts, taken
 }
 
 // keptUntil returns how long a server keeps what it fetches ahead at a time.

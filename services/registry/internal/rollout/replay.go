@@ -68,7 +68,7 @@ func basisOf(body proto.Message) *rolloutv1.Basis {
 }
 
 // same reports whether a recorded fact is what was decided. A registry may release fewer servers than the engine
-// names, where the intents of all would not fit into one batch.
+// names, or have fewer fetch ahead, where the intents of all would not fit into one batch.
 func same(body proto.Message, d Decision) bool {
 	switch b := body.(type) {
 	case *rolloutv1.Opened:
@@ -82,7 +82,8 @@ func same(body proto.Message, d Decision) bool {
 	case *rolloutv1.Silenced:
 		return len(d.Silence) > 0 && slices.Equal(d.Silence, b.ServerIds)
 	case *rolloutv1.Primed:
-		return len(d.Prime) > 0 && slices.Equal(d.Prime, b.ServerIds)
+		n := len(b.ServerIds)
+		return n > 0 && n <= len(d.Prime) && slices.Equal(d.Prime[:n], b.ServerIds)
 	case *rolloutv1.Released:
 		return sameRelease(b, d)
 	}

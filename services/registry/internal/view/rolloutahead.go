@@ -34,9 +34,14 @@ func (v *View) primed(r *rolloutv1.Rollout, servers []string, f ledger.Fact) {
 	}
 }
 
-// aheadTask folds the end of a task that fetches an image ahead.
+// aheadTask folds the end of a task that fetches an image ahead. One of a rollout that was aborted counts for no other
+// that brings the same image; of an intent that has left the view only the image is known.
 func (v *View) aheadTask(task *taskv1.Task, f ledger.Fact) {
+	of := row(v.intents, task.IntentId).GetIntent().GetSource().GetRolloutId()
 	v.onTargets(task.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
+		if of != "" && of != r.Id {
+			return
+		}
 		brought := slices.ContainsFunc(rollout.Brings(t), func(image *imagev1.Ref) bool {
 			return image.Id == task.Ahead.GetImage().GetId()
 		})

@@ -166,7 +166,9 @@ func (a *API) get(
 		}
 		resp.Rollout, resp.Reasons, resp.Restoring = r, a.reasons(r.Id), a.records.View.CountUnrestored(r.Id)
 		now := &rolloutv1.Basis{At: timestamppb.New(a.records.Now())}
-		d := rollout.Decide(rolling.Input(a.records.View, r, now))
+		in := rolling.Input(a.records.View, r, now)
+		in.Unprimed = nil // what is fetched ahead holds nothing up, and may take a look at all servers
+		d := rollout.Decide(in)
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)
 		}

@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -46,11 +47,8 @@ func (w *Work) Join(run rolling.Run, certain bool) []ledger.Draft {
 
 // forgetLooks forgets the looks for rollouts that are over.
 func (w *Work) forgetLooks(going []string) {
-	for id := range w.looked {
-		if !slices.Contains(going, id) {
-			delete(w.looked, id)
-		}
-	}
+	maps.DeleteFunc(w.looked, func(id string, _ look) bool { return !slices.Contains(going, id) })
+	maps.DeleteFunc(w.rested, func(id string, _ time.Time) bool { return !slices.Contains(going, id) })
 }
 
 // joins reports whether servers may still join a rollout that succeeded.

@@ -55,12 +55,13 @@ type Work struct {
 	past   map[string]*intentv1.Record // read from the ledger
 	looked map[string]look             // by rollout
 	joined int                         // how many servers the last decision lets join
+	rested map[string]time.Time        // by rollout: until when no server is looked for that could fetch ahead
 }
 
 // NewWork returns what runs rollouts.
 func NewWork(r *records.Records, l *intents.Lookup, log zerolog.Logger) *Work {
 	w := &Work{records: r, lookup: l, log: log, wake: wakeup.New(), past: map[string]*intentv1.Record{}}
-	w.looked = map[string]look{}
+	w.looked, w.rested = map[string]look{}, map[string]time.Time{}
 	w.moved.Store(1)
 	w.active.Store(true)
 	w.started = r.Now()
@@ -197,13 +198,16 @@ func (w *Work) decide(
 	}}
 	basis := w.basis(run.At)
 	w.joined = 0
-	d = rollout.Decide(rolling.Input(view, r, basis))
+	in, rest := w.rests(id, rolling.Input(view, r, basis))
+	d = rollout.Decide(in)
+	rest(d)
 	switch {
 	case len(d.Release) > 0:
 		drafts, d.Release = rolling.Release(view, run, d)
 		drafts = append(drafts, w.fact(r, d, basis)) // whose guard keeps all of them from being recorded after a pause
 	case len(d.Prime) > 0:
-		drafts = append(rolling.Prime(view, run, d), w.fact(r, d, basis))
+		drafts, d.Prime = rolling.Prime(view, run, d)
+		drafts = append(drafts, w.fact(r, d, basis))
 	case d.Acts():
 		if d.Succeed {
 			drafts = w.Join(run, true)
