@@ -95,7 +95,8 @@ func TestWhatIsFetchedAheadMakesWayInADocumentForChanges(t *testing.T) {
 	w.enrol(s)
 	large := ident.New()
 	w.say(ledger.Image, large, &imagev1.Created{Manifest: &imagev1.Manifest{
-		Id: large, Agent: "shipper", Version: "2.0.0", Blob: &imagev1.Blob{ChunkDigests: [][]byte{make([]byte, 500<<10)}},
+		Id: large, Agent: "shipper", Version: "2.0.0",
+		Blob: &imagev1.Blob{ChunkDigests: [][]byte{make([]byte, 500<<10)}},
 	}})
 	w.say(ledger.Image, large, &imagev1.Filled{})
 	until := time.Now().Add(time.Hour)

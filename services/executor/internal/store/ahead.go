@@ -120,8 +120,8 @@ type fetching struct {
 	ended  chan struct{}
 }
 
-// HoldsAhead notes that an image which is being fetched ahead holds room. stop makes that end, and the result notes that
-// it did. One is fetched at a time.
+// HoldsAhead notes that an image which is being fetched ahead holds room. stop makes that end, and the result notes
+// that it did. One is fetched at a time.
 func (s *Images) HoldsAhead(digest []byte, stop func()) (ended func()) {
 	f := &fetching{digest: digest, stop: stop, ended: make(chan struct{})}
 	s.mu.Lock()

@@ -25,8 +25,8 @@ const (
 	keepUnopened = 30 * 24 * time.Hour
 )
 
-// Prime returns the drafts that have servers fetch ahead what a rollout brings them, an intent for each image, and these
-// servers: as many as fit in one atomic batch.
+// Prime returns the drafts that have servers fetch ahead what a rollout brings them, an intent for each image, and
+// these servers: as many as fit in one atomic batch.
 func Prime(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, taken []string) {
 	images, servers, until := map[string]*imagev1.Ref{}, map[string][]string{}, map[string]time.Time{}
 	for _, id := range d.Prime {
