@@ -88,19 +88,6 @@ func TaskReason(t Task) string {
 	return strings.Join(out, ": ")
 }
 
-// lastLineBytes bounds the line of an agent's output that is shown beside a failure.
-const lastLineBytes = 200
-
-// LastLine returns the last line that an agent printed before its task failed, or "".
-func LastLine(t Task) string {
-	lines := strings.Split(strings.TrimSpace(output.Visible(t.GetOutcome().GetLogTail())), "\n")
-	line := output.OneLine(lines[len(lines)-1])
-	if len(line) <= lastLineBytes {
-		return line
-	}
-	return strings.ToValidUTF8(line[:lastLineBytes-len("…")], "") + "…"
-}
-
 // TaskEnded reports whether a task is in a final state.
 func TaskEnded(t Task) bool { return t.GetState() >= taskv1.State_STATE_SUCCEEDED }
 

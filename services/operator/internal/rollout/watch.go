@@ -245,11 +245,11 @@ func (w *watcher) lastOutput(ctx context.Context, reason *registryv1.RolloutReas
 	return outputOf(w.last.GetRollout(), r.GetTasks())
 }
 
-// outputOf returns the last line that the newest task of a rollout shows, among tasks of a server, the newest first.
+// outputOf returns the telling line of the newest task of a rollout, among tasks of a server, the newest first.
 func outputOf(r *rolloutv1.Rollout, tasks []*taskv1.Task) string {
 	for _, t := range tasks {
 		if slices.Contains(r.GetAgents(), t.GetAgent()) && !t.GetQueuedAt().AsTime().Before(r.GetPlannedAt().AsTime()) {
-			return display.LastLine(t)
+			return display.TellingLine(t)
 		}
 	}
 	return ""

@@ -167,7 +167,7 @@ func (v *watcher) report(ctx context.Context) {
 			v.reasons[reason] = true
 		}
 		v.line.Say("%s", v.endText(t))
-		if line := display.LastLine(t); line != "" && failed(t) {
+		if line := display.TellingLine(t); line != "" && failed(t) {
 			v.line.Say("  last output: %s", line)
 		}
 	}
