@@ -1,8 +1,6 @@
 package view
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,39 +19,37 @@ type Revoked struct {
 }
 
 // Revocations returns the keys that each account must refuse at a time, at most limit for each, and
-// when that changes without a fact; the zero time means never. It depends on the view and the
-// time alone.
+// when that changes without a fact; the zero time means never. It depends on the facts and the
+// time alone. It is not safe for concurrent use.
 func (v *View) Revocations(at time.Time, limit int) (of map[string]Revoked, until time.Time) {
-	refused := map[string][]expiring{}
-	admitted := map[string]server.Keys{}
-	for key, k := range v.keys.All() {
-		expired := k.ExpiresAt != nil && k.ExpiresAt.AsTime().Before(at.Add(-leeway))
-		public := strings.TrimPrefix(key, k.Account+".")
-		if expired || v.admits(public, k, at, admitted, &until) {
-			continue
+	due := v.refusals.due(at)
+	for _, owner := range due {
+		_, end := v.admitted(owner, at)
+		v.refusals.ending(owner, end)
+	}
+	for _, owner := range due {
+		for _, key := range v.refusals.keysOf[owner] {
+			k, _ := v.keys.Get(key)
+			v.refusals.set(k.Account, key, !v.admits(strings.TrimPrefix(key, k.Account+"."), k, at))
 		}
-		refused[k.Account] = append(refused[k.Account], expiring{expiresOrNever(k), public})
 	}
 	of = map[string]Revoked{}
-	for _, account := range []string{topology.AccountNodes, topology.AccountGuests, topology.AccountOps} {
-		of[account] = fit(refused[account], limit)
+	for _, account := range refusing {
+		of[account] = v.refused(account, at, limit)
 	}
-	return of, until
+	return of, v.refusals.until()
 }
 
-// admits reports whether a key may connect: whether none of its owners is shut out. It moves until forward
-// to when that changes.
-func (v *View) admits(
-	public string, k *accessv1.KeyRecord, at time.Time, admitted map[string]server.Keys, until *time.Time,
-) bool {
-	for _, owner := range append([]string{k.Owner}, k.OtherOwners...) {
+// admits reports whether a key may connect: whether none of its owners is shut out.
+func (v *View) admits(public string, k *accessv1.KeyRecord, at time.Time) bool {
+	for _, owner := range ownersOf(k) {
 		if k.Account == topology.AccountOps {
 			if u, _ := v.users.Get(owner); user.KeyOf(u, public) == nil {
 				return false
 			}
 			continue
 		}
-		keys := v.keysOf(owner, at, admitted, until)
+		keys, _ := v.admitted(owner, at)
 		if k.Account == topology.AccountGuests && public != keys.Guest ||
 			k.Account == topology.AccountNodes && public != keys.Own {
 			return false
@@ -62,47 +58,14 @@ func (v *View) admits(
 	return true
 }
 
-// keysOf returns the keys of a server or a pooled token that may connect; none of a server that was forgotten.
-func (v *View) keysOf(
-	id string, at time.Time, admitted map[string]server.Keys, until *time.Time,
-) (keys server.Keys) {
-	if keys, known := admitted[id]; known {
-		return keys
-	}
-	var end time.Time
+// admitted returns the keys of a server or a pooled token that may connect, and when that changes without a fact; no
+// keys of a server that was forgotten.
+func (v *View) admitted(id string, at time.Time) (keys server.Keys, end time.Time) {
 	if s, ok := v.servers.Get(id); ok {
-		keys, end = server.Admitted(s, at)
-	} else if t, ok := v.tokens.Get(id); ok {
+		return server.Admitted(s, at)
+	}
+	if t, ok := v.tokens.Get(id); ok {
 		keys.Guest, end = token.Admitted(t, at)
 	}
-	if !end.IsZero() && (until.IsZero() || end.Before(*until)) {
-		*until = end
-	}
-	admitted[id] = keys
-	return keys
-}
-
-// never is after every time at which credentials expire.
-var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func expiresOrNever(k *accessv1.KeyRecord) time.Time {
-	if k.ExpiresAt == nil {
-		return never
-	}
-	return k.ExpiresAt.AsTime()
-}
-
-// fit keeps the keys whose credentials last longest, when there are too many.
-func fit(keys []expiring, limit int) (r Revoked) {
-	slices.SortFunc(keys, func(a, b expiring) int {
-		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.key, b.key))
-	})
-	if len(keys) > limit {
-		keys, r.Left = keys[:limit], len(keys)-limit
-	}
-	for _, k := range keys {
-		r.Keys = append(r.Keys, k.key)
-	}
-	slices.Sort(r.Keys)
-	return r
+	return keys, end
 }

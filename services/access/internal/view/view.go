@@ -31,7 +31,10 @@ type View struct {
 	servers *fold.Table[*serverv1.Server]    // by id; only their life and their keys
 	tokens  *fold.Table[*tokenv1.Token]      // by name
 	keys    *fold.Table[*accessv1.KeyRecord] // by account and public key
-	expiry  *expiry                          // of keys
+
+	// Built from the tables.
+	expiry   *expiry // of keys
+	refusals refusals
 }
 
 // New returns an empty view.
@@ -41,24 +44,30 @@ func New() *View {
 		servers: fold.NewTable[*serverv1.Server]("server"),
 		tokens:  fold.NewTable[*tokenv1.Token]("token"),
 		keys:    fold.NewTable[*accessv1.KeyRecord]("key"),
-		expiry:  newExpiry(),
+
+		expiry:   newExpiry(),
+		refusals: newRefusals(),
 	}
 }
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored { return []fold.Stored{v.users, v.servers, v.tokens, v.keys} }
 
-// Loaded builds the index from the tables.
+// Loaded builds the indexes from the tables.
 func (v *View) Loaded() {
-	v.expiry = newExpiry()
+	v.expiry, v.refusals = newExpiry(), newRefusals()
 	for key, k := range v.keys.All() {
 		v.expiry.add(key, k)
+		for _, owner := range ownersOf(k) {
+			v.refusals.own(owner, key)
+		}
 	}
 }
 
 // Apply folds one fact.
 func (v *View) Apply(f ledger.Fact) (fit bool) {
 	v.dropExpired(f.At)
+	v.refusals.touched[f.Key] = true
 	switch f.Noun {
 	case ledger.User:
 		if fit = v.applyUser(f); !fit {
@@ -147,12 +156,14 @@ func (v *View) signed(public, account string, f ledger.Fact, expires *timestampp
 	k, ok := v.keys.Get(key)
 	if !ok {
 		k = &accessv1.KeyRecord{Account: account, Owner: f.Key, ExpiresAt: expires}
+		v.refusals.own(f.Key, key)
 		v.keys.Put(key, k, f.Sequence)
 		v.expiry.add(key, k)
 		return
 	}
 	if f.Key != k.Owner && !slices.Contains(k.OtherOwners, f.Key) {
 		k.OtherOwners = append(k.OtherOwners, f.Key)
+		v.refusals.own(f.Key, key)
 	}
 	v.keys.Put(key, k, f.Sequence)
 	if k.ExpiresAt == nil || expires != nil && !expires.AsTime().After(k.ExpiresAt.AsTime()) {
@@ -161,6 +172,7 @@ func (v *View) signed(public, account string, f ledger.Fact, expires *timestampp
 	v.expiry.remove(key, k)
 	k.ExpiresAt = expires
 	v.expiry.add(key, k)
+	v.refusals.renewed(account)
 }
 
 // keyOf returns the key in the table of a public key in an account.
@@ -171,6 +183,7 @@ func (v *View) dropExpired(at time.Time) {
 	for _, key := range v.expiry.before(at.Add(-leeway)) {
 		if k, ok := v.keys.Get(key); ok {
 			v.expiry.remove(key, k)
+			v.refusals.forget(key, k)
 			v.keys.Forget(key)
 		}
 	}

@@ -55,6 +55,7 @@ const (
 	byApplication = "application"
 	byIntent      = "intent"
 	byToken       = "token"
+	byKey         = "public key"
 )
 
 // The groups of records that share a property.
@@ -96,6 +97,9 @@ func serverGroups(s *serverv1.Server) []index.Group {
 	}
 	if s.Life != serverv1.Life_LIFE_DEAD {
 		groups = append(groups, groupLiving)
+		if s.PublicKey != "" {
+			groups = append(groups, index.Group{Field: byKey, Value: s.PublicKey})
+		}
 	}
 	for k, v := range s.Labels {
 		groups = append(groups, labelGroup(k, v))

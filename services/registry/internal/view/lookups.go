@@ -41,13 +41,10 @@ func (v *View) AllServers() iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Ascend(groupLiving, ""))
 }
 
-// ServerWithKey returns the id of a server that has a public key and is not dead, or "". It looks at every
-// server, as is bearable for an enrolment.
+// ServerWithKey returns the id of a server that has a public key and is not dead, or "".
 func (v *View) ServerWithKey(public string) string {
-	for s := range v.AllServers() {
-		if s.PublicKey == public {
-			return s.Id
-		}
+	for id := range v.serverBy.Ascend(index.Group{Field: byKey, Value: public}, "") {
+		return id
 	}
 	return ""
 }
