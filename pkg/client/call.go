@@ -164,7 +164,7 @@ func (c *Client) ask(
 	if err != nil && watched.Err() != nil {
 		return context.Cause(watched) // the caller gave up, or the bus forbids the subject
 	}
-	return err
+	return c.shutOut(err)
 }
 
 // callTimeout bounds one call, however long the caller may wait: the answer of a service that restarted never comes.

@@ -33,6 +33,7 @@ type Options struct {
 // Client is a connection to a control plane.
 type Client struct {
 	conn    *bus.Conn
+	who     trust.Context // zero for a connection that the caller owns
 	timeout time.Duration
 	denials denials
 	bells   bells
@@ -48,9 +49,9 @@ func Open(ctx context.Context, name string) (*Client, error) {
 }
 
 // Connect connects to the bus. Once connected, the client reconnects by itself. An error has the code BUS_AWAY,
-// LOGIN_REFUSED, BUS_NOT_TRUSTED or PLAIN_REFUSED.
+// LOGIN_REFUSED, CREDENTIALS_EXPIRED, BUS_NOT_TRUSTED or PLAIN_REFUSED.
 func Connect(ctx context.Context, o Options) (*Client, error) {
-	c := &Client{timeout: cmp.Or(o.Timeout, bus.DefaultTimeout)}
+	c := &Client{who: o.Context, timeout: cmp.Or(o.Timeout, bus.DefaultTimeout)}
 	conn, err := dial(ctx, o, func(err error) { c.denials.report(notAllowed(o.Context, err)) })
 	if err != nil {
 		return nil, err
@@ -119,11 +120,7 @@ func noBus(who trust.Context, err error) error {
 		return err
 	}
 	if fault.Is(err, fault.Denied) {
-		return fault.Refuse(fault.Denied, &apiv1.Refusal{
-			Code: code.LoginRefused, Component: "bus",
-			Message: fmt.Sprintf("the bus at %s refused the login of %s: %s", who.URL, who.Actor, cause(who, err)),
-			Try:     "garrison context list",
-		})
+		return loginRefused(who, bus.LoginOf(err), cause(who, err), time.Now())
 	}
 	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{
 		Code: code.BusAway, Component: "bus",

@@ -4,6 +4,7 @@ package code
 const (
 	BusAway        = "BUS_AWAY"
 	LoginRefused   = "LOGIN_REFUSED"
+	LoginOver      = "CREDENTIALS_EXPIRED"
 	Denied         = "DENIED"
 	NoAnswer       = "NO_ANSWER"
 	NoContext      = "NO_CONTEXT"
@@ -39,9 +40,16 @@ var requests = []Entry{
 	},
 	{
 		LoginRefused, by(cli, executor),
-		"The bus rejects the credentials of the context or the token: they belong to another Garrison, have " +
-			"expired or are revoked.",
+		"The bus rejects the credentials of the context or the token: they belong to another Garrison, or are " +
+			"revoked.",
 		"garrison context list",
+	},
+	{
+		LoginOver, by(cli),
+		"The credentials of the context have expired. Each command renews them when a third of their time is left, " +
+			"so none ran since then, or it could not write the file of the context. An admin makes new ones; " +
+			"those of the first operator are made by a start of garrisond.",
+		"garrison user create NAME --role ROLE, by an admin",
 	},
 	{
 		Denied, by(cli, registry, catalog, dispatcher),

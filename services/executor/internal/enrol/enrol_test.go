@@ -2,6 +2,7 @@ package enrol
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,13 @@ func TestARefusedLoginIsExplained(t *testing.T) {
 		"when it was not refused then": {errors.New("no route"), until.Add(time.Minute), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := fault.RefusalOf(explainLogin(c.err, token, "nats://bus", c.at)).GetCode(); got != c.code {
-				t.Errorf("code %q, want %q", got, c.code)
+			r := fault.RefusalOf(explainLogin(c.err, token, "nats://bus", c.at))
+			if r.GetCode() != c.code {
+				t.Errorf("code %q, want %q", r.GetCode(), c.code)
+			}
+			clock := c.at.UTC().Format(time.RFC3339) + " by this machine's clock" // which may be what is wrong
+			if c.code == "EXPIRED_TOKEN" && !strings.Contains(r.GetMessage(), clock) {
+				t.Errorf("%q does not say what time it is there", r.GetMessage())
 			}
 		})
 	}

@@ -15,6 +15,7 @@ type row struct {
 	URL     string `json:"url"`
 	Actor   string `json:"actor"`
 	Role    string `json:"role"`
+	Expires string `json:"expires,omitempty"`
 	Current bool   `json:"current"`
 }
 
@@ -30,6 +31,7 @@ var listing = output.Listing[row]{
 		output.Col("URL", func(c row) string { return c.URL }),
 		output.Col("ACTOR", func(c row) string { return c.Actor }),
 		output.Col("ROLE", func(c row) string { return c.Role }),
+		expires(func(c row) string { return c.Expires }),
 	},
 }
 
@@ -71,6 +73,9 @@ func add(env *cli.Env, name, file string) error {
 		return cli.Exit{Code: cli.ExitUsage, Err: err}
 	}
 	env.Say("context %s saved: %s as %s", name, c.URL, c.Actor)
+	if until := expiresOf(c); past(env.Output.View(), until) {
+		env.Say("its credentials expired at %s, so the bus refuses them", until)
+	}
 	if first {
 		env.Say("context %s selected", name)
 	}
@@ -101,7 +106,7 @@ func list(env *cli.Env) error {
 			return err
 		}
 		list.Contexts = append(list.Contexts,
-			row{Name: name, URL: c.URL, Actor: c.Actor, Role: c.Role, Current: name == saved.Current()})
+			row{name, c.URL, c.Actor, c.Role, expiresOf(c), name == saved.Current()})
 	}
 	return output.Show(env.Output, listing, list, list.Contexts)
 }

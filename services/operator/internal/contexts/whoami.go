@@ -1,8 +1,6 @@
 package contexts
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
@@ -30,7 +28,7 @@ var identities = output.Listing[identity]{
 		output.Col("ACTOR", func(i identity) string { return i.Actor }),
 		output.Col("ROLE", func(i identity) string { return i.Role }),
 		output.Col("MAY", func(i identity) string { return i.May }),
-		output.Col("EXPIRES", func(i identity) string { return i.Expires }),
+		expires(func(i identity) string { return i.Expires }),
 		output.Col("URL", func(i identity) string { return i.URL }),
 		output.Col("CONTEXT", func(i identity) string { return i.Context }),
 		output.Col("FILE", func(i identity) string { return i.File }),
@@ -47,9 +45,7 @@ var rights = map[string]string{
 
 func identityOf(name string, c trust.Context) identity {
 	i := identity{Context: name, File: c.File, URL: c.URL, Actor: c.Actor, Role: c.Role, May: rights[c.Role]}
-	if _, until := trust.Times(c.JWT); !until.IsZero() {
-		i.Expires = until.UTC().Format(time.RFC3339)
-	}
+	i.Expires = expiresOf(c)
 	return i
 }
 

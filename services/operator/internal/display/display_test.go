@@ -126,3 +126,17 @@ func TestTheReasonOfARolloutNamesTheStepOnce(t *testing.T) {
 		t.Errorf("have %q, want %q", got, want)
 	}
 }
+
+// An invitation whose token expired is in the way of another one until it is forgotten.
+func TestTheNextStepOfAnExpiredInvitationIsToForgetIt(t *testing.T) {
+	for ago, want := range map[time.Duration]string{
+		-10 * time.Minute: "joins within 10m", time.Minute: "garrison server forget web-1",
+	} {
+		s := &serverv1.Server{
+			Name: "web-1", Life: serverv1.Life_LIFE_INVITED, TokenExpiresAt: timestamppb.New(noon.Add(-ago)),
+		}
+		if have := serverNext(output.View{At: noon}, s); have != want {
+			t.Errorf("have %q, want %q", have, want)
+		}
+	}
+}

@@ -172,6 +172,9 @@ func ServerState(s Server) string {
 func serverNext(v output.View, s Server) string {
 	switch {
 	case s.GetLife() == serverv1.Life_LIFE_INVITED:
+		if s.GetTokenExpiresAt() != nil && !v.At.Before(s.GetTokenExpiresAt().AsTime()) {
+			return "garrison server forget " + s.GetName() // its token expired; an invitation can then be made again
+		}
 		return "joins " + output.Until(v, s.GetTokenExpiresAt())
 	case Leaked(s):
 		return "garrison server clean " + s.GetName()

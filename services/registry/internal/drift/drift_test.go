@@ -236,3 +236,14 @@ func TestAScopeLeavesTheRestOut(t *testing.T) {
 		}
 	}
 }
+
+// The registry refuses a second invitation of a name that is invited, so the cure withdraws the first one before.
+func TestTheCureOfAnExpiredInvitationForgetsItBeforeItInvitesAgain(t *testing.T) {
+	s, i := healthy()
+	s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, ago(time.Minute)
+	rows, _ := Of(look(s, i, active()), all)
+	want := "garrison server forget " + s.Id + ", then garrison server enroll web-1"
+	if len(rows) == 0 || rows[0].Cure != want {
+		t.Errorf("have %v, want the cure %q", rows, want)
+	}
+}

@@ -50,7 +50,7 @@ func (s Situation) invited() *registryv1.Difference {
 	if until := s.Server.TokenExpiresAt; until != nil && !s.Now.Before(until.AsTime()) {
 		d.Cause, d.Since, d.Remedy = code.ExpiredToken, until, person
 		d.Reason = "its token expired before it joined"
-		d.Cure = "garrison server enroll " + s.Server.Name
+		d.Cure = "garrison server forget " + s.Server.Id + ", then garrison server enroll " + s.Server.Name
 	}
 	return d
 }
