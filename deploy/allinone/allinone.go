@@ -52,7 +52,9 @@ type Tuning struct {
 	BeatInterval time.Duration // how often servers beat
 	// ServerCredentials is how long the credentials of a server are valid.
 	ServerCredentials time.Duration
-	TaskDeadline      time.Duration // how long a task may take once it is assigned
+	TaskDeadline      time.Duration // how long a task may be under way until that is learnt
+	LeastDeadline     time.Duration // how long at least once it is
+	MostDeadline      time.Duration // how long at most once it is
 	Concurrency       int           // how many tasks are under way at once
 	ServerBudget      uint64        // how many bytes of facts one server may cause in a day
 	BlockAfter        int           // on how many servers a build fails before it is blocked; 0 means never

@@ -59,6 +59,7 @@ func (g *Garrison) addService(name string) error {
 		s, err := dispatcher.New(dispatcher.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Secrets: g.secrets,
 			Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
+			LeastDeadline: g.config.Tuning.LeastDeadline, MostDeadline: g.config.Tuning.MostDeadline,
 			Metrics: g.config.Metrics.Under(name),
 			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})

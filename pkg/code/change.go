@@ -211,7 +211,7 @@ var changes = []Entry{
 		"garrison explain SERVER AGENT",
 	},
 	{
-		TimedOut, by(executor, cli),
+		TimedOut, by(dispatcher, executor, cli),
 		"A step exceeded its time limit.",
 		"garrison task show TASK, then garrison up AGENT --on SERVER",
 	},

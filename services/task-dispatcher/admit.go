@@ -34,6 +34,7 @@ func (d *Dispatcher) admit(ctx context.Context) (time.Duration, error) {
 				tasks = append(tasks, t)
 			}
 		}
+		d.view.SetWithin(tasks, d.cfg.bounds())
 	})
 	if len(tasks) == 0 {
 		return never, nil
@@ -60,7 +61,7 @@ func (d *Dispatcher) assign(ctx context.Context, claim uint64, tasks []view.Admi
 	}
 	drafts := make([]ledger.Draft, len(tasks))
 	for n, t := range tasks {
-		var body proto.Message = &taskv1.Assigned{Deadline: timestamppb.New(now.Add(d.cfg.TaskDeadline + t.Extra))}
+		var body proto.Message = &taskv1.Assigned{Deadline: timestamppb.New(now.Add(t.Within))}
 		if t.Refused != nil {
 			body = t.Refused
 			d.cfg.Log.Warn().

@@ -70,7 +70,7 @@ func (a *api) listTasks(
 	_ bus.Caller,
 	q *dispatcherv1.ListTasksRequest,
 ) (*dispatcherv1.ListTasksResponse, error) {
-	f, err := filterOf(q)
+	f, err := a.filterOf(q)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (a *api) listTasks(
 }
 
 // filterOf returns the filter of a request without its page.
-func filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
+func (a *api) filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
 	f := view.Filter{
 		Intent: q.GetIntentId(), Server: q.GetServerId(), Agent: q.GetAgent(), States: q.GetStates(),
 	}
@@ -114,6 +114,12 @@ func filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
 			f.Servers = map[string]bool{}
 		}
 		f.Servers[id] = true
+	}
+	if q.GetSlow() {
+		f.Only = a.live.slow()
+		if len(f.States) == 0 {
+			f.States = view.UnderWayStates
+		}
 	}
 	return f, nil
 }

@@ -41,7 +41,7 @@ func (a *api) countTasks(
 		return nil, fault.Refusef(fault.Invalid, code.BadPage,
 			"a count has no pages, and %d groups at most", maxGroups).Try("the filter without its page")
 	}
-	f, err := filterOf(q.Filter)
+	f, err := a.filterOf(q.Filter)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
@@ -25,6 +26,8 @@ const (
 	DefaultConcurrency    = 20
 	DefaultQueuedDeadline = 24 * time.Hour
 	DefaultTaskDeadline   = 10 * time.Minute
+	DefaultLeastDeadline  = 3 * time.Minute
+	DefaultMostDeadline   = time.Hour
 	DefaultTakeOverAfter  = time.Second
 )
 
@@ -45,7 +48,9 @@ type Config struct {
 	Secrets        *secret.Key   // opens the secrets of metadata for documents; nil opens none
 	Concurrency    int           // how many tasks are under way at once, at most
 	QueuedDeadline time.Duration // how long a task may wait in the queue
-	TaskDeadline   time.Duration // how long a task may be under way
+	TaskDeadline   time.Duration // how long a task may be under way until that is learnt
+	LeastDeadline  time.Duration // and how long at least once it is; TaskDeadline when that is shorter
+	MostDeadline   time.Duration // and at most; TaskDeadline when that is longer
 	TakeOverAfter  time.Duration // how long the leader may be idle while tasks are ready
 	Debug          *debug.State  // takes what a debug socket shows; may be nil
 	Metrics        *metrics.Set  // takes what is measured; may be nil
@@ -66,6 +71,12 @@ func (c Config) withDefaults() Config {
 	if c.TaskDeadline <= 0 {
 		c.TaskDeadline = DefaultTaskDeadline
 	}
+	if c.LeastDeadline <= 0 {
+		c.LeastDeadline = DefaultLeastDeadline
+	}
+	if c.MostDeadline <= 0 {
+		c.MostDeadline = DefaultMostDeadline
+	}
 	if c.TakeOverAfter <= 0 {
 		c.TakeOverAfter = DefaultTakeOverAfter
 	}
@@ -79,6 +90,13 @@ func (c Config) withDefaults() Config {
 		c.NewID = ident.New
 	}
 	return c
+}
+
+// bounds returns the bounds on how long a task may be under way.
+func (c Config) bounds() usual.Bounds {
+	return usual.Bounds{
+		Least: min(c.LeastDeadline, c.TaskDeadline), Most: max(c.MostDeadline, c.TaskDeadline), Unknown: c.TaskDeadline,
+	}
 }
 
 // Dispatcher is the service.

@@ -118,25 +118,49 @@ func (l *liveReports) put(p *taskv1.Progress, now time.Time, underWay func(id st
 // fill adds its progress to each task that is under way. It must be called while the view stands
 // still.
 func (l *liveReports) fill(tasks ...*taskv1.Task) {
-	now := l.cfg.Now()
-	medians := map[string]map[taskv1.Step]time.Duration{} // by intent
+	usual := medians{view: l.view, byIntent: map[string]map[taskv1.Step]time.Duration{}}
 	for _, t := range tasks {
-		if !task.UnderWay(t.State) {
-			continue
+		if task.UnderWay(t.State) {
+			t.Live = l.of(t, usual)
 		}
-		of, ok := medians[t.IntentId]
-		if !ok && t.IntentId != "" {
-			of = l.view.Usual(t.IntentId)
-			medians[t.IntentId] = of
-		}
-		last, _ := l.get(t.Id)
-		t.Live = progressOf(t, last, of, now)
 	}
+}
+
+// slow returns a function that reports whether a task is slow. It must be called while the view stands still.
+func (l *liveReports) slow() func(*taskv1.Task) bool {
+	usual := medians{view: l.view, byIntent: map[string]map[taskv1.Step]time.Duration{}}
+	return func(t *taskv1.Task) bool { return task.UnderWay(t.State) && l.of(t, usual).Slow }
+}
+
+// of returns how far a task is that is under way.
+func (l *liveReports) of(t *taskv1.Task, usual medians) *taskv1.Live {
+	last, _ := l.get(t.Id)
+	return progressOf(t, last, usual.of, l.cfg.Now())
+}
+
+// medians finds how long steps usually take.
+type medians struct {
+	view     *view.View
+	byIntent map[string]map[taskv1.Step]time.Duration // of those that were asked for
+}
+
+// of returns the median of a task's step: in its own intent, since a new version may take longer than the one before,
+// and else in the last changes of its kind.
+func (m medians) of(t *taskv1.Task, step taskv1.Step) (time.Duration, bool) {
+	own, ok := m.byIntent[t.IntentId]
+	if !ok && t.IntentId != "" {
+		own = m.view.Usual(t.IntentId)
+		m.byIntent[t.IntentId] = own
+	}
+	if median, ok := own[step]; ok {
+		return median, true
+	}
+	return m.view.UsualOfKind(t, step)
 }
 
 // progressOf returns how far a task is: at the last reported step, or else since its assignment.
 func progressOf(
-	t *taskv1.Task, r liveReport, medians map[taskv1.Step]time.Duration, now time.Time,
+	t *taskv1.Task, r liveReport, usual func(*taskv1.Task, taskv1.Step) (time.Duration, bool), now time.Time,
 ) *taskv1.Live {
 	l := &taskv1.Live{
 		Step: r.progress.GetStep(), DoneBytes: r.progress.GetDoneBytes(), TotalBytes: r.progress.GetTotalBytes(),
@@ -145,7 +169,7 @@ func progressOf(
 	if l.Step == taskv1.Step_STEP_UNSPECIFIED {
 		l.Since = t.AssignedAt
 	}
-	median, ok := medians[l.Step]
+	median, ok := usual(t, l.Step)
 	if !ok || task.Waits(t) { // it waits for a program, not for itself
 		return l
 	}

@@ -93,7 +93,7 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 // deferrable returns what is to be known of a task's wait. It must be called while the view stands still.
 func (p *reports) deferrable(t *taskv1.Task, now time.Time) report.Deferrable {
 	return report.Deferrable{
-		Now: now, Busy: p.view.BusyLimit(t.GetServerId()), UnderWay: p.cfg.TaskDeadline + p.view.Extra(t),
+		Now: now, Busy: p.view.BusyLimit(t.GetServerId()), UnderWay: p.view.Within(t, p.cfg.bounds()),
 		Unwanted: p.view.Unwanted(t),
 	}
 }

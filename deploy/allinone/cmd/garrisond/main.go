@@ -200,7 +200,12 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"how long the credentials of a server are valid; it renews them after half of that",
 		config.Lasting(time.Minute))
 	config.Checked(fs, &f.tuning.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline,
-		"how long a task may take once it is assigned", config.Lasting(time.Millisecond))
+		"how long a task may be under way, until the fleet showed how long its kind takes",
+		config.Lasting(time.Millisecond))
+	config.Checked(fs, &f.tuning.LeastDeadline, "task-deadline-least", dispatcher.DefaultLeastDeadline,
+		"how long at least once it did; at most --task-deadline", config.Lasting(time.Millisecond))
+	config.Checked(fs, &f.tuning.MostDeadline, "task-deadline-most", dispatcher.DefaultMostDeadline,
+		"how long at most once it did; at least --task-deadline", config.Lasting(time.Millisecond))
 }
 
 // ownTLS defines how clients know the bus in this process.

@@ -29,7 +29,11 @@ func main() {
 			config.Checked(fs, &c.QueuedDeadline, "queued-deadline", dispatcher.DefaultQueuedDeadline,
 				"how long a task may wait in the queue", lasting)
 			config.Checked(fs, &c.TaskDeadline, "task-deadline", dispatcher.DefaultTaskDeadline,
-				"how long a task may be under way", lasting)
+				"how long a task may be under way, until the fleet showed how long its kind takes", lasting)
+			config.Checked(fs, &c.LeastDeadline, "task-deadline-least", dispatcher.DefaultLeastDeadline,
+				"how long at least once it did; at most --task-deadline", lasting)
+			config.Checked(fs, &c.MostDeadline, "task-deadline-most", dispatcher.DefaultMostDeadline,
+				"how long at most once it did; at least --task-deadline", lasting)
 			config.Checked(fs, &c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter,
 				"how long the leader may be idle while tasks are ready, before this process takes over", lasting)
 		},

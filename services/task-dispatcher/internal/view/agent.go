@@ -27,6 +27,7 @@ func (v *View) applyAgent(f ledger.Fact) bool {
 			return false
 		}
 		v.agents.Forget(f.Key)
+		v.forgetDurations(f.Key)
 	}
 	for server := range v.openOf {
 		v.reviewTasks(server) // the order on a server may have changed

@@ -8,6 +8,8 @@ import (
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 )
 
 const (
@@ -27,8 +29,8 @@ type IntentProgress struct {
 	Failures []*taskv1.Task // the first that ended and did not succeed
 }
 
-// underWay are the states of the tasks that are assigned or running.
-var underWay = []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
+// UnderWayStates are the states of the tasks that are assigned or running.
+var UnderWayStates = []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
 
 // failures are the states of the tasks that ended and did not succeed.
 var failures = []taskv1.State{
@@ -47,33 +49,29 @@ func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
 	if int(Changes(r.Counts)) <= rows {
 		p.Tasks = v.explained(v.lists.oldest([]string{inIntent(intent)}, maxListed))
 	}
-	p.UnderWay = v.explained(v.lists.oldest(intentStates(intent, underWay), maxListed))
+	p.UnderWay = v.explained(v.lists.oldest(intentStates(intent, UnderWayStates), maxListed))
 	p.Failures = v.explained(v.lists.oldest(intentStates(intent, failures), rows))
 	return p, true
 }
 
-// Usual returns how long each step usually takes: the medians over the newest successful tasks of an
-// intent. The unspecified step stands for the whole task, from the assignment to the end. A step with
-// too few samples is missing.
+// Usual returns the medians of the steps over the newest successful tasks of an intent. The unspecified step stands for
+// the whole task, as in usual.StepTimes. A step with too few samples is missing.
 func (v *View) Usual(intent string) map[taskv1.Step]time.Duration {
-	usual := map[taskv1.Step]time.Duration{}
+	medians := map[taskv1.Step]time.Duration{}
 	l := v.lists.byName[inIntentState(intent, taskv1.State_STATE_SUCCEEDED)]
 	if l == nil {
-		return usual
+		return medians
 	}
 	took := map[taskv1.Step][]time.Duration{}
 	n := 0
 	l.Descend(1<<64-1, func(_ uint64, id string) bool {
 		r, ok := v.tasks.Get(id)
-		if !ok {
+		if !ok || r.Task.AssignedAt == nil {
 			return true
 		}
-		for _, s := range r.Task.Outcome.GetSteps() {
-			took[s.Step] = append(took[s.Step], s.Took.AsDuration())
-		}
-		if r.Task.AssignedAt != nil {
-			whole := r.Task.Since.AsTime().Sub(r.Task.AssignedAt.AsTime())
-			took[taskv1.Step_STEP_UNSPECIFIED] = append(took[taskv1.Step_STEP_UNSPECIFIED], whole)
+		whole := r.Task.Since.AsTime().Sub(r.Task.AssignedAt.AsTime())
+		for step, d := range usual.StepTimes(whole, r.Task.Outcome.GetSteps()) {
+			took[step] = append(took[step], d)
 		}
 		n++
 		return n < maxSamples
@@ -81,10 +79,10 @@ func (v *View) Usual(intent string) map[taskv1.Step]time.Duration {
 	for step, all := range took {
 		if len(all) >= minSamples {
 			slices.Sort(all)
-			usual[step] = all[len(all)/2]
+			medians[step] = all[len(all)/2]
 		}
 	}
-	return usual
+	return medians
 }
 
 // OnServer returns the server on which a task is under way; false when the task is not under way.

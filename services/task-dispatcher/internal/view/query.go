@@ -20,14 +20,15 @@ type Filter struct {
 	Intent, Server, Agent string
 	Servers               map[string]bool // nil means all
 	States                []taskv1.State
-	Before                uint64 // only tasks queued before this sequence; 0 means all
+	Only                  func(*taskv1.Task) bool // nil means all
+	Before                uint64                  // only tasks queued before this sequence; 0 means all
 	Limit                 int
 }
 
 func (f Filter) matches(t *taskv1.Task) bool {
 	return (f.Intent == "" || t.IntentId == f.Intent) && (f.Server == "" || t.ServerId == f.Server) &&
 		(f.Servers == nil || f.Servers[t.ServerId]) && (f.Agent == "" || t.Agent == f.Agent) &&
-		(len(f.States) == 0 || slices.Contains(f.States, t.State))
+		(len(f.States) == 0 || slices.Contains(f.States, t.State)) && (f.Only == nil || f.Only(t))
 }
 
 // List returns copies of the tasks of a filter, the newest first, by the sequence by which they were queued, and, when

@@ -85,6 +85,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	v.counts.moved(r.Task.IntentId, before, now)
 	if task.Ended(now) {
 		r.EndedSequence = f.Sequence
+		v.learn(f, r.Task)
 	}
 	v.indexTask(f.Key, r)
 	v.moveInstance(f, r, before)
@@ -109,6 +110,7 @@ func (v *View) moveInstance(f ledger.Fact, r *dispatcherv1.TaskRecord, before ta
 	}
 	if i.TaskId == f.Key {
 		i.TaskState = r.Task.State
+		i.TimedOut = timedOut(r.Task, i.TimedOut)
 	}
 	if r.Task.State == taskv1.State_STATE_ASSIGNED {
 		v.admitted(i, f.Key, r)

@@ -13,7 +13,7 @@ import (
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 16
+const Layout = 17
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -34,6 +34,7 @@ type View struct {
 	refreshes *refreshes
 	claims    *claims
 	counts    *counts
+	durations *fold.Table[*dispatcherv1.DurationsRecord] // by agent and verb
 	lists     *taskLists
 	ended     *endedTasks
 
@@ -71,6 +72,7 @@ func New(onDocument func(server string)) *View {
 		refreshes: &refreshes{table: fold.NewTable[*dispatcherv1.RefreshRecord]("refresh")},
 		claims:    &claims{table: fold.NewTable[*dispatcherv1.AdmissionRecord]("admission")},
 		counts:    &counts{table: fold.NewTable[*dispatcherv1.ProgressRecord]("progress"), keep: KeepIntents},
+		durations: fold.NewTable[*dispatcherv1.DurationsRecord]("durations"),
 		ended:     &endedTasks{keep: KeepEnded},
 	}
 	v.instances.servers, v.instances.images = v.servers, v.images
@@ -102,7 +104,7 @@ func newIndexes() indexes {
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings,
-		v.refreshes.table, v.claims.table, v.counts.table}
+		v.refreshes.table, v.claims.table, v.counts.table, v.durations}
 }
 
 // Apply folds one fact.

@@ -139,7 +139,7 @@ type Admission struct {
 	ID, Intent string
 	Cause      uint64            // the sequence of the last fact on its key
 	Refused    *taskv1.Cancelled // how it ends instead when its server's document has no room, or nil
-	Extra      time.Duration     // how much longer it may be under way, because of its images' own limits
+	Within     time.Duration     // how long it may be under way; see SetWithin
 }
 
 // Admissions returns the tasks that may be assigned now under a limit, at most most.
@@ -150,16 +150,9 @@ func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
 		r, _ := v.tasks.Get(id)
 		a := Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)}
 		a.Refused = room.take(r)
-		a.Extra = v.Extra(r.GetTask())
 		tasks = append(tasks, a)
 	}
 	return tasks
-}
-
-// Extra returns how much longer than others a task may be under way, because of its images' own limits.
-func (v *View) Extra(t *taskv1.Task) time.Duration {
-	to, from := v.images.manifest(t.GetTo().GetId()), v.images.manifest(t.GetFrom().GetId())
-	return deadlines.Extra(to.GetRun(), from.GetRun())
 }
 
 // BusyLimit returns how long critical sections on a server defer a change at most.

@@ -169,8 +169,10 @@ type InstanceRecord struct {
 	Unwell bool `protobuf:"varint,31,opt,name=unwell,proto3" json:"unwell,omitempty"`
 	// The generation that was there when it was last observed; 0 where the executor does not say it.
 	ObservedGeneration uint64 `protobuf:"varint,32,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// True when its last change ended because its time was over, until one succeeds: the next one has all the time.
+	TimedOut      bool `protobuf:"varint,33,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstanceRecord) Reset() {
@@ -425,6 +427,13 @@ func (x *InstanceRecord) GetObservedGeneration() uint64 {
 		return x.ObservedGeneration
 	}
 	return 0
+}
+
+func (x *InstanceRecord) GetTimedOut() bool {
+	if x != nil {
+		return x.TimedOut
+	}
+	return false
 }
 
 // ServerRecord is what the dispatcher must know of a server.
@@ -984,6 +993,109 @@ func (x *ProgressRecord) GetWithdrawnBy() string {
 	return ""
 }
 
+// DurationsRecord is how long the steps of the last successful changes of one kind took, such as the upgrades of an
+// agent.
+type DurationsRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By number of the step. That of the unspecified one is the time from the assignment to the end without the fetch
+	// and the wait for critical sections.
+	Steps         map[int32]*Durations `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurationsRecord) Reset() {
+	*x = DurationsRecord{}
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurationsRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurationsRecord) ProtoMessage() {}
+
+func (x *DurationsRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurationsRecord.ProtoReflect.Descriptor instead.
+func (*DurationsRecord) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DurationsRecord) GetSteps() map[int32]*Durations {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// Durations is how long something took, counted by classes.
+type Durations struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many took how long, by class, of those that are being counted.
+	Counts map[uint32]uint32 `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The same of as many before; those before them are forgotten.
+	Before        map[uint32]uint32 `protobuf:"bytes,2,rep,name=before,proto3" json:"before,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Durations) Reset() {
+	*x = Durations{}
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Durations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Durations) ProtoMessage() {}
+
+func (x *Durations) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Durations.ProtoReflect.Descriptor instead.
+func (*Durations) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Durations) GetCounts() map[uint32]uint32 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Durations) GetBefore() map[uint32]uint32 {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
 var File_garrison_dispatcher_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
@@ -994,7 +1106,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\x99\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xb6\n" +
 	"\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
@@ -1034,7 +1146,8 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
 	"\x06unwell\x18\x1f \x01(\bR\x06unwell\x12/\n" +
-	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\"\xce\a\n" +
+	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\x12\x1b\n" +
+	"\ttimed_out\x18! \x01(\bR\btimedOut\"\xce\a\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -1090,7 +1203,22 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x11accepted_sequence\x18\x02 \x01(\x04R\x10acceptedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12-\n" +
 	"\x12withdrawn_sequence\x18\x04 \x01(\x04R\x11withdrawnSequence\x12!\n" +
-	"\fwithdrawn_by\x18\x05 \x01(\tR\vwithdrawnByBRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
+	"\fwithdrawn_by\x18\x05 \x01(\tR\vwithdrawnBy\"\xb8\x01\n" +
+	"\x0fDurationsRecord\x12H\n" +
+	"\x05steps\x18\x01 \x03(\v22.garrison.dispatcher.v1.DurationsRecord.StepsEntryR\x05steps\x1a[\n" +
+	"\n" +
+	"StepsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x127\n" +
+	"\x05value\x18\x02 \x01(\v2!.garrison.dispatcher.v1.DurationsR\x05value:\x028\x01\"\x8f\x02\n" +
+	"\tDurations\x12E\n" +
+	"\x06counts\x18\x01 \x03(\v2-.garrison.dispatcher.v1.Durations.CountsEntryR\x06counts\x12E\n" +
+	"\x06before\x18\x02 \x03(\v2-.garrison.dispatcher.v1.Durations.BeforeEntryR\x06before\x1a9\n" +
+	"\vCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a9\n" +
+	"\vBeforeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01BRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
 
 var (
 	file_garrison_dispatcher_v1_view_proto_rawDescOnce sync.Once
@@ -1104,7 +1232,7 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_view_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*TaskRecord)(nil),          // 0: garrison.dispatcher.v1.TaskRecord
 	(*InstanceRecord)(nil),      // 1: garrison.dispatcher.v1.InstanceRecord
@@ -1114,54 +1242,63 @@ var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*RefreshRecord)(nil),       // 5: garrison.dispatcher.v1.RefreshRecord
 	(*AdmissionRecord)(nil),     // 6: garrison.dispatcher.v1.AdmissionRecord
 	(*ProgressRecord)(nil),      // 7: garrison.dispatcher.v1.ProgressRecord
-	nil,                         // 8: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	nil,                         // 9: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	(*v1.Task)(nil),             // 10: garrison.task.v1.Task
-	(*v11.Configuration)(nil),   // 11: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),             // 12: garrison.image.v1.Ref
-	(v1.State)(0),               // 13: garrison.task.v1.State
-	(v13.Life)(0),               // 14: garrison.server.v1.Life
-	(v13.Presence)(0),           // 15: garrison.server.v1.Presence
-	(v13.Standing)(0),           // 16: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),       // 17: garrison.server.v1.Tombstone
-	(v14.DriftPolicy)(0),        // 18: garrison.environment.v1.DriftPolicy
-	(*v15.Keep)(nil),            // 19: garrison.rollout.v1.Keep
-	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
-	(*v12.Manifest)(nil),        // 21: garrison.image.v1.Manifest
-	(*v13.Scan)(nil),            // 22: garrison.server.v1.Scan
-	(*v12.Ahead)(nil),           // 23: garrison.image.v1.Ahead
-	(*IntentCounts)(nil),        // 24: garrison.dispatcher.v1.IntentCounts
-	(*v13.RuleLabel)(nil),       // 25: garrison.server.v1.RuleLabel
+	(*DurationsRecord)(nil),     // 8: garrison.dispatcher.v1.DurationsRecord
+	(*Durations)(nil),           // 9: garrison.dispatcher.v1.Durations
+	nil,                         // 10: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	nil,                         // 11: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	nil,                         // 12: garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	nil,                         // 13: garrison.dispatcher.v1.Durations.CountsEntry
+	nil,                         // 14: garrison.dispatcher.v1.Durations.BeforeEntry
+	(*v1.Task)(nil),             // 15: garrison.task.v1.Task
+	(*v11.Configuration)(nil),   // 16: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),             // 17: garrison.image.v1.Ref
+	(v1.State)(0),               // 18: garrison.task.v1.State
+	(v13.Life)(0),               // 19: garrison.server.v1.Life
+	(v13.Presence)(0),           // 20: garrison.server.v1.Presence
+	(v13.Standing)(0),           // 21: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),       // 22: garrison.server.v1.Tombstone
+	(v14.DriftPolicy)(0),        // 23: garrison.environment.v1.DriftPolicy
+	(*v15.Keep)(nil),            // 24: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil), // 25: google.protobuf.Duration
+	(*v12.Manifest)(nil),        // 26: garrison.image.v1.Manifest
+	(*v13.Scan)(nil),            // 27: garrison.server.v1.Scan
+	(*v12.Ahead)(nil),           // 28: garrison.image.v1.Ahead
+	(*IntentCounts)(nil),        // 29: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),       // 30: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
-	10, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
-	11, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	12, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
-	12, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
-	12, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
-	11, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	11, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
-	11, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
-	13, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
-	8,  // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	14, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	15, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	16, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	17, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	9,  // 14: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	18, // 15: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
-	19, // 16: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
-	20, // 17: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
-	21, // 18: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	22, // 19: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	23, // 20: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
-	24, // 21: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	25, // 22: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	15, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
+	16, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	17, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
+	17, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
+	17, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
+	16, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	16, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
+	16, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
+	18, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
+	10, // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	19, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	20, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	21, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	22, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	11, // 14: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	23, // 15: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
+	24, // 16: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
+	25, // 17: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
+	26, // 18: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	27, // 19: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	28, // 20: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
+	29, // 21: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	12, // 22: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	13, // 23: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
+	14, // 24: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
+	30, // 25: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	9,  // 26: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }
@@ -1176,7 +1313,7 @@ func file_garrison_dispatcher_v1_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_view_proto_rawDesc), len(file_garrison_dispatcher_v1_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -645,7 +645,7 @@ func (x *Queued) GetAhead() *v11.Ahead {
 type Assigned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task ends as expired if it has not ended then, by the clock of the bus. It leaves the time that the image's own
-	// limits need.
+	// limits need. The rest is learnt from changes of the same kind that succeeded, once there were enough.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1617,7 +1617,8 @@ type Live struct {
 	DoneBytes uint64 `protobuf:"varint,3,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
 	// How much there is to do, in bytes.
 	TotalBytes uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
-	// The median of what the same step took in tasks of the same intent; unset with fewer than three of them.
+	// The median of what the same step took: in tasks of the same intent, or, with fewer than three of them, in the last
+	// changes of the same kind, such as upgrades of the agent; unset with fewer than twenty of those.
 	Usual *durationpb.Duration `protobuf:"bytes,5,opt,name=usual,proto3" json:"usual,omitempty"`
 	// True when it is at the step for more than three times the median, and for more than a second.
 	Slow          bool `protobuf:"varint,6,opt,name=slow,proto3" json:"slow,omitempty"`

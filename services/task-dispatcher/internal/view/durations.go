@@ -1,0 +1,109 @@
+package view
+
+import (
+	"time"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	deadlines "github.com/garrison-fleet/garrison/pkg/deadline"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
+)
+
+// kindOf returns the key of the durations of changes like a task.
+func kindOf(t *taskv1.Task) string {
+	return ledger.Key(t.GetAgent(), word(t.GetVerb().String(), "VERB_"))
+}
+
+// learn counts how long a change took, if it succeeded.
+func (v *View) learn(f ledger.Fact, t *taskv1.Task) {
+	if t.State != taskv1.State_STATE_SUCCEEDED || t.Agent == "" || t.AssignedAt == nil {
+		return
+	}
+	kind := kindOf(t)
+	r, _ := v.durations.Get(kind)
+	v.durations.Put(kind, usual.Learn(r, f.At.Sub(t.AssignedAt.AsTime()), t.GetOutcome().GetSteps()), f.Sequence)
+}
+
+// forgetDurations forgets how long the changes of an agent took that was deleted.
+func (v *View) forgetDurations(agent string) {
+	for verb := range taskv1.Verb_name {
+		v.durations.Forget(kindOf(&taskv1.Task{Agent: agent, Verb: taskv1.Verb(verb)}))
+	}
+}
+
+// timedOut reports whether the next change of an instance has all the time, as the last one that ended ran out of it.
+func timedOut(last *taskv1.Task, before bool) bool {
+	switch last.State {
+	case taskv1.State_STATE_EXPIRED:
+		return true
+	case taskv1.State_STATE_UNDONE, taskv1.State_STATE_FAILED:
+		return before || last.GetOutcome().GetCode() == code.TimedOut
+	case taskv1.State_STATE_SUCCEEDED:
+		return false
+	}
+	return before
+}
+
+// SetWithin sets how long tasks may be under way that are assigned together.
+func (v *View) SetWithin(tasks []Admission, b usual.Bounds) {
+	on := map[string][]*taskv1.Task{} // by server
+	for _, a := range tasks {
+		r, _ := v.tasks.Get(a.ID)
+		on[r.GetTask().GetServerId()] = append(on[r.GetTask().GetServerId()], r.GetTask())
+	}
+	for n, a := range tasks {
+		r, _ := v.tasks.Get(a.ID)
+		tasks[n].Within = v.within(r.GetTask(), on[r.GetTask().GetServerId()], b)
+	}
+}
+
+// Within returns how long a task that is under way may go on.
+func (v *View) Within(t *taskv1.Task, b usual.Bounds) time.Duration { return v.within(t, nil, b) }
+
+// within returns how long a task may be under way: what its images' own limits need beyond the default ones, and what
+// is learnt from others. Those that are assigned to its server together with it take their time beside it.
+func (v *View) within(t *taskv1.Task, together []*taskv1.Task, b usual.Bounds) time.Duration {
+	to, from := v.images.manifest(t.GetTo().GetId()), v.images.manifest(t.GetFrom().GetId())
+	extra := deadlines.Extra(to.GetRun(), from.GetRun())
+	if t.GetAgent() == "" {
+		return b.Unknown + extra
+	}
+	var beside []usual.Change
+	add := func(other *taskv1.Task) {
+		if other.GetId() != t.GetId() && other.GetAgent() != "" && !task.Waits(other) {
+			beside = append(beside, v.changeOf(other))
+		}
+	}
+	for _, other := range together {
+		add(other)
+	}
+	for _, r := range v.openOf[t.GetServerId()] {
+		if task.UnderWay(r.Task.State) {
+			add(r.Task)
+		}
+	}
+	return b.Within(v.changeOf(t), beside) + extra
+}
+
+// changeOf returns what is known of changes like a task.
+func (v *View) changeOf(t *taskv1.Task) usual.Change {
+	durations, _ := v.durations.Get(kindOf(t))
+	c := usual.Change{Durations: durations}
+	if t.GetTo().GetId() != t.GetFrom().GetId() { // otherwise it fetches nothing
+		c.Bytes = v.images.manifest(t.GetTo().GetId()).GetBlob().GetSizeBytes()
+	}
+	if i, ok := v.instanceFor(t); ok {
+		c.TimedOut = i.TimedOut
+	}
+	return c
+}
+
+// UsualOfKind returns the median of a step in the last changes like a task; false when that is not known.
+func (v *View) UsualOfKind(t *taskv1.Task, step taskv1.Step) (time.Duration, bool) {
+	durations, _ := v.durations.Get(kindOf(t))
+	return usual.Median(durations, step)
+}
