@@ -6,11 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -55,6 +51,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			findSlow(c.Context(), env, r)
 			return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout(),
 				display.RolloutPairs(env.Output.View(), r)...)
 		},
@@ -92,31 +89,6 @@ func get(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutRe
 
 // getAhead returns a rollout with how long it goes on.
 func getAhead(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutResponse, error) {
-	r, err := cli.Call[*registryv1.GetRolloutResponse](ctx, env,
+	return cli.Call[*registryv1.GetRolloutResponse](ctx, env,
 		&registryv1.GetRolloutRequest{RolloutId: id, Forecast: true})
-	if err == nil {
-		findSteps(ctx, env, r.GetSlow())
-	}
-	return r, err
-}
-
-// findSteps names the executor's step of slow servers, which only the task-dispatcher hears. Without its answer they
-// keep the step that the registry knows.
-func findSteps(ctx context.Context, env *cli.Env, slow []*registryv1.SlowServer) {
-	for _, s := range slow {
-		r, err := cli.Call[*dispatcherv1.ListTasksResponse](ctx, env, &dispatcherv1.ListTasksRequest{
-			Page: &apiv1.Page{Limit: 1}, ServerId: s.GetServerId(), Agent: s.GetAgent(),
-			States: []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING},
-		})
-		if err != nil {
-			return
-		}
-		for _, t := range r.GetTasks() {
-			if task.Waits(t) {
-				s.Step = "deferred: " + t.GetReason()
-			} else if step := t.GetLive().GetStep(); step != taskv1.Step_STEP_UNSPECIFIED {
-				s.Step = "at step " + output.Word(step)
-			}
-		}
-	}
 }

@@ -56,7 +56,7 @@ type watcher struct {
 	last   *registryv1.GetRolloutResponse
 	said   map[string]bool // what was printed for good
 	lined  time.Time
-	looked time.Time // when deferred changes were last looked for
+	looked time.Time // when deferred and slow changes were last looked for
 	ahead  time.Time // when it was last asked how long the rollout goes on
 	left   string    // the answer
 }
@@ -168,7 +168,12 @@ func (w *watcher) sayServers(ctx context.Context) {
 			}
 		}
 	}
+	if time.Since(w.looked) < lookEvery {
+		return
+	}
+	w.looked = time.Now()
 	w.sayDeferred(ctx)
+	findSlow(ctx, w.env, w.last)
 	for _, s := range w.newlySlow() {
 		w.line.Say("slow: %s", display.SlowText(s))
 	}
@@ -177,10 +182,6 @@ func (w *watcher) sayServers(ctx context.Context) {
 // sayDeferred prints, once each, the servers on which changes wait, as the task-dispatcher knows them. Without its
 // answer nothing is printed.
 func (w *watcher) sayDeferred(ctx context.Context) {
-	if time.Since(w.looked) < deferredEvery {
-		return
-	}
-	w.looked = time.Now()
 	for _, agent := range w.last.GetRollout().GetAgents() {
 		r, err := fleet.Tasks(ctx, w.env, cli.PageFlags{Limit: mostDeferred}, &dispatcherv1.ListTasksRequest{
 			Agent: agent, States: []taskv1.State{taskv1.State_STATE_RUNNING},
@@ -218,9 +219,10 @@ func (w *watcher) newlySlow() (out []*registryv1.SlowServer) {
 }
 
 const (
-	// deferredEvery is how often deferred changes are looked for, and mostDeferred how many running tasks are read.
-	deferredEvery = 3 * time.Second
-	mostDeferred  = 100
+	// lookEvery is how often deferred and slow changes are looked for.
+	lookEvery = 3 * time.Second
+	// mostDeferred is how many running tasks are read for those that are deferred.
+	mostDeferred = 100
 )
 
 // mostTasks is how many tasks of a server are read to find the one of a rollout.

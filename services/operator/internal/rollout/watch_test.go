@@ -1,14 +1,18 @@
 package rollout
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
 
 func TestTheOutputOfABrokenServerIsThatOfATaskOfTheRollout(t *testing.T) {
@@ -38,5 +42,40 @@ func TestAServerThatIsSlowInItsNextStepIsNamedOnce(t *testing.T) {
 		if have := len(w.newlySlow()); n == 0 && have != 2 || n > 0 && have != 0 {
 			t.Errorf("step %s: %d servers are named", step, have)
 		}
+	}
+}
+
+func TestTheSlowStepsOfARolloutAreAddedToItsSlowServers(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	at := func(server string, queued time.Duration, step taskv1.Step) *taskv1.Task {
+		return &taskv1.Task{
+			ServerId: server, Agent: "web", State: taskv1.State_STATE_ASSIGNED,
+			QueuedAt: timestamppb.New(now.Add(queued)),
+			Live: &taskv1.Live{
+				Step: step, Since: timestamppb.New(now.Add(-48 * time.Second)), Usual: durationpb.New(6 * time.Second),
+			},
+		}
+	}
+	r := &registryv1.GetRolloutResponse{
+		Rollout: &rolloutv1.Rollout{PlannedAt: timestamppb.New(now.Add(-time.Minute))}, SlowCount: 2,
+		Slow: []*registryv1.SlowServer{
+			{ServerId: "1", ServerName: "db-1", Agent: "web", Step: "running", Took: durationpb.New(time.Minute)},
+			{ServerId: "1", ServerName: "db-1", Agent: "log", Step: "queued"},
+		},
+	}
+	addSlow(r, []*taskv1.Task{
+		at("1", 0, taskv1.Step_STEP_FETCH), at("17", 0, taskv1.Step_STEP_PROVE), at("3", 0, 0),
+		at("4", -time.Hour, taskv1.Step_STEP_PROVE),
+	}, map[string]string{"17": "db-17", "3": "db-3"}, now)
+	var have []string
+	for _, s := range r.Slow {
+		have = append(have, display.SlowText(s))
+	}
+	want := []string{
+		"db-1: web at step fetch for 48s; the median is 6s", "db-1: log queued for 0s; the median is 0s",
+		"db-17: web at step prove for 48s; the median is 6s", "db-3: web assigned for 48s; the median is 6s",
+	}
+	if !slices.Equal(have, want) || r.SlowCount != 4 {
+		t.Errorf("%d slow: %q\nwant %q", r.SlowCount, have, want)
 	}
 }

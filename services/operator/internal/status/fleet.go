@@ -85,7 +85,7 @@ func fleetOf(a answers) Fleet {
 		}
 	}
 	f.attention(a, suspended)
-	f.waiting(busy)
+	f.waiting(busy, int(a.slow.GetTotal()))
 	return f
 }
 
@@ -96,17 +96,20 @@ func (f *Fleet) versions(c *registryv1.Counts) {
 	f.Others = int(c.GetOthers())
 }
 
+// appendPoint appends a point, unless its count is 0.
+func appendPoint(to []AttentionPoint, n int, one, many, next string) []AttentionPoint {
+	switch n {
+	case 0:
+		return to
+	case 1:
+		return append(to, AttentionPoint{n, one, next})
+	}
+	return append(to, AttentionPoint{n, many, next})
+}
+
 // attention lists what needs a person, the most urgent first.
 func (f *Fleet) attention(a answers, suspended int) {
-	add := func(n int, one, many, next string) {
-		what := many
-		if n == 1 {
-			what = one
-		}
-		if n > 0 {
-			f.Attention = append(f.Attention, AttentionPoint{n, what, next})
-		}
-	}
+	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
 		"servers are silent at once, so presence is held", "garrison bus status")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
@@ -145,12 +148,9 @@ func (f *Fleet) attention(a answers, suspended int) {
 }
 
 // waiting lists what ends by itself, at a limit at the latest.
-func (f *Fleet) waiting(busy int) {
-	what := "servers are in a critical section, so changes wait"
-	if busy == 1 {
-		what = "server is in a critical section, so changes wait"
-	}
-	if busy > 0 {
-		f.Waiting = append(f.Waiting, AttentionPoint{busy, what, "garrison server list --condition busy"})
-	}
+func (f *Fleet) waiting(busy, slow int) {
+	add := func(n int, one, many, next string) { f.Waiting = appendPoint(f.Waiting, n, one, many, next) }
+	add(busy, "server is in a critical section, so changes wait",
+		"servers are in a critical section, so changes wait", "garrison server list --condition busy")
+	add(slow, "task takes much longer than usual", "tasks take much longer than usual", "garrison task list --slow")
 }

@@ -25,7 +25,7 @@ type answers struct {
 	servers, leaked, found *registryv1.CountServersResponse
 	presence               *registryv1.ListServersResponse
 	versions, states       *registryv1.CountInstancesResponse
-	tasks                  *dispatcherv1.CountTasksResponse
+	tasks, slow            *dispatcherv1.CountTasksResponse
 	holds                  *registryv1.ListHoldsResponse
 	ahead                  *registryv1.GetRestoreStatusResponse
 	unknown                *registryv1.ListUnknownServersResponse
@@ -72,6 +72,7 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 		ask(ctx, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
 			Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
 		})
+		ask(ctx, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
 		ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
 		collect(ctx, g, env, &a.lobby, func(p *apiv1.Page) proto.Message {
 			return &registryv1.ListLobbyRequest{Page: p}

@@ -39,6 +39,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		tasks: &dispatcherv1.CountTasksResponse{Groups: []*dispatcherv1.TaskGroup{
 			{Values: []string{"queued"}, Count: 4}, {Values: []string{"running"}, Count: 1},
 		}},
+		slow: &dispatcherv1.CountTasksResponse{Total: 1},
 		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
@@ -56,6 +57,8 @@ beacon         -        1
 ENDS BY ITSELF
      2  servers are in a critical section, so changes wait
         garrison server list --condition busy
+     1  task takes much longer than usual
+        garrison task list --slow
 
 NEEDS A PERSON
      2  servers are offline

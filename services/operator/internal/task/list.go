@@ -43,6 +43,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 	on.Add(c)
 	cli.TextVar(c.Flags(), &q.Agent, "agent", cli.Name("agent"), "only tasks of this `AGENT`")
 	cli.WordsVar(c.Flags(), &q.States, "state", "only those in these `STATES`")
+	c.Flags().BoolVar(&q.Slow, "slow", false, "only those at their step for more than three times its median")
 	return c
 }
 
