@@ -54,20 +54,17 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 	}
 	rows = append(rows, connections...)
 	rows = append(rows, explainDuties(env, found, agent)...)
-	more, err := explainInstances(ctx, env, found, agent, instances)
+	defaults, err := defaultsOf(ctx, env, found)
+	if err != nil {
+		return err
+	}
+	more, err := explainInstances(ctx, env, found, agent, instances, defaults)
 	if err != nil {
 		return err
 	}
 	rows = append(rows, more...)
 	rows = append(rows, display.ExplainFound(env.Output.View(), found, agent)...)
-	unwanted, err := explainDefaults(ctx, env, found, agent)
-	if err != nil {
-		return err
-	}
-	rows = append(rows, unwanted...)
-	if agent != "" && len(instances) == 0 {
-		rows = append(rows, notWanted(found, agent))
-	}
+	rows = append(rows, explainDefaults(env, found, agent, defaults)...)
 	for _, t := range tasks.GetTasks() {
 		rows = append(rows, display.ExplainTask(env.Output.View(), t))
 	}
@@ -77,8 +74,11 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 // explainInstances returns the rows of a server's instances, of one with its origin, and in what they differ.
 func explainInstances(
 	ctx context.Context, env *cli.Env, found display.Server, agent string, instances []display.Instance,
+	defaults []display.Default,
 ) (rows []display.Explanation, err error) {
+	wanted := false
 	for _, i := range instances {
+		wanted = wanted || i.GetInstance().GetWanted() != nil
 		rows = append(rows, display.ExplainInstance(env.Output.View(), i))
 		rows = append(rows, display.ExplainStops(env.Output.View(), i)...)
 		if agent == "" {
@@ -90,29 +90,41 @@ func explainInstances(
 		}
 		rows = append(rows, origin...)
 	}
+	if agent != "" {
+		if len(instances) == 0 {
+			rows = append(rows, notWanted(found, agent))
+		}
+		newest, err := explainNewest(ctx, env, found, agent, wanted, defaults)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, newest...)
+	}
 	differences, err := explainDifferences(ctx, env, found, agent)
 	return append(rows, differences...), err
 }
 
-// explainDefaults returns a row for each default of a server's environment that is not on the server.
-func explainDefaults(
-	ctx context.Context, env *cli.Env, found display.Server, agent string,
-) (rows []display.Explanation, err error) {
+// defaultsOf returns the defaults of a server's environment, and their state on the server.
+func defaultsOf(ctx context.Context, env *cli.Env, found display.Server) ([]display.Default, error) {
 	if found.GetEnvironment() == "" {
 		return nil, nil
 	}
 	q := &registryv1.ListDefaultsRequest{Server: found.GetId()}
 	r, err := cli.Call[*registryv1.ListDefaultsResponse](ctx, env, q)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range r.GetDefaults() {
+	return r.GetDefaults(), err
+}
+
+// explainDefaults returns a row for each default of a server's environment that is not on the server.
+func explainDefaults(
+	env *cli.Env, found display.Server, agent string, defaults []display.Default,
+) (rows []display.Explanation) {
+	for _, d := range defaults {
 		row, missing := display.ExplainDefault(env.Output.View(), found, d)
 		if missing && (agent == "" || agent == row.Name) {
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 // explainConnections returns a row when another machine may use a server's credentials.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -82,8 +83,17 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 	if a.records.View.BlockCount() > 0 {
 		row.Block = blocks.Of(a.records, i, s.GetSysinfo().GetPlatform())
 	}
-	row.Instance.ConfirmedAt = a.presence.ConfirmedAt(i.ServerId)
+	row.Instance.ConfirmedAt = confirmedAt(i, a.presence.ConfirmedAt(i.ServerId))
 	return row
+}
+
+// confirmedAt returns when an instance was last known to be as recorded: a report that differed says so as well as a
+// beat that confirms it. It is unset while no beat has confirmed the server's inventory.
+func confirmedAt(i *instancev1.Instance, beat *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if beat != nil && beat.AsTime().Before(i.ObservedAt.AsTime()) {
+		return i.ObservedAt
+	}
+	return beat
 }
 
 // Count counts instances.
