@@ -150,11 +150,11 @@ var records = []Entry{
 		"garrison agent show AGENT for the schema, and update the level that the message names",
 	},
 	{
-		RevisionChanged, by(registry),
-		"The record, or an instance's own values, changed since the revision that the request is based on. The " +
-			"message names the last change.",
-		"look at it again with garrison agent|app|env show NAME or garrison instance show SERVER AGENT, and repeat " +
-			"the change with its revision",
+		RevisionChanged, by(registry, catalog),
+		"The record, an instance's own values, or the state of an image changed since the revision or time that the " +
+			"request is based on. The message names the last change.",
+		"look at it again with garrison agent|app|env|image show NAME or garrison instance show SERVER AGENT, and " +
+			"repeat the change with its revision",
 	},
 	{
 		InUse, by(registry, cli),

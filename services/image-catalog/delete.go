@@ -23,7 +23,7 @@ func (c *Catalog) deleteImage(
 		return nil, err
 	}
 	id, digest := i.Manifest.Id, i.Manifest.Blob.Digest
-	remove := func() ([]ledger.Draft, error) { return unlessGone(decision.Delete(c.view, id)) }
+	remove := func() ([]ledger.Draft, error) { return unlessGone(decision.Delete(c.view, id, q.IfSince)) }
 	if err := c.decide(ctx, caller, remove); err != nil {
 		return nil, err
 	}

@@ -94,6 +94,24 @@ func TestAnActiveImageIsNotDeletedAndADisabledOneIsWithItsContent(t *testing.T) 
 	c.activate(s.Id, "")
 }
 
+func TestAnImageWhoseStateChangedSinceACallerLookedIsNotDeleted(t *testing.T) {
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s := newSample("a", "1.0.0", "s", 3000)
+	c.upload(s)
+	disable := &catalogv1.DisableImageRequest{Image: s.Id}
+	c.activate(s.Id, "")
+	seen := must[*catalogv1.DisableImageResponse](c, "DisableImage", disable).Image
+	stale := &catalogv1.DeleteImageRequest{Image: s.Id, IfSince: seen.Since}
+	c.activate(s.Id, "")
+	refused[*catalogv1.DeleteImageResponse](c, "DeleteImage", stale, fault.Conflict, code.RevisionChanged)
+	again := must[*catalogv1.DisableImageResponse](c, "DisableImage", disable).Image
+	refused[*catalogv1.DeleteImageResponse](c, "DeleteImage", stale, fault.Conflict, code.RevisionChanged)
+	must[*catalogv1.DeleteImageResponse](c, "DeleteImage",
+		&catalogv1.DeleteImageRequest{Image: s.Id, IfSince: again.Since})
+}
+
 func TestAManifestIsCheckedBeforeAnythingElse(t *testing.T) {
 	b := bustest.Start(t)
 	run(t, b)

@@ -137,7 +137,7 @@ func TestADeletedBuildMayBeCreatedAgain(t *testing.T) {
 	m := manifest("a", "1.0.0", "amd64", "x")
 	id := w.active(t, m)
 	do(decision.Disable(w.View, id, "bad"))
-	do(decision.Delete(w.View, id))
+	do(decision.Delete(w.View, id, nil))
 	if _, ok := w.Image(id); ok {
 		t.Fatal("still there")
 	}
@@ -150,7 +150,7 @@ func TestEachStateRefusesWhatDoesNotFit(t *testing.T) {
 			return decision.Activate(w.View, id, decision.DefaultChannel, true)
 		},
 		"disable": func(w *world, id string) ([]ledger.Draft, error) { return decision.Disable(w.View, id, "") },
-		"delete":  func(w *world, id string) ([]ledger.Draft, error) { return decision.Delete(w.View, id) },
+		"delete":  func(w *world, id string) ([]ledger.Draft, error) { return decision.Delete(w.View, id, nil) },
 		"promote": func(w *world, id string) ([]ledger.Draft, error) {
 			return decision.Promote(w.View, id, decision.DefaultChannel)
 		},
@@ -203,7 +203,7 @@ func (w *world) inState(t *testing.T, state string) string {
 		do(decision.Disable(w.View, m.Id, "why"))
 	}
 	if state == "deleted" {
-		do(decision.Delete(w.View, m.Id))
+		do(decision.Delete(w.View, m.Id, nil))
 	}
 	return m.Id
 }
@@ -260,7 +260,7 @@ func TestAnImageDeletedWhileItIsPromotedLeavesTheChannel(t *testing.T) {
 	do := w.do(t)
 	id := w.inState(t, "disabled")
 	do(decision.CreateChannel(w.View, "dev", ""))
-	deletion, _ := decision.Delete(w.View, id)
+	deletion, _ := decision.Delete(w.View, id, nil)
 	// The promotion was decided while the image was active.
 	w.fold(ledger.Fact{Noun: ledger.Channel, Key: "dev", Body: &channelv1.ImageAdded{ImageId: id}})
 	if !w.holds(deletion) {

@@ -2,8 +2,10 @@ package decision
 
 import (
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -67,11 +69,16 @@ func notActive(i *imagev1.Image, why string) error {
 		Try("garrison image activate " + i.Manifest.Id)
 }
 
-// Delete decides that an image is deleted, from its channels too.
-func Delete(v *view.View, id string) ([]ledger.Draft, error) {
+// Delete decides that an image is deleted, from its channels too. With a time its state must not have changed since.
+func Delete(v *view.View, id string, since *timestamppb.Timestamp) ([]ledger.Draft, error) {
 	i, err := v.ImageByID(id)
 	if err != nil {
 		return nil, err
+	}
+	if since != nil && !since.AsTime().Equal(i.Since.AsTime()) {
+		return nil, refuse(fault.Conflict, code.RevisionChanged, "image %s (%s) changed its state at %s",
+			id, view.Label(i.Manifest), i.Since.AsTime().Format(time.RFC3339)).
+			Try("garrison image show " + id)
 	}
 	if i.State == imagev1.State_STATE_ACTIVE {
 		return nil, refuse(fault.Conflict, code.Active, "image %s (%s) is active; disable it before it is deleted",

@@ -34,7 +34,7 @@ func anyDecision(t *rapid.T, v *view.View) []ledger.Draft {
 		func() ([]ledger.Draft, error) { return decision.Create(v, m) },
 		func() ([]ledger.Draft, error) { return decision.Activate(v, m.Id, channel, true) },
 		func() ([]ledger.Draft, error) { return decision.Disable(v, m.Id, "r") },
-		func() ([]ledger.Draft, error) { return decision.Delete(v, m.Id) },
+		func() ([]ledger.Draft, error) { return decision.Delete(v, m.Id, nil) },
 		func() ([]ledger.Draft, error) { return decision.Promote(v, m.Id, channel) },
 		func() ([]ledger.Draft, error) { return decision.CreateChannel(v, channel, channel) },
 		func() ([]ledger.Draft, error) { return decision.CreateDefaultChannel(v), nil },

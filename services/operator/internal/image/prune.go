@@ -14,6 +14,8 @@ import (
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -103,16 +105,19 @@ func prune(ctx context.Context, env *cli.Env, p pruning) error {
 	return deleteUnused(ctx, env, p, old)
 }
 
-// deleteUnused disables images, so that nothing new wants them, looks again at what is used, and deletes the others.
+// deleteUnused disables images, so that nothing new wants them, looks again at what is used, and deletes the others. An
+// image whose state changed since stays: it may have been activated, and wanted, after that look.
 func deleteUnused(ctx context.Context, env *cli.Env, p pruning, old []row) error {
-	for _, i := range old {
+	for n, i := range old {
 		if i.GetState() != imagev1.State_STATE_ACTIVE {
 			continue
 		}
-		if _, err := cli.Call[*catalogv1.DisableImageResponse](ctx, env,
-			&catalogv1.DisableImageRequest{Image: i.GetManifest().GetId(), Reason: "image prune"}); err != nil {
+		r, err := cli.Call[*catalogv1.DisableImageResponse](ctx, env,
+			&catalogv1.DisableImageRequest{Image: i.GetManifest().GetId(), Reason: "image prune"})
+		if err != nil {
 			return err
 		}
+		old[n] = r.GetImage()
 	}
 	used, err := readUse(ctx, env, p.agent)
 	if err != nil {
@@ -124,8 +129,13 @@ func deleteUnused(ctx context.Context, env *cli.Env, p pruning, old []row) error
 			env.Say("image %s is used since, so it is not deleted: garrison image activate %s", imageName(i), id)
 			continue
 		}
-		if _, err := cli.Call[*catalogv1.DeleteImageResponse](ctx, env,
-			&catalogv1.DeleteImageRequest{Image: i.GetManifest().GetId()}); err != nil {
+		_, err := cli.Call[*catalogv1.DeleteImageResponse](ctx, env,
+			&catalogv1.DeleteImageRequest{Image: i.GetManifest().GetId(), IfSince: i.GetSince()})
+		switch {
+		case fault.RefusalOf(err).GetCode() == code.RevisionChanged:
+			env.Say("image %s is not deleted: %v", imageName(i), err)
+			continue
+		case err != nil:
 			return err
 		}
 		deleted++

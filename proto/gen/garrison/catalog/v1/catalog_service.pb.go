@@ -14,6 +14,7 @@ import (
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -847,7 +848,10 @@ func (x *DisableImageResponse) GetImage() *v11.Image {
 type DeleteImageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, a prefix that only one has, or agent@version.
-	Image         string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	Image string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// Since when it is in the state that the caller knows: refused with REVISION_CHANGED when its state changed after
+	// that. Unset deletes it whatever changed.
+	IfSince       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=if_since,json=ifSince,proto3" json:"if_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +891,13 @@ func (x *DeleteImageRequest) GetImage() string {
 		return x.Image
 	}
 	return ""
+}
+
+func (x *DeleteImageRequest) GetIfSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IfSince
+	}
+	return nil
 }
 
 // DeleteImageResponse says that it is deleted.
@@ -1435,7 +1446,7 @@ var File_garrison_catalog_v1_catalog_service_proto protoreflect.FileDescriptor
 
 const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\n" +
-	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\"\x9e\x01\n" +
+	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x01\n" +
 	"\x11ListImagesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1477,9 +1488,10 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"F\n" +
 	"\x14DisableImageResponse\x12.\n" +
-	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image\"*\n" +
+	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image\"a\n" +
 	"\x12DeleteImageRequest\x12\x14\n" +
-	"\x05image\x18\x01 \x01(\tR\x05image\"\x15\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\x125\n" +
+	"\bif_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aifSince\"\x15\n" +
 	"\x13DeleteImageResponse\"@\n" +
 	"\x13ListChannelsRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xa6\x01\n" +
@@ -1571,7 +1583,8 @@ var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
 	(*v11.Image)(nil),             // 30: garrison.image.v1.Image
 	(*v1.LeftOut)(nil),            // 31: garrison.api.v1.LeftOut
 	(*v11.Manifest)(nil),          // 32: garrison.image.v1.Manifest
-	(*v12.Channel)(nil),           // 33: garrison.channel.v1.Channel
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*v12.Channel)(nil),           // 34: garrison.channel.v1.Channel
 }
 var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
 	28, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
@@ -1583,45 +1596,46 @@ var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
 	30, // 6: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
 	30, // 7: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
 	30, // 8: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
-	28, // 9: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
-	33, // 10: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
-	31, // 11: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	33, // 12: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
-	30, // 13: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
-	30, // 14: garrison.catalog.v1.DemoteImageResponse.image:type_name -> garrison.image.v1.Image
-	0,  // 15: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
-	2,  // 16: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
-	4,  // 17: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
-	6,  // 18: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
-	8,  // 19: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
-	10, // 20: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
-	12, // 21: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
-	14, // 22: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
-	16, // 23: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
-	18, // 24: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
-	20, // 25: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
-	22, // 26: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
-	24, // 27: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
-	26, // 28: garrison.catalog.v1.CatalogService.DemoteImage:input_type -> garrison.catalog.v1.DemoteImageRequest
-	1,  // 29: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
-	3,  // 30: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
-	5,  // 31: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
-	7,  // 32: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
-	9,  // 33: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
-	11, // 34: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
-	13, // 35: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
-	15, // 36: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
-	17, // 37: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
-	19, // 38: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
-	21, // 39: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
-	23, // 40: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
-	25, // 41: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
-	27, // 42: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
-	29, // [29:43] is the sub-list for method output_type
-	15, // [15:29] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	33, // 9: garrison.catalog.v1.DeleteImageRequest.if_since:type_name -> google.protobuf.Timestamp
+	28, // 10: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
+	34, // 11: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
+	31, // 12: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	34, // 13: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
+	30, // 14: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
+	30, // 15: garrison.catalog.v1.DemoteImageResponse.image:type_name -> garrison.image.v1.Image
+	0,  // 16: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
+	2,  // 17: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
+	4,  // 18: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
+	6,  // 19: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
+	8,  // 20: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
+	10, // 21: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
+	12, // 22: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
+	14, // 23: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
+	16, // 24: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
+	18, // 25: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
+	20, // 26: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
+	22, // 27: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
+	24, // 28: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
+	26, // 29: garrison.catalog.v1.CatalogService.DemoteImage:input_type -> garrison.catalog.v1.DemoteImageRequest
+	1,  // 30: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
+	3,  // 31: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
+	5,  // 32: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
+	7,  // 33: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
+	9,  // 34: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
+	11, // 35: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
+	13, // 36: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
+	15, // 37: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
+	17, // 38: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
+	19, // 39: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
+	21, // 40: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
+	23, // 41: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
+	25, // 42: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
+	27, // 43: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
+	30, // [30:44] is the sub-list for method output_type
+	16, // [16:30] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_garrison_catalog_v1_catalog_service_proto_init() }
