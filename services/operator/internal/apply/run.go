@@ -84,7 +84,7 @@ func conclude(ctx context.Context, env *cli.Env, r inventory.Result) error {
 func summary(changes []declare.Change) string {
 	n := (&declare.Plan{Changes: changes}).Counts()
 	var parts []string
-	for _, a := range []declare.Action{declare.Create, declare.Update, declare.Claim, declare.Delete} {
+	for _, a := range declare.Actions {
 		if n[a] > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", a, output.Plural(n[a], "object")))
 		}

@@ -16,11 +16,15 @@ type Action string
 
 // The actions.
 const (
-	Create Action = "create"
-	Update Action = "update"
-	Claim  Action = "claim"  // no field differs; the owner is recorded
-	Delete Action = "delete" // prune
+	Create  Action = "create"
+	Update  Action = "update"
+	Claim   Action = "claim"   // no field differs; the owner is recorded
+	Release Action = "release" // no field differs; the owner declares the object no longer
+	Delete  Action = "delete"  // prune
 )
+
+// Actions are all actions, in the order in which they are counted.
+var Actions = []Action{Create, Update, Claim, Release, Delete}
 
 // Field is one value that changes.
 type Field struct {
@@ -185,7 +189,7 @@ func (p *Plan) Counts() map[Action]int {
 
 // Differs reports whether a record differs from what is declared.
 func (p *Plan) Differs() bool {
-	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Claim }) || len(p.Problems) > 0
+	return len(p.Visible()) > 0 || len(p.Problems) > 0
 }
 
 // String returns the object in words.
@@ -193,7 +197,7 @@ func (c Change) String() string { return fmt.Sprintf("%s %s", c.Kind.Word, c.Nam
 
 // Visible returns the changes of which a field or the object itself differs.
 func (p *Plan) Visible() []Change {
-	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Claim })
+	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Claim || c.Action == Release })
 }
 
 // NewServers returns the names of servers that are declared and not known.

@@ -1,6 +1,7 @@
 package declare_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,22 @@ func TestTwoOwnersDoNotOverwriteEachOther(t *testing.T) {
 	e = have[declare.Environments]["prod"].(*environmentv1.Environment)
 	if e == nil || e.Description != "theirs" || e.Metadata["a"] != "" || e.Metadata["b"] != "2" || len(e.Owners) != 1 {
 		t.Errorf("%v", e)
+	}
+}
+
+func TestPruneReleasesWhatAnotherOwnerDeclaresToo(t *testing.T) {
+	const base = "format: 1\nowner: %s\nagents: {base: {kind: files}}"
+	have := live(nil, declare.Compare(read(t, fmt.Sprintf(base, "site")), nil, declare.Options{}))
+	have = live(have, declare.Compare(read(t, fmt.Sprintf(base, "team")), have, declare.Options{}))
+	rest := read(t, "format: 1\nowner: team\nenvironments: {prod: {}}")
+	have = live(have, declare.Compare(rest, have, declare.Options{}))
+	plan := declare.Compare(rest, have, declare.Options{Prune: true})
+	if len(plan.Changes) != 1 || plan.Changes[0].Action != declare.Release || plan.Differs() {
+		t.Fatalf("%+v", plan)
+	}
+	have = live(have, plan)
+	if a := have[declare.Agents]["base"].(*agentv1.Agent); len(a.GetOwners()) != 1 || a.GetOwners()[0].Name != "site" {
+		t.Errorf("%v", a)
 	}
 }
 

@@ -207,10 +207,12 @@ func (m *merge) finish() {
 		c.Action = Create
 	case len(m.fields) > 0:
 		c.Action = Update
-	case m.kind != Channels && !maps.Equal(m.last, m.now):
+	case m.kind == Channels || maps.Equal(m.last, m.now):
+		return
+	case len(m.now) > 0:
 		c.Action = Claim
 	default:
-		return
+		c.Action = Release
 	}
 	m.plan.Changes = append(m.plan.Changes, c)
 }

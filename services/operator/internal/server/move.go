@@ -62,8 +62,8 @@ func move(ctx context.Context, env *cli.Env, f work.DefaultsFlags, q *registryv1
 		Question: "Move to " + to + "?",
 		Summary: func(r *registryv1.PlanDefaultsResponse) string {
 			now, waiting := work.Installs(r.GetPlans())
-			return fmt.Sprintf("%s would move to %s%s; agents that would be installed: %d; that would wait: %d; that "+
-				"are there and stay as they are: %d", output.Plural(int(r.GetServers()), "server"), to,
+			return fmt.Sprintf("%s would move to %s%s, with all their agents; by its defaults, agents that would be "+
+				"installed: %d; that would wait: %d; that are there already: %d", output.Plural(int(r.GetServers()), "server"), to,
 				thereText(r.GetAlready()), now, waiting, r.GetPresent())
 		},
 		Do: func(ctx context.Context, sum []byte) error {
