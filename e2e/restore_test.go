@@ -90,6 +90,20 @@ func (w *world) runs(s *fleet.Server) string {
 	return got
 }
 
+// listsLosses waits until the losses of the restored ledger are listed.
+func (w *world) listsLosses(want string) {
+	w.eventually("the losses are listed", func() error {
+		var l losses
+		if err := json.Unmarshal([]byte(w.ok("restore", "status", "-o", "json")), &l); err != nil {
+			return err
+		}
+		if have := l.text(); have != want {
+			return errors.New(have)
+		}
+		return nil
+	})
+}
+
 // Servers that are ahead of a restored ledger are listed and keep what they run until an operator decides.
 func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 	t.Parallel()
@@ -126,16 +140,7 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 	w.shows("charlie", "ahead")
 	want := "ahead alpha\nahead charlie\nalpha beacon LOSS_CHANGE_REPLACE 2.0.0 1.0.0\n" +
 		"charlie beacon LOSS_CHANGE_INSTALL  1.0.0\noffline bravo\noffline delta\nunknown UNKNOWN_SERVER"
-	w.eventually("the losses are listed", func() error {
-		var l losses
-		if err := json.Unmarshal([]byte(w.ok("restore", "status", "-o", "json")), &l); err != nil {
-			return err
-		}
-		if have := l.text(); have != want {
-			return errors.New(have)
-		}
-		return nil
-	})
+	w.listsLosses(want)
 	w.explainsAhead(alpha)
 	if out := w.ok("server", "list", "--unknown"); !strings.Contains(out, "UNKNOWN_SERVER") {
 		t.Errorf("the server that enrolled after the backup is not listed:\n%s", out)

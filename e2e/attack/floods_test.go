@@ -79,6 +79,10 @@ func init() {
 			})
 		},
 	})
+}
+
+// The floods of what a service must look at one by one.
+func init() {
 	add(attack{
 		name: "push out another's dead letters", as: "server",
 		tried: "invalid reports of 100 KB", stopped: "dead letters are kept for each sender",

@@ -7,13 +7,14 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/e2e/invariant"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/e2e/invariant"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // inOrder numbers facts about a rollout r of servers a and b, one in each wave, and about the tasks that change them.
@@ -40,17 +41,19 @@ func inOrder(bodies ...proto.Message) (facts []ledger.Fact) {
 	return facts
 }
 
+func strategy(most uint32, approve bool) *rolloutv1.Strategy {
+	return &rolloutv1.Strategy{
+		MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: most}}, Approve: approve,
+	}
+}
+
+func planned(s *rolloutv1.Strategy) *rolloutv1.Planned {
+	return &rolloutv1.Planned{Strategy: s, Waves: []uint32{1, 1}, Part: 1, Parts: 1, Targets: []*rolloutv1.Target{
+		{ServerId: "a", Wave: 1}, {ServerId: "b", Wave: 2},
+	}}
+}
+
 func TestARolloutDoesNotGoPastAClosedGate(t *testing.T) {
-	strategy := func(most uint32, approve bool) *rolloutv1.Strategy {
-		return &rolloutv1.Strategy{
-			MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: most}}, Approve: approve,
-		}
-	}
-	planned := func(s *rolloutv1.Strategy) *rolloutv1.Planned {
-		return &rolloutv1.Planned{Strategy: s, Waves: []uint32{1, 1}, Part: 1, Parts: 1, Targets: []*rolloutv1.Target{
-			{ServerId: "a", Wave: 1}, {ServerId: "b", Wave: 2},
-		}}
-	}
 	knows := &rolloutv1.Basis{Sequence: 1000}
 	opened := func(wave uint32) proto.Message { return &rolloutv1.Opened{Wave: wave, Basis: knows} }
 	released := func(wave uint32, server string) proto.Message {

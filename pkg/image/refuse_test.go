@@ -54,106 +54,109 @@ func daemon(run string) string {
 	return "agent: a\nversion: 1.0.0\nkind: daemon\nrun:\n  command: run\n  " + run + "\n"
 }
 
+// badRecipes are refused, each with its code and a part of the reason.
+var badRecipes = map[string]refusal{
+	"a missing recipe":          {"", run, code.NoRecipe, "garrison.yaml"},
+	"a recipe that is not YAML": {"a: [", run, code.BadRecipe, "garrison.yaml"},
+	"a recipe that is a list":   {"- a", run, code.BadRecipe, "map"},
+	"a key given twice":         {"agent: a\nagent: b", run, code.BadRecipe, "agent"},
+	"an unknown key":            {"colour: red", run, code.UnknownKey, "colour"},
+	"an unknown key in run":     {"run: {comand: x}", run, code.UnknownKey, "run.comand"},
+	"a key in other letters":    {"Agent: a", run, code.UnknownKey, "Agent"},
+	"a value of another type":   {"agent: [a]", run, code.BadRecipe, "agent is of type list, want text"},
+	"a version without quotes": {
+		"agent: a\nversion: 1.10",
+		run,
+		code.BadRecipe,
+		"version is of type number, want text, in quotes",
+	},
+	"a command with its arguments": {
+		"run: {command: [a, b]}",
+		run,
+		code.BadRecipe,
+		"run.command is of type list",
+	},
+	"an unknown kind": {
+		"agent: a\nversion: 1.0.0\nkind: service",
+		run,
+		code.BadRecipe,
+		"service",
+	},
+	"a bad agent name": {
+		"agent: A_b\nversion: 1.0.0\nkind: files",
+		run,
+		code.BadName,
+		"A_b",
+	},
+	"no version": {"agent: a\nkind: files", run, code.BadVersion, "semantic"},
+	"a version with a v": {
+		"agent: a\nversion: v1.0.0\nkind: files",
+		run,
+		code.BadVersion,
+		"v1.0.0",
+	},
+	"a short version": {"agent: a\nversion: \"1.0\"\nkind: files", run, code.BadVersion, "1.0"},
+	"an unknown platform": {
+		"agent: a\nversion: 1.0.0\nkind: files\nos: plan8",
+		run,
+		code.UnknownPlatform,
+		"plan8",
+	},
+	"an unknown takeover":     {daemon("takeover: steal"), run, code.BadRecipe, "steal"},
+	"a bad time":              {daemon("stop_timeout: soon"), run, code.BadRecipe, "soon"},
+	"a time that is too long": {daemon("ready: {soak: 48h}"), run, code.BadRecipe, "48h"},
+	"a bad executor version": {
+		"agent: a\nversion: 1.0.0\nkind: files\nexecutor_version: v2",
+		run,
+		code.BadVersion,
+		"executor_version",
+	},
+	"a conflict with itself": {
+		"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [a]",
+		run,
+		code.BadManifest,
+		"itself",
+	},
+	"a conflict with a bad name": {
+		"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [B_c]",
+		run,
+		code.BadName,
+		"B_c",
+	},
+	"a bad range": {
+		"agent: a\nversion: 1.0.0\nkind: files\nupgrades_from: [latest]", run, code.BadManifest, "upgrades_from",
+	},
+	"a bad skipped version": {
+		"agent: a\nversion: 1.0.0\nkind: files\nskips: [v1]", run, code.BadVersion, "skips",
+	},
+	"a version that skips itself": {
+		"agent: a\nversion: 1.0.0\nkind: files\nskips: [1.0.0]", run, code.BadManifest, "itself",
+	},
+	"a floor above the version": {
+		"agent: a\nversion: 1.0.0\nkind: files\nfloor: 1.1.0", run, code.BadManifest, "floor",
+	},
+	"a requirement of itself": {
+		"agent: a\nversion: 1.0.0\nkind: files\nrequires: {a: '>=1.0.0'}", run, code.BadManifest, "itself",
+	},
+	"a requirement with a bad range": {
+		"agent: a\nversion: 1.0.0\nkind: files\nrequires: {b: soon}", run, code.BadManifest, "requires b",
+	},
+	"files with a command": {
+		"agent: a\nversion: 1.0.0\nkind: files\nrun: {command: run}",
+		run,
+		code.BadManifest,
+		"run.command",
+	},
+	"a description that is too long": {
+		"agent: a\nversion: 1.0.0\nkind: files\ndescription: " + strings.Repeat("x", 2000),
+		run,
+		code.BadManifest,
+		"description",
+	},
+}
+
 func TestBuildRefusesARecipe(t *testing.T) {
-	refuseBuilds(t, map[string]refusal{
-		"a missing recipe":          {"", run, code.NoRecipe, "garrison.yaml"},
-		"a recipe that is not YAML": {"a: [", run, code.BadRecipe, "garrison.yaml"},
-		"a recipe that is a list":   {"- a", run, code.BadRecipe, "map"},
-		"a key given twice":         {"agent: a\nagent: b", run, code.BadRecipe, "agent"},
-		"an unknown key":            {"colour: red", run, code.UnknownKey, "colour"},
-		"an unknown key in run":     {"run: {comand: x}", run, code.UnknownKey, "run.comand"},
-		"a key in other letters":    {"Agent: a", run, code.UnknownKey, "Agent"},
-		"a value of another type":   {"agent: [a]", run, code.BadRecipe, "agent is of type list, want text"},
-		"a version without quotes": {
-			"agent: a\nversion: 1.10",
-			run,
-			code.BadRecipe,
-			"version is of type number, want text, in quotes",
-		},
-		"a command with its arguments": {
-			"run: {command: [a, b]}",
-			run,
-			code.BadRecipe,
-			"run.command is of type list",
-		},
-		"an unknown kind": {
-			"agent: a\nversion: 1.0.0\nkind: service",
-			run,
-			code.BadRecipe,
-			"service",
-		},
-		"a bad agent name": {
-			"agent: A_b\nversion: 1.0.0\nkind: files",
-			run,
-			code.BadName,
-			"A_b",
-		},
-		"no version": {"agent: a\nkind: files", run, code.BadVersion, "semantic"},
-		"a version with a v": {
-			"agent: a\nversion: v1.0.0\nkind: files",
-			run,
-			code.BadVersion,
-			"v1.0.0",
-		},
-		"a short version": {"agent: a\nversion: \"1.0\"\nkind: files", run, code.BadVersion, "1.0"},
-		"an unknown platform": {
-			"agent: a\nversion: 1.0.0\nkind: files\nos: plan8",
-			run,
-			code.UnknownPlatform,
-			"plan8",
-		},
-		"an unknown takeover":     {daemon("takeover: steal"), run, code.BadRecipe, "steal"},
-		"a bad time":              {daemon("stop_timeout: soon"), run, code.BadRecipe, "soon"},
-		"a time that is too long": {daemon("ready: {soak: 48h}"), run, code.BadRecipe, "48h"},
-		"a bad executor version": {
-			"agent: a\nversion: 1.0.0\nkind: files\nexecutor_version: v2",
-			run,
-			code.BadVersion,
-			"executor_version",
-		},
-		"a conflict with itself": {
-			"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [a]",
-			run,
-			code.BadManifest,
-			"itself",
-		},
-		"a conflict with a bad name": {
-			"agent: a\nversion: 1.0.0\nkind: files\nconflicts: [B_c]",
-			run,
-			code.BadName,
-			"B_c",
-		},
-		"a bad range": {
-			"agent: a\nversion: 1.0.0\nkind: files\nupgrades_from: [latest]", run, code.BadManifest, "upgrades_from",
-		},
-		"a bad skipped version": {
-			"agent: a\nversion: 1.0.0\nkind: files\nskips: [v1]", run, code.BadVersion, "skips",
-		},
-		"a version that skips itself": {
-			"agent: a\nversion: 1.0.0\nkind: files\nskips: [1.0.0]", run, code.BadManifest, "itself",
-		},
-		"a floor above the version": {
-			"agent: a\nversion: 1.0.0\nkind: files\nfloor: 1.1.0", run, code.BadManifest, "floor",
-		},
-		"a requirement of itself": {
-			"agent: a\nversion: 1.0.0\nkind: files\nrequires: {a: '>=1.0.0'}", run, code.BadManifest, "itself",
-		},
-		"a requirement with a bad range": {
-			"agent: a\nversion: 1.0.0\nkind: files\nrequires: {b: soon}", run, code.BadManifest, "requires b",
-		},
-		"files with a command": {
-			"agent: a\nversion: 1.0.0\nkind: files\nrun: {command: run}",
-			run,
-			code.BadManifest,
-			"run.command",
-		},
-		"a description that is too long": {
-			"agent: a\nversion: 1.0.0\nkind: files\ndescription: " + strings.Repeat("x", 2000),
-			run,
-			code.BadManifest,
-			"description",
-		},
-	})
+	refuseBuilds(t, badRecipes)
 }
 
 func TestBuildRefusesSockets(t *testing.T) {

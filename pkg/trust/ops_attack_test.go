@@ -18,6 +18,40 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
+// attacksOfViewer are what a viewer, eve, might send to change something. fact is the subject of a fact of the ledger.
+func attacksOfViewer(fact string) map[string]*nats.Msg {
+	inbox := topology.Inbox("eve") + ".loot"
+	const api = "GARRISON.OPS" // under which people once read the ledger
+	read := api + ".DIRECT.GET.LEDGER"
+	get := []byte(`{"last_by_subj":"` + fact + `"}`)
+	remove := func(actor string) string { return topology.IntentSubject("remove", actor, ident.New()) }
+	method := func(access, name, caller string) string {
+		return topology.APISubject(topology.UserRegistry, access, name, caller)
+	}
+	server := topology.ServerAddress{Cell: "main", Server: ident.New()}
+	consumer := []byte(`{"stream_name":"LEDGER","config":{"deliver_subject":"` + inbox + `"}}`)
+	return map[string]*nats.Msg{
+		"publish an intent":                  {Subject: remove("eve"), Reply: inbox, Data: []byte("{}")},
+		"publish an intent as another":       {Subject: remove("alice"), Reply: inbox, Data: []byte("{}")},
+		"publish an intent by reply subject": {Subject: read, Reply: remove("alice"), Data: get},
+		"call a method by reply subject": {
+			Subject: read, Reply: method("admin", "invite-server", "alice"), Data: get,
+		},
+		"call a method that writes":         {Subject: method("write", "create-agent", "eve"), Reply: inbox},
+		"call as another":                   {Subject: method("read", "list-servers", "alice"), Reply: inbox},
+		"write the ledger by reply subject": {Subject: read, Reply: fact, Data: get},
+		"write a document by reply subject": {Subject: read, Reply: topology.DesiredSubject(server), Data: get},
+		"read another stream": {
+			Subject: api + ".DIRECT.GET.DESIRED", Reply: inbox, Data: []byte(`{"seq":1}`),
+		},
+		"make a consumer":                   {Subject: "$JS.API.CONSUMER.CREATE.LEDGER", Reply: inbox, Data: consumer},
+		"delete a stream":                   {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
+		"answer for the registry":           {Subject: "_R_.x", Reply: inbox},
+		"beat for a server":                 {Subject: topology.BeatSubject(server), Reply: inbox},
+		"an intent by the answer of a read": {Subject: method("read", "about", "eve"), Reply: remove("alice")},
+	}
+}
+
 // A person in the least role cannot make anything happen, neither directly nor by
 // having an answer sent to a subject that leads into CORE: the account's own imports
 // are such subjects.
@@ -42,36 +76,7 @@ func TestAViewerChangesNothing(t *testing.T) {
 	}
 	want := sizes(t, g)
 	viewer := g.RawPerson(t, "eve", topology.Viewer)
-	inbox := topology.Inbox("eve") + ".loot"
-	const api = "GARRISON.OPS" // under which people once read the ledger
-	read := api + ".DIRECT.GET.LEDGER"
-	get := []byte(`{"last_by_subj":"` + fact + `"}`)
-	remove := func(actor string) string { return topology.IntentSubject("remove", actor, ident.New()) }
-	method := func(access, name, caller string) string {
-		return topology.APISubject(topology.UserRegistry, access, name, caller)
-	}
-	server := topology.ServerAddress{Cell: "main", Server: ident.New()}
-	consumer := []byte(`{"stream_name":"LEDGER","config":{"deliver_subject":"` + inbox + `"}}`)
-	for name, m := range map[string]*nats.Msg{
-		"publish an intent":                  {Subject: remove("eve"), Reply: inbox, Data: []byte("{}")},
-		"publish an intent as another":       {Subject: remove("alice"), Reply: inbox, Data: []byte("{}")},
-		"publish an intent by reply subject": {Subject: read, Reply: remove("alice"), Data: get},
-		"call a method by reply subject": {
-			Subject: read, Reply: method("admin", "invite-server", "alice"), Data: get,
-		},
-		"call a method that writes":         {Subject: method("write", "create-agent", "eve"), Reply: inbox},
-		"call as another":                   {Subject: method("read", "list-servers", "alice"), Reply: inbox},
-		"write the ledger by reply subject": {Subject: read, Reply: fact, Data: get},
-		"write a document by reply subject": {Subject: read, Reply: topology.DesiredSubject(server), Data: get},
-		"read another stream": {
-			Subject: api + ".DIRECT.GET.DESIRED", Reply: inbox, Data: []byte(`{"seq":1}`),
-		},
-		"make a consumer":                   {Subject: "$JS.API.CONSUMER.CREATE.LEDGER", Reply: inbox, Data: consumer},
-		"delete a stream":                   {Subject: "$JS.API.STREAM.DELETE.LEDGER", Reply: inbox},
-		"answer for the registry":           {Subject: "_R_.x", Reply: inbox},
-		"beat for a server":                 {Subject: topology.BeatSubject(server), Reply: inbox},
-		"an intent by the answer of a read": {Subject: method("read", "about", "eve"), Reply: remove("alice")},
-	} {
+	for name, m := range attacksOfViewer(fact) {
 		if err := viewer.PublishMsg(m); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

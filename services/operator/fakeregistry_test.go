@@ -22,7 +22,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -38,6 +37,74 @@ var secrets = func() *secret.Key {
 func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Registry], "v1.0.0")
 	f.check(t, s)
+	f.servers(t, s)
+	f.labelRules(t, s)
+	f.invitations(t, s)
+	handle(
+		t,
+		f,
+		s,
+		"ListInstances",
+		func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
+			rows := slices.DeleteFunc(instances(q.GetAgent()), func(r *registryv1.InstanceRow) bool {
+				return q.GetServer() != "" && q.GetServer() != r.GetInstance().GetServerId() &&
+					q.GetServer() != r.GetServerName()
+			})
+			return &registryv1.ListInstancesResponse{Instances: rows}, nil
+		},
+	)
+	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
+		return &registryv1.ListAgentsResponse{Agents: f.agents}, nil
+	})
+	handle(t, f, s, "ChangeAgent", func(q *registryv1.ChangeAgentRequest) (*registryv1.ChangeAgentResponse, error) {
+		return &registryv1.ChangeAgentResponse{Agent: q.GetAgent()}, nil
+	})
+	if err := facts.Serve(s, c); err != nil {
+		t.Fatal(err)
+	}
+	handle(t, f, s, "SealSecrets", func(q *registryv1.SealSecretsRequest) (*registryv1.SealSecretsResponse, error) {
+		out := map[string]string{}
+		for name, value := range q.GetValues() {
+			out[name] = secrets.Seal(name, value)
+		}
+		return &registryv1.SealSecretsResponse{Sealed: out}, nil
+	})
+	f.groups(t, s)
+	f.environments(t, s)
+	f.defaults(t, s)
+	f.cleanUps(t, s)
+	f.standings(t, s)
+	f.candidates(t, s)
+	f.changes(t, s)
+	f.plans(t, s)
+	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
+		if q.GetAgent().GetName() == "taken" {
+			return nil, fault.Refuse(fault.Conflict,
+				&apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
+		}
+		if len(q.GetAgent().GetMetadata()) > 0 { // others are not remembered: there are scripts about an empty list
+			f.agents = append(f.agents, q.GetAgent())
+		}
+		return &registryv1.CreateAgentResponse{Agent: q.GetAgent()}, nil
+	})
+	handle(t, f, s, "DeleteAgent", func(*registryv1.DeleteAgentRequest) (*registryv1.DeleteAgentResponse, error) {
+		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
+	})
+	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
+		if r := f.intents[q.GetIntentId()]; r != nil {
+			return &registryv1.GetIntentResponse{Intent: r}, nil
+		}
+		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
+	})
+	f.intentCalls(t, s)
+	stop, err := c.Subscribe(topology.IntentSubjects, f.hear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+}
+
+func (f *fakes) servers(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "ListServers", func(q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
 		all := servers()
 		if q.GetLeaked() || q.GetLife() == serverv1.Life_LIFE_DEAD {
@@ -72,7 +139,9 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 			Code: "LEAKED", Message: "something may be left", Try: "garrison server clean " + q.Server,
 		})
 	})
-	f.labelRules(t, s)
+}
+
+func (f *fakes) invitations(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "CreateToken", func(q *registryv1.CreateTokenRequest) (*registryv1.CreateTokenResponse, error) {
 		token := tokenNamed(q.GetName())
 		token.Uses = q.GetUses()
@@ -92,67 +161,6 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 			ExpiresAt: timestamppb.New(noon.Add(q.GetValidFor().AsDuration())),
 		}, nil
 	})
-	handle(
-		t,
-		f,
-		s,
-		"ListInstances",
-		func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
-			rows := slices.DeleteFunc(instances(q.GetAgent()), func(r *registryv1.InstanceRow) bool {
-				return q.GetServer() != "" && q.GetServer() != r.GetInstance().GetServerId() &&
-					q.GetServer() != r.GetServerName()
-			})
-			return &registryv1.ListInstancesResponse{Instances: rows}, nil
-		},
-	)
-	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
-		return &registryv1.ListAgentsResponse{Agents: f.agents}, nil
-	})
-	handle(t, f, s, "ChangeAgent", func(q *registryv1.ChangeAgentRequest) (*registryv1.ChangeAgentResponse, error) {
-		return &registryv1.ChangeAgentResponse{Agent: q.GetAgent()}, nil
-	})
-	if err := facts.Serve(s, c); err != nil {
-		t.Fatal(err)
-	}
-	handle(t, f, s, "SealSecrets", func(q *registryv1.SealSecretsRequest) (*registryv1.SealSecretsResponse, error) {
-		out := map[string]string{}
-		for name, value := range q.GetValues() {
-			out[name] = secrets.Seal(name, value)
-		}
-		return &registryv1.SealSecretsResponse{Sealed: out}, nil
-	})
-	f.groups(t, s)
-	f.defaults(t, s)
-	f.cleanUps(t, s)
-	f.standings(t, s)
-	f.candidates(t, s)
-	f.changes(t, s)
-	f.plans(t, s)
-	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
-		if q.GetAgent().GetName() == "taken" {
-			return nil, fault.Refuse(fault.Conflict,
-				&apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
-		}
-		if len(q.GetAgent().GetMetadata()) > 0 { // others are not remembered: there are scripts about an empty list
-			f.agents = append(f.agents, q.GetAgent())
-		}
-		return &registryv1.CreateAgentResponse{Agent: q.GetAgent()}, nil
-	})
-	handle(t, f, s, "DeleteAgent", func(*registryv1.DeleteAgentRequest) (*registryv1.DeleteAgentResponse, error) {
-		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
-	})
-	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
-		if r := f.intents[q.GetIntentId()]; r != nil {
-			return &registryv1.GetIntentResponse{Intent: r}, nil
-		}
-		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
-	})
-	f.intentCalls(t, s)
-	stop, err := c.Subscribe(topology.IntentSubjects, f.hear)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
 }
 
 func (f *fakes) groups(t testing.TB, s *bus.Service) {
@@ -200,6 +208,9 @@ func (f *fakes) groups(t testing.TB, s *bus.Service) {
 			}}, nil
 		},
 	)
+}
+
+func (f *fakes) environments(t testing.TB, s *bus.Service) {
 	handle(
 		t,
 		f,

@@ -43,7 +43,9 @@ func servers() []*serverv1.Server {
 	}
 }
 
-func leaving() []*serverv1.Server {
+func leaving() []*serverv1.Server { return append(dying(), dead()...) }
+
+func dying() []*serverv1.Server {
 	return []*serverv1.Server{
 		{
 			Id:       ident.From("old-1"),
@@ -72,6 +74,11 @@ func leaving() []*serverv1.Server {
 				{Kind: serverv1.DutyKind_DUTY_KIND_PRESENCE, Since: ago(time.Hour), Reason: "no beat arrives"},
 			},
 		},
+	}
+}
+
+func dead() []*serverv1.Server {
+	return []*serverv1.Server{
 		{
 			Id:        ident.From("gone-1"),
 			Name:      "gone-1",

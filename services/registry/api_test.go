@@ -10,9 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -20,6 +17,10 @@ import (
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // furnished is a site with one record of each kind that others may name.
@@ -41,168 +42,172 @@ func furnished(t *testing.T) *site {
 	return s
 }
 
+const daemon = agentv1.Kind_KIND_DAEMON
+
+// wrongRequests are refused, each with its code.
+var wrongRequests = []struct {
+	method, code string
+	ask          proto.Message
+}{
+	{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
+	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
+	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},
+	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{ // without a reporter
+		Agent: &agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL},
+	}},
+	{"CreateAgent", "UNSUPPORTED_KIND", &registryv1.CreateAgentRequest{
+		Agent: &agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"},
+	}},
+	{"CreateAgent", "BAD_DURATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{
+		Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister",
+		ReportWithin: durationpb.New(time.Second),
+	}}},
+	{"ReportExternal", "BAD_REPORT", &registryv1.ReportExternalRequest{
+		Agent: "web", Found: make([]*externalv1.Found, 501),
+	}},
+	{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
+	{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
+	{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
+	{
+		"CreateAgent", "UNKNOWN_APPLICATION",
+		&registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}},
+	},
+	{
+		"CreateAgent", "UNKNOWN_AGENT",
+		&registryv1.CreateAgentRequest{
+			Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}},
+		},
+	},
+	{
+		"CreateAgent", "DEPENDENCY_CYCLE",
+		&registryv1.CreateAgentRequest{
+			Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}},
+		},
+	},
+	{
+		"ChangeAgent", "DEPENDENCY_CYCLE",
+		&registryv1.ChangeAgentRequest{
+			Agent: &agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}},
+		},
+	},
+	{
+		"ChangeAgent", "KIND_FIXED",
+		&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}},
+	},
+	{
+		"ChangeAgent", "UNKNOWN_AGENT",
+		&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "wep", Kind: daemon}},
+	},
+	{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "web"}},
+	{"DeleteAgent", "UNKNOWN_AGENT", &registryv1.DeleteAgentRequest{Name: "nothing-like-it"}},
+	{
+		"CreateApplication", "EXISTS",
+		&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}},
+	},
+	{"CreateApplication", "BAD_NAME", &registryv1.CreateApplicationRequest{}},
+	{
+		"CreateApplication", "BAD_METADATA",
+		&registryv1.CreateApplicationRequest{
+			Application: &applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}},
+		},
+	},
+	{
+		"ChangeApplication", "BAD_METADATA",
+		&registryv1.ChangeApplicationRequest{
+			Application: &applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}},
+		},
+	},
+	{
+		"ChangeApplication", "UNKNOWN_APPLICATION",
+		&registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "manta"}},
+	},
+	{"ChangeApplication", "BAD_NAME", &registryv1.ChangeApplicationRequest{}},
+	{
+		"CreateEnvironment", "BAD_METADATA",
+		&registryv1.CreateEnvironmentRequest{
+			Environment: &environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}},
+		},
+	},
+	{
+		"ChangeEnvironment", "BAD_METADATA",
+		&registryv1.ChangeEnvironmentRequest{
+			Environment: &environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}},
+		},
+	},
+	{
+		"ChangeEnvironment", "UNKNOWN_ENVIRONMENT",
+		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "test"}},
+	},
+	{
+		"ChangeEnvironment", "BAD_NAME",
+		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Channel: "A b"}},
+	},
+	{
+		"ChangeAgent", "BAD_METADATA",
+		&registryv1.ChangeAgentRequest{
+			Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}},
+		},
+	},
+	{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
+	{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
+	{
+		"CreateEnvironment", "EXISTS",
+		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}},
+	},
+	{"DeleteEnvironment", "IN_USE", &registryv1.DeleteEnvironmentRequest{Name: "prod"}},
+	{"DeleteEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.DeleteEnvironmentRequest{Name: "test"}},
+	{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
+	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "two", ServerId: "two"}},
+	{
+		"InviteServer", "BAD_OWNER",
+		&registryv1.InviteServerRequest{Name: "two", Owner: &ownerv1.FieldOwner{Name: "A b"}},
+	},
+	{
+		"ChangeServer", "BAD_OWNER", &registryv1.ChangeServerRequest{
+			Server: "one", Owner: &ownerv1.FieldOwner{Name: "site", Fields: map[string]uint64{"": 1}},
+		},
+	},
+	{
+		"ChangeEnvironment", "BAD_OWNER", &registryv1.ChangeEnvironmentRequest{
+			Environment: &environmentv1.Environment{
+				Name: "prod", Owners: []*ownerv1.FieldOwner{{Name: "a"}, {Name: "a"}},
+			},
+		},
+	},
+	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
+	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "all"}},
+	{
+		"InviteServer", "BAD_DURATION",
+		&registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)},
+	},
+	{
+		"InviteServer", "BAD_LABEL",
+		&registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"rack/1": "1"}},
+	},
+	{"InviteServer", "UNKNOWN_ENVIRONMENT", &registryv1.InviteServerRequest{Name: "two", Environment: "prodd"}},
+	{"ChangeServer", "UNKNOWN_SERVER", &registryv1.ChangeServerRequest{Server: "ones"}},
+	{"ChangeServer", "EMPTY_SELECTOR", &registryv1.ChangeServerRequest{}},
+	{
+		"ChangeServer", "BAD_LABEL",
+		&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}},
+	},
+	{"ForgetServer", "NOT_DEAD", &registryv1.ForgetServerRequest{Server: "one"}},
+	{"GetServer", "UNKNOWN_SERVER", &registryv1.GetServerRequest{Server: "ones"}},
+	{"ListServers", "BAD_PAGE", &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1001}}},
+	{"ListServers", "UNKNOWN_ENVIRONMENT", &registryv1.ListServersRequest{Environment: "prodd"}},
+	{"ListInstances", "UNKNOWN_AGENT", &registryv1.ListInstancesRequest{Agent: "wep"}},
+	{"ListInstances", "UNKNOWN_SERVER", &registryv1.ListInstancesRequest{Server: "ones"}},
+	{
+		"GetIntent", "BAD_WAIT",
+		&registryv1.GetIntentRequest{
+			IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute),
+		},
+	},
+}
+
 func TestAWrongRequestIsRefusedWithACode(t *testing.T) {
 	s := furnished(t)
-	daemon := agentv1.Kind_KIND_DAEMON
-	for _, c := range []struct {
-		method, code string
-		ask          proto.Message
-	}{
-		{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
-		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
-		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},
-		{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{ // without a reporter
-			Agent: &agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL},
-		}},
-		{"CreateAgent", "UNSUPPORTED_KIND", &registryv1.CreateAgentRequest{
-			Agent: &agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"},
-		}},
-		{"CreateAgent", "BAD_DURATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{
-			Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister",
-			ReportWithin: durationpb.New(time.Second),
-		}}},
-		{"ReportExternal", "BAD_REPORT", &registryv1.ReportExternalRequest{
-			Agent: "web", Found: make([]*externalv1.Found, 501),
-		}},
-		{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
-		{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
-		{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
-		{
-			"CreateAgent", "UNKNOWN_APPLICATION",
-			&registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}},
-		},
-		{
-			"CreateAgent", "UNKNOWN_AGENT",
-			&registryv1.CreateAgentRequest{
-				Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}},
-			},
-		},
-		{
-			"CreateAgent", "DEPENDENCY_CYCLE",
-			&registryv1.CreateAgentRequest{
-				Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}},
-			},
-		},
-		{
-			"ChangeAgent", "DEPENDENCY_CYCLE",
-			&registryv1.ChangeAgentRequest{
-				Agent: &agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}},
-			},
-		},
-		{
-			"ChangeAgent", "KIND_FIXED",
-			&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}},
-		},
-		{
-			"ChangeAgent", "UNKNOWN_AGENT",
-			&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "wep", Kind: daemon}},
-		},
-		{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "web"}},
-		{"DeleteAgent", "UNKNOWN_AGENT", &registryv1.DeleteAgentRequest{Name: "nothing-like-it"}},
-		{
-			"CreateApplication", "EXISTS",
-			&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}},
-		},
-		{"CreateApplication", "BAD_NAME", &registryv1.CreateApplicationRequest{}},
-		{
-			"CreateApplication", "BAD_METADATA",
-			&registryv1.CreateApplicationRequest{
-				Application: &applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}},
-			},
-		},
-		{
-			"ChangeApplication", "BAD_METADATA",
-			&registryv1.ChangeApplicationRequest{
-				Application: &applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}},
-			},
-		},
-		{
-			"ChangeApplication", "UNKNOWN_APPLICATION",
-			&registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "manta"}},
-		},
-		{"ChangeApplication", "BAD_NAME", &registryv1.ChangeApplicationRequest{}},
-		{
-			"CreateEnvironment", "BAD_METADATA",
-			&registryv1.CreateEnvironmentRequest{
-				Environment: &environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}},
-			},
-		},
-		{
-			"ChangeEnvironment", "BAD_METADATA",
-			&registryv1.ChangeEnvironmentRequest{
-				Environment: &environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}},
-			},
-		},
-		{
-			"ChangeEnvironment", "UNKNOWN_ENVIRONMENT",
-			&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "test"}},
-		},
-		{
-			"ChangeEnvironment", "BAD_NAME",
-			&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Channel: "A b"}},
-		},
-		{
-			"ChangeAgent", "BAD_METADATA",
-			&registryv1.ChangeAgentRequest{
-				Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}},
-			},
-		},
-		{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
-		{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
-		{
-			"CreateEnvironment", "EXISTS",
-			&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}},
-		},
-		{"DeleteEnvironment", "IN_USE", &registryv1.DeleteEnvironmentRequest{Name: "prod"}},
-		{"DeleteEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.DeleteEnvironmentRequest{Name: "test"}},
-		{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
-		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "two", ServerId: "two"}},
-		{
-			"InviteServer", "BAD_OWNER",
-			&registryv1.InviteServerRequest{Name: "two", Owner: &ownerv1.FieldOwner{Name: "A b"}},
-		},
-		{
-			"ChangeServer", "BAD_OWNER", &registryv1.ChangeServerRequest{
-				Server: "one", Owner: &ownerv1.FieldOwner{Name: "site", Fields: map[string]uint64{"": 1}},
-			},
-		},
-		{
-			"ChangeEnvironment", "BAD_OWNER", &registryv1.ChangeEnvironmentRequest{
-				Environment: &environmentv1.Environment{
-					Name: "prod", Owners: []*ownerv1.FieldOwner{{Name: "a"}, {Name: "a"}},
-				},
-			},
-		},
-		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
-		{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "all"}},
-		{
-			"InviteServer", "BAD_DURATION",
-			&registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)},
-		},
-		{
-			"InviteServer", "BAD_LABEL",
-			&registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"rack/1": "1"}},
-		},
-		{"InviteServer", "UNKNOWN_ENVIRONMENT", &registryv1.InviteServerRequest{Name: "two", Environment: "prodd"}},
-		{"ChangeServer", "UNKNOWN_SERVER", &registryv1.ChangeServerRequest{Server: "ones"}},
-		{"ChangeServer", "EMPTY_SELECTOR", &registryv1.ChangeServerRequest{}},
-		{
-			"ChangeServer", "BAD_LABEL",
-			&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}},
-		},
-		{"ForgetServer", "NOT_DEAD", &registryv1.ForgetServerRequest{Server: "one"}},
-		{"GetServer", "UNKNOWN_SERVER", &registryv1.GetServerRequest{Server: "ones"}},
-		{"ListServers", "BAD_PAGE", &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1001}}},
-		{"ListServers", "UNKNOWN_ENVIRONMENT", &registryv1.ListServersRequest{Environment: "prodd"}},
-		{"ListInstances", "UNKNOWN_AGENT", &registryv1.ListInstancesRequest{Agent: "wep"}},
-		{"ListInstances", "UNKNOWN_SERVER", &registryv1.ListInstancesRequest{Server: "ones"}},
-		{
-			"GetIntent", "BAD_WAIT",
-			&registryv1.GetIntentRequest{
-				IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute),
-			},
-		},
-	} {
+	for _, c := range wrongRequests {
 		t.Run(c.method+" "+c.code, func(t *testing.T) {
 			if have := s.code(c.method, c.ask); have != c.code {
 				t.Errorf("code %s; want %s", have, c.code)

@@ -3,9 +3,6 @@ package registry
 import (
 	"testing"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -13,8 +10,34 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 )
+
+// drift makes servers of an environment whose agent is damaged.
+func (s *site) drift(environment string, servers int) {
+	var drafts []ledger.Draft
+	for range servers {
+		id, image := ident.New(), &imagev1.Ref{Id: "image", Digest: []byte("d")}
+		drafts = append(drafts,
+			fact(ledger.Server, id, &serverv1.Invited{
+				Name: "s" + id, Cell: "main", Environment: environment,
+			}),
+			fact(ledger.Server, id, &serverv1.Enrolled{Sysinfo: &serverv1.Sysinfo{}}),
+			fact(ledger.Server, id, &serverv1.Online{}),
+			fact(ledger.Instance, ledger.Key(id, "web"), &instancev1.Wanted{
+				InstanceId: ident.New(), Generation: 1, Image: image, IntentId: "i",
+			}))
+		w := drafts[len(drafts)-1].Body.(*instancev1.Wanted)
+		drafts = append(drafts, fact(ledger.Instance, ledger.Key(id, "web"), &instancev1.Observed{
+			InstanceId: w.InstanceId, Generation: 1, Image: image, Code: code.Damaged,
+			Health: instancev1.Health_HEALTH_BAD,
+		}))
+	}
+	s.append(drafts...)
+}
 
 // A policy that becomes to heal, and a brake that is lifted, let every executor of the environment heal at once.
 func TestAPolicyThatWouldHealManyServersAtOnceIsRefused(t *testing.T) {
@@ -25,29 +48,8 @@ func TestAPolicyThatWouldHealManyServersAtOnceIsRefused(t *testing.T) {
 			Environment: &environmentv1.Environment{Name: name, Drift: report, DriftBrake: 50},
 		})
 	}
-	drift := func(environment string, servers int) {
-		var drafts []ledger.Draft
-		for range servers {
-			id, image := ident.New(), &imagev1.Ref{Id: "image", Digest: []byte("d")}
-			drafts = append(drafts,
-				fact(ledger.Server, id, &serverv1.Invited{
-					Name: "s" + id, Cell: "main", Environment: environment,
-				}),
-				fact(ledger.Server, id, &serverv1.Enrolled{Sysinfo: &serverv1.Sysinfo{}}),
-				fact(ledger.Server, id, &serverv1.Online{}),
-				fact(ledger.Instance, ledger.Key(id, "web"), &instancev1.Wanted{
-					InstanceId: ident.New(), Generation: 1, Image: image, IntentId: "i",
-				}))
-			w := drafts[len(drafts)-1].Body.(*instancev1.Wanted)
-			drafts = append(drafts, fact(ledger.Instance, ledger.Key(id, "web"), &instancev1.Observed{
-				InstanceId: w.InstanceId, Generation: 1, Image: image, Code: code.Damaged,
-				Health: instancev1.Health_HEALTH_BAD,
-			}))
-		}
-		s.append(drafts...)
-	}
-	drift("wide", intent.MostAtOnce+1)
-	drift("small", intent.MostAtOnce)
+	s.drift("wide", intent.MostAtOnce+1)
+	s.drift("small", intent.MostAtOnce)
 	change := func(name string, p environmentv1.DriftPolicy, brake uint32) string {
 		return s.code("ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{
 			Environment: &environmentv1.Environment{Name: name, Drift: p, DriftBrake: brake},

@@ -2,26 +2,21 @@ package registry
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // members is a site with so many servers in environment prod that are online and lack web 1.0.0.
@@ -258,144 +253,5 @@ func TestARolloutThatCannotEndAsAskedIsRefused(t *testing.T) {
 		if have := r.GetRefusal().GetCode(); have != c.code {
 			t.Errorf("%s: %q; want %s", name, have, c.code)
 		}
-	}
-}
-
-// An upgrade passes over the servers that lack the agent, and the default would bring it to them without a wave.
-func TestADefaultThatWouldReachManyServersBesideTheRolloutIsRefused(t *testing.T) {
-	s, ids := members(t, environments.MostAtOnce+2)
-	some := func(n int) *intentv1.Selector { return &intentv1.Selector{Servers: ids[:n]} }
-	s.accepted(topology.VerbInstall, install("web", some(1)))
-	s.untilInstalled("web", ids[0])
-	s.image("web", "1.1.0", "release")
-	in := bringing(false, thenDefault(nil))
-	plan := func(steps ...*intentv1.Step) *registryv1.PlanRolloutResponse {
-		in.GetRollout().Steps = steps
-		return must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
-	}
-	up := &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web"}}}
-	why := plan(up).GetRefusal()
-	const over = environments.MostAtOnce + 1
-	if why.GetCode() != code.TooWide || !strings.Contains(why.Message, fmt.Sprint(over, " servers")) {
-		t.Errorf("an upgrade that passes over %d servers: %v; want %s", over, why, code.TooWide)
-	}
-	installs := &intentv1.Step{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}
-	if have := plan(installs); have.Refusal != nil || strings.Contains(have.Title, "at once") {
-		t.Errorf("an install everywhere: %q, %v; want it accepted", have.Title, have.Refusal)
-	}
-	in.GetRollout().On = some(2)
-	want := fmt.Sprintf("(at once on others: %d)", environments.MostAtOnce)
-	if have := plan(installs); have.Refusal != nil || !strings.HasSuffix(have.Title, want) {
-		t.Errorf("an install on two: %q, %v; want it with %q", have.Title, have.Refusal, want)
-	}
-}
-
-func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.T) {
-	s, ids := members(t, environments.MostAtOnce+1)
-	everywhere := &intentv1.Selector{Environment: "prod"}
-	wide := &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: "web", On: everywhere}}}
-	refused := s.outcome(s.publish(topology.VerbInstall, wide)).GetRefusal()
-	if refused.GetCode() != code.TooWide ||
-		!strings.Contains(refused.GetTry(), "garrison rollout start --install web --on env=prod --canaries 3") {
-		t.Fatalf("an install on %d servers: %v; want %s with the rollout", len(ids), refused, code.TooWide)
-	}
-	plan := must[*registryv1.PlanIntentResponse](s, "PlanIntent", &registryv1.PlanIntentRequest{Intent: wide})
-	if have := plan.GetPlans()[0].GetRefusal().GetCode(); have != code.TooWide {
-		t.Errorf("its plan: %q; want %s", have, code.TooWide)
-	}
-	wide.AtOnce = true
-	s.accepted(topology.VerbInstall, wide)
-	for verb, in := range map[string]*intentv1.Intent{
-		topology.VerbConfigure: {Ask: &intentv1.Intent_Configure{Configure: &intentv1.Configure{
-			Agent: "web", On: everywhere, Set: map[string]string{"a": "b"},
-		}}},
-		topology.VerbRemove: {Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: "web", On: everywhere}}},
-	} {
-		if have := s.outcome(s.publish(verb, in)).GetRefusal(); have.GetCode() != code.TooWide {
-			t.Errorf("%s: %v; want %s", verb, have, code.TooWide)
-		}
-	}
-	fewer := &intentv1.Selector{Servers: ids[:environments.MostAtOnce]}
-	s.accepted(topology.VerbRemove, &intentv1.Intent{Ask: &intentv1.Intent_Remove{
-		Remove: &intentv1.Remove{Agent: "web", On: fewer},
-	}})
-}
-
-func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
-	s, _ := members(t, environments.MostAtOnce+1)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "next"},
-	})
-	must[*registryv1.SetDefaultResponse](s, "SetDefault", &registryv1.SetDefaultRequest{
-		Environment: "next", Agent: "web", Reach: environmentv1.Reach_REACH_NEW,
-		Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "1.0.0"}},
-	})
-	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}, Environment: "next"}
-	plan := &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Move{Move: q}}
-	for method, q := range map[string]proto.Message{"MoveServers": q, "PlanDefaults": plan} {
-		if have := s.code(method, q); have != code.TooWide {
-			t.Errorf("%s: %q; want %s", method, have, code.TooWide)
-		}
-	}
-	if have := s.try("MoveServers", q); !strings.Contains(have, "start --install web@1.0.0 --on env=prod ") {
-		t.Errorf("the refusal suggests %q; want the version of the default", have)
-	}
-	q.AtOnce = true
-	must[*registryv1.MoveServersResponse](s, "MoveServers", q)
-}
-
-func TestAMoveCountsTheDefaultsThatRolloutsUnderWayEndWith(t *testing.T) {
-	s, ids := members(t, environments.MostAtOnce+2)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "next"},
-	})
-	must[*registryv1.MoveServersResponse](s, "MoveServers", &registryv1.MoveServersRequest{
-		On: on(ids[0]), Environment: "next",
-	})
-	in := bringing(true, &rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
-		Default: &rolloutv1.StandingDefault{Environment: "next", Agent: "web"},
-	}})
-	in.GetRollout().On.Environment = "next"
-	id := s.accepted(topology.VerbRollout, in).Id
-	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}, Environment: "next"}
-	if have := s.code("MoveServers", q); have != code.TooWide {
-		t.Errorf("while the rollout runs: %q; want %s", have, code.TooWide)
-	}
-	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
-		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
-	})
-	if r := must[*registryv1.MoveServersResponse](s, "MoveServers", q); r.Moved != environments.MostAtOnce+1 {
-		t.Errorf("once it is aborted %d servers moved", r.Moved)
-	}
-}
-
-// try returns what a refused request is to do instead.
-func (s *site) try(method protoreflect.Name, q proto.Message) string {
-	s.t.Helper()
-	_, err := ask[*emptypb.Empty](s, method, q) // an answer would decode as an empty one
-	if err == nil {
-		s.t.Fatalf("%s was not refused", method)
-	}
-	return fault.RefusalOf(err).GetTry()
-}
-
-func TestADefaultThatIsTooWideNamesARolloutThatEndsWithItsValues(t *testing.T) {
-	s, _ := members(t, environments.MostAtOnce+1)
-	q := &registryv1.SetDefaultRequest{
-		Environment: "prod", Agent: "web", Reach: environmentv1.Reach_REACH_ALL,
-		Metadata: map[string]string{"level": "debug"},
-	}
-	const rollout = "garrison rollout start --install web --then-default prod --on env=prod "
-	first := "garrison env default set prod web --reach new --set level=VALUE, and then " + rollout
-	if have := s.try("SetDefault", q); !strings.HasPrefix(have, first) {
-		t.Errorf("the refusal suggests %q; want first %q", have, first)
-	}
-	s.setByHand("debug")
-	if have := s.try("SetDefault", q); !strings.HasPrefix(have, rollout) {
-		t.Errorf("with the same values the refusal suggests %q; want first %q", have, rollout)
-	}
-	q.Metadata = nil
-	if have := s.try("SetDefault", q); !strings.Contains(have, " --unset level") {
-		t.Errorf("without the value the refusal suggests %q", have)
 	}
 }

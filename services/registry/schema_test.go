@@ -8,13 +8,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/metadata"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 const webSchema = `{"properties": {"log": {"properties": {"keep": {"type": "integer"}}},
@@ -36,8 +37,8 @@ func (s *site) refusedCall(method string, q proto.Message) string {
 	return fault.Line(fault.RefusalOf(err))
 }
 
-// An environment whose values break the schema is refused; one instance whose own values do is left out and named.
-func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
+// webShop has an agent with a schema on two servers of no environment and on one of prod.
+func webShop(t *testing.T) (*site, *agentv1.Agent) {
 	s := start(t)
 	s.channel("release", true)
 	for _, name := range []string{"prod", "test"} {
@@ -56,10 +57,17 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
 		&registryv1.ChangeServerRequest{Server: "three", Environment: proto.String("prod")})
 	s.accepted(topology.VerbInstall, install("web", on("one", "two", "three")))
+	return s, web
+}
 
-	prod := func(m map[string]string) *registryv1.ChangeEnvironmentRequest {
-		return &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Metadata: m}}
-	}
+// prod is a change of the metadata of an environment.
+func prod(m map[string]string) *registryv1.ChangeEnvironmentRequest {
+	return &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Metadata: m}}
+}
+
+// An environment whose values break the schema is refused; one instance whose own values do is left out and named.
+func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
+	s, web := webShop(t)
 	secretValue := map[string]string{"password": s.sealed("password", canary)}
 	for name, c := range map[string]struct {
 		method string
@@ -102,7 +110,10 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{
 		Environment: &environmentv1.Environment{Name: "test", Metadata: map[string]string{"level": "loud"}},
 	})
+}
 
+func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
+	s, web := webShop(t)
 	bad := configure("web", map[string]string{"level": "x"}, on("one"))
 	r := s.outcome(s.publish(topology.VerbConfigure, bad)).Refusal
 	if r.GetCode() != "SCHEMA_MISMATCH" || !strings.Contains(r.GetMessage(), "(set by the instance)") {

@@ -100,107 +100,110 @@ func alone() []busstate.ServerState {
 	}}
 }
 
+// faults are the states of a bus and the alarms that they raise.
+var faults = map[string]struct {
+	change func(s []busstate.ServerState) []busstate.ServerState
+	groups string // what server b answers about the group of LEDGER
+	want   []string
+}{
+	"nothing is wrong": {},
+	"a server is away": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[0].Streams[0].Peers[1] = busstate.Peer{Name: "c", Offline: true, Lag: 5}
+			return s[:2]
+		},
+		want: []string{"server-away c", "replica-away LEDGER"},
+	},
+	"a replica is behind": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 1001}
+			return s
+		},
+		want: []string{"replica-behind LEDGER"},
+	},
+	"a replica is a little behind": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 1000}
+			return s
+		},
+	},
+	"nothing leads": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[1].Cluster = &busstate.ClusterState{Servers: []busstate.Peer{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+			s[1].Streams[0].Leader = ""
+			return s[1:2]
+		},
+		want: []string{"server-away a", "server-away c", "no-leader cluster", "stream-without-leader LEDGER"},
+	},
+	"a leader commits nothing": {
+		groups: `{"state": "LEADER", "pindex": 9, "committed": 8}`,
+		want:   []string{"stream-stalled LEDGER"},
+	},
+	"a leader has nothing to commit": {groups: `{"state": "LEADER", "pindex": 9, "committed": 9}`},
+	"a replica applies nothing": {
+		groups: `{"state": "FOLLOWER", "applied": 6}`,
+		want:   []string{"replica-stuck LEDGER"},
+	},
+	"a replica applied all": {groups: `{"state": "FOLLOWER", "applied": 7}`},
+	"a replica could not write": {
+		groups: `{"state": "FOLLOWER", "applied": 6, "wal_error": {}}`,
+		want:   []string{"replica-failed LEDGER"},
+	},
+	"a replica lacks a message in the middle": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[2].Streams[0].Messages--
+			return s
+		},
+		want: []string{"replicas-differ LEDGER"},
+	},
+	"a replica was asked a moment earlier": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[2].Streams[0].Messages, s[2].Streams[0].LastSequence = 6, 6
+			return s
+		},
+	},
+	"replicas of a stream that forgets": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			for n := range s {
+				s[n].Streams[0].Whole = false
+			}
+			s[2].Streams[0].Messages--
+			return s
+		},
+	},
+	"too few replicas": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			s[0].Streams[0].Replicas, s[0].Streams[0].Peers = 1, nil
+			s[1].Streams, s[2].Streams = nil, nil
+			return s
+		},
+		want: []string{"few-replicas LEDGER"},
+	},
+	"an old version among new ones": {
+		change: func(s []busstate.ServerState) []busstate.ServerState { s[2].Version = "2.14.9"; return s },
+		want:   []string{"version-old c", "versions-differ cluster"},
+	},
+	"a newer version": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			for i := range s {
+				s[i].Version = "2.16.0"
+			}
+			return s
+		},
+	},
+	"writes are synced later": {
+		change: func(s []busstate.ServerState) []busstate.ServerState { s[1].SyncAlways = false; return s },
+		want:   []string{"sync-later b"},
+	},
+	"the storage is nearly full": {
+		change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 80, 100; return s },
+		want:   []string{"storage-nearly-full b"},
+	},
+	"a server alone": {change: func([]busstate.ServerState) []busstate.ServerState { return alone() }},
+}
+
 func TestEachFaultOfTheBusIsNamed(t *testing.T) {
-	tests := map[string]struct {
-		change func(s []busstate.ServerState) []busstate.ServerState
-		groups string // what server b answers about the group of LEDGER
-		want   []string
-	}{
-		"nothing is wrong": {},
-		"a server is away": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[0].Streams[0].Peers[1] = busstate.Peer{Name: "c", Offline: true, Lag: 5}
-				return s[:2]
-			},
-			want: []string{"server-away c", "replica-away LEDGER"},
-		},
-		"a replica is behind": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 1001}
-				return s
-			},
-			want: []string{"replica-behind LEDGER"},
-		},
-		"a replica is a little behind": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[0].Streams[0].Peers[0] = busstate.Peer{Name: "b", Lag: 1000}
-				return s
-			},
-		},
-		"nothing leads": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[1].Cluster = &busstate.ClusterState{Servers: []busstate.Peer{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
-				s[1].Streams[0].Leader = ""
-				return s[1:2]
-			},
-			want: []string{"server-away a", "server-away c", "no-leader cluster", "stream-without-leader LEDGER"},
-		},
-		"a leader commits nothing": {
-			groups: `{"state": "LEADER", "pindex": 9, "committed": 8}`,
-			want:   []string{"stream-stalled LEDGER"},
-		},
-		"a leader has nothing to commit": {groups: `{"state": "LEADER", "pindex": 9, "committed": 9}`},
-		"a replica applies nothing": {
-			groups: `{"state": "FOLLOWER", "applied": 6}`,
-			want:   []string{"replica-stuck LEDGER"},
-		},
-		"a replica applied all": {groups: `{"state": "FOLLOWER", "applied": 7}`},
-		"a replica could not write": {
-			groups: `{"state": "FOLLOWER", "applied": 6, "wal_error": {}}`,
-			want:   []string{"replica-failed LEDGER"},
-		},
-		"a replica lacks a message in the middle": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[2].Streams[0].Messages--
-				return s
-			},
-			want: []string{"replicas-differ LEDGER"},
-		},
-		"a replica was asked a moment earlier": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[2].Streams[0].Messages, s[2].Streams[0].LastSequence = 6, 6
-				return s
-			},
-		},
-		"replicas of a stream that forgets": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				for n := range s {
-					s[n].Streams[0].Whole = false
-				}
-				s[2].Streams[0].Messages--
-				return s
-			},
-		},
-		"too few replicas": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				s[0].Streams[0].Replicas, s[0].Streams[0].Peers = 1, nil
-				s[1].Streams, s[2].Streams = nil, nil
-				return s
-			},
-			want: []string{"few-replicas LEDGER"},
-		},
-		"an old version among new ones": {
-			change: func(s []busstate.ServerState) []busstate.ServerState { s[2].Version = "2.14.9"; return s },
-			want:   []string{"version-old c", "versions-differ cluster"},
-		},
-		"a newer version": {
-			change: func(s []busstate.ServerState) []busstate.ServerState {
-				for i := range s {
-					s[i].Version = "2.16.0"
-				}
-				return s
-			},
-		},
-		"writes are synced later": {
-			change: func(s []busstate.ServerState) []busstate.ServerState { s[1].SyncAlways = false; return s },
-			want:   []string{"sync-later b"},
-		},
-		"the storage is nearly full": {
-			change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 80, 100; return s },
-			want:   []string{"storage-nearly-full b"},
-		},
-		"a server alone": {change: func([]busstate.ServerState) []busstate.ServerState { return alone() }},
-	}
+	tests := faults
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			answers := healthy()

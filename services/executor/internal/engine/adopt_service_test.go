@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -247,6 +248,25 @@ func TestARemovalEndsAnAdoptedServiceAndLeavesItsFiles(t *testing.T) {
 	}
 }
 
+// units makes units of systemd from files by name, until the test ends.
+func units(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Cleanup(func() {
+		names := slices.Sorted(maps.Keys(files))
+		systemctl(t, append([]string{"stop"}, names...)...)
+		for _, name := range names {
+			_ = os.Remove("/etc/systemd/system/" + name)
+		}
+		systemctl(t, "daemon-reload")
+	})
+	for name, text := range files {
+		if err := os.WriteFile("/etc/systemd/system/"+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	systemctl(t, "daemon-reload")
+}
+
 func TestAServiceThatCannotBeAdoptedIsRefused(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
@@ -267,49 +287,23 @@ func TestAServiceThatCannotBeAdoptedIsRefused(t *testing.T) {
 	systemctl(t, "stop", s.name)
 	refused(s.name, code.CandidateGone)
 	socket := strings.TrimSuffix(s.name, "service") + "socket"
-	file := "/etc/systemd/system/" + socket
-	text := "[Socket]\nFileDescriptorName=main\nListenStream=" + s.at + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		systemctl(t, "stop", socket)
-		_ = os.Remove(file)
-	})
-	systemctl(t, "daemon-reload")
+	units(t, map[string]string{socket: "[Socket]\nFileDescriptorName=main\nListenStream=" + s.at + "\n"})
 	systemctl(t, "start", socket)
 	systemctl(t, "start", s.name)
 	refused(s.name, code.NotAdoptable)
 	s.is("active", "enabled")
 	// One that cannot be disabled, and that another unit starts, would be back after a reboot.
 	static, target := "static-"+s.name, strings.TrimSuffix(s.name, "service")+"target"
-	for name, text := range map[string]string{
+	units(t, map[string]string{
 		static: "[Service]\nExecStart=/usr/bin/sleep 600\n", target: "[Unit]\nWants=" + static + "\n",
-	} {
-		if err := os.WriteFile("/etc/systemd/system/"+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		systemctl(t, "stop", target, static)
-		_, _ = os.Remove("/etc/systemd/system/"+static), os.Remove("/etc/systemd/system/"+target)
-		systemctl(t, "daemon-reload")
 	})
-	systemctl(t, "daemon-reload")
 	systemctl(t, "start", target, static)
 	refused(static, code.NotAdoptable)
 	// So would one for whose name D-Bus starts a service.
 	named := "named-" + s.name
-	text = "[Service]\nType=simple\nExecStart=/usr/bin/sleep 600\nBusName=org.freedesktop.hostname1\n"
-	if err := os.WriteFile("/etc/systemd/system/"+named, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		systemctl(t, "stop", named)
-		_ = os.Remove("/etc/systemd/system/" + named)
-		systemctl(t, "daemon-reload")
+	units(t, map[string]string{
+		named: "[Service]\nType=simple\nExecStart=/usr/bin/sleep 600\nBusName=org.freedesktop.hostname1\n",
 	})
-	systemctl(t, "daemon-reload")
 	systemctl(t, "start", named)
 	if _, err := os.Stat("/usr/share/dbus-1/system-services/org.freedesktop.hostname1.service"); err == nil {
 		refused(named, code.NotAdoptable)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
-
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
@@ -200,56 +199,61 @@ func rehearsed(m *imagev1.Manifest) {
 	m.Run.Rehearsal = &imagev1.Exec{Command: "bin/agent", Args: []string{"rehearse", "${config}/agent.conf"}}
 }
 
+// withConfig adds a configuration file to an image.
+func withConfig(c *imagev1.Config) func(*imagev1.Manifest) {
+	return func(m *imagev1.Manifest) { m.Run.Configs = append(m.Run.Configs, c) }
+}
+
+// unusable are versions that cannot be rendered or rehearsed, each with its code.
+var unusable = []struct {
+	name, code string
+	step       taskv1.Step
+	values     values
+	how        func(*imagev1.Manifest)
+}{
+	{"a name that is not there", "BAD_TEMPLATE", taskv1.Step_STEP_REHEARSE, values{"lev": "info"}, nil},
+	{
+		"a template that is broken", "BAD_TEMPLATE", taskv1.Step_STEP_REHEARSE, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "etc/broken.conf", Path: "b"}),
+	},
+	{
+		"a template that is not there", "BAD_TEMPLATE", taskv1.Step_STEP_REHEARSE, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "etc/none.conf", Path: "b"}),
+	},
+	{"its own check", "REHEARSAL_FAILED", taskv1.Step_STEP_REHEARSE, values{"level": "wrong"}, rehearsed},
+	{
+		"a check that is not there", "INVALID_IMAGE", taskv1.Step_STEP_REHEARSE, values{"level": "info"},
+		func(m *imagev1.Manifest) { m.Run.Rehearsal = &imagev1.Exec{Command: "bin/none"} },
+	},
+	{
+		"a variable of the run", "UNKNOWN_VARIABLE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		func(m *imagev1.Manifest) { m.Run.Env["A"] = "${metadata.none}" },
+	},
+	{
+		"a file outside", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "../b"}),
+	},
+	{
+		"a template outside", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "/etc/passwd", Path: "b"}),
+	},
+	{
+		"a file twice", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "./agent.conf"}),
+	},
+	{
+		"a file in a file", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "agent.conf/b"}),
+	},
+	{
+		"a mode with set-user-id", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "b", Mode: 0o4755}),
+	},
+}
+
 func TestWhatCannotBeRenderedOrRehearsedTouchesNothing(t *testing.T) {
 	restart := configured(imagev1.Reload_RELOAD_RESTART)
-	change := func(c *imagev1.Config) func(*imagev1.Manifest) {
-		return func(m *imagev1.Manifest) { m.Run.Configs = append(m.Run.Configs, c) }
-	}
-	for _, c := range []struct {
-		name, code string
-		step       taskv1.Step
-		values     values
-		how        func(*imagev1.Manifest)
-	}{
-		{"a name that is not there", "BAD_TEMPLATE", taskv1.Step_STEP_REHEARSE, values{"lev": "info"}, nil},
-		{
-			"a template that is broken", "BAD_TEMPLATE", taskv1.Step_STEP_REHEARSE, values{"level": "info"},
-			change(&imagev1.Config{Template: "etc/broken.conf", Path: "b"}),
-		},
-		{
-			"a template that is not there", "BAD_TEMPLATE", taskv1.Step_STEP_REHEARSE, values{"level": "info"},
-			change(&imagev1.Config{Template: "etc/none.conf", Path: "b"}),
-		},
-		{"its own check", "REHEARSAL_FAILED", taskv1.Step_STEP_REHEARSE, values{"level": "wrong"}, rehearsed},
-		{
-			"a check that is not there", "INVALID_IMAGE", taskv1.Step_STEP_REHEARSE, values{"level": "info"},
-			func(m *imagev1.Manifest) { m.Run.Rehearsal = &imagev1.Exec{Command: "bin/none"} },
-		},
-		{
-			"a variable of the run", "UNKNOWN_VARIABLE", taskv1.Step_STEP_CHECK, values{"level": "info"},
-			func(m *imagev1.Manifest) { m.Run.Env["A"] = "${metadata.none}" },
-		},
-		{
-			"a file outside", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
-			change(&imagev1.Config{Template: "etc/agent.conf", Path: "../b"}),
-		},
-		{
-			"a template outside", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
-			change(&imagev1.Config{Template: "/etc/passwd", Path: "b"}),
-		},
-		{
-			"a file twice", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
-			change(&imagev1.Config{Template: "etc/agent.conf", Path: "./agent.conf"}),
-		},
-		{
-			"a file in a file", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
-			change(&imagev1.Config{Template: "etc/agent.conf", Path: "agent.conf/b"}),
-		},
-		{
-			"a mode with set-user-id", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
-			change(&imagev1.Config{Template: "etc/agent.conf", Path: "b", Mode: 0o4755}),
-		},
-	} {
+	for _, c := range unusable {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			r := b.run()

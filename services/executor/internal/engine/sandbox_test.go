@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,18 +58,25 @@ func (b *workbench) passable() {
 	}
 }
 
+// openToAll makes a directory below /srv in which every user may write.
+func openToAll(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join("/srv", "mine-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestASandboxHolds(t *testing.T) {
 	needsSystemd(t)
 	b := newBench(t)
 	b.passable()
-	mine := filepath.Join("/srv", "mine-"+strconv.Itoa(os.Getpid()))
-	if err := os.Mkdir(mine, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(mine) })
-	if err := os.Chmod(mine, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	mine := openToAll(t)
 	if err := os.WriteFile("/tmp/not-private", nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +101,7 @@ func TestASandboxHolds(t *testing.T) {
 	seen := b.looked()
 	if want := map[string]bool{
 		"/etc": false, "/srv": false, "/tmp": true, mine: true, b.root.State("cn-agent"): true,
-	}; fmt.Sprint(
-		seen.Can,
-	) != fmt.Sprint(
-		want,
-	) ||
-		seen.Home ||
-		seen.UID != 0 {
+	}; !maps.Equal(seen.Can, want) || seen.Home || seen.UID != 0 {
 		t.Errorf("in the sandbox it saw %+v, want %v", seen, want)
 	}
 	if _, err := os.Stat(

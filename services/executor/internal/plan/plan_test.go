@@ -39,80 +39,84 @@ func TestNeedsAreTheDependenciesThatDoNotWaitForTheAgentItself(t *testing.T) {
 	}
 }
 
+var current = map[string]plan.Have{"a": {InstanceID: "i-a", ImageID: "new"}}
+
+// situations are what a server has and is asked, and the agents whose changes begin.
+var situations = map[string]struct {
+	entries  []*desiredv1.Entry
+	removals []*desiredv1.Removal
+	have     map[string]plan.Have
+	busy     []string
+	ended    []string
+	tried    bool
+	damaged  bool
+	want     []string
+}{
+	"a task begins": {
+		entries: []*desiredv1.Entry{entry("a", "t", 0)}, want: []string{"a"},
+	},
+	"a task that ended does not": {
+		entries: []*desiredv1.Entry{entry("a", "t", 0)}, ended: []string{"t"},
+	},
+	"a busy agent waits": {
+		entries: []*desiredv1.Entry{entry("a", "t", 0)}, busy: []string{"a"},
+	},
+	"lower tiers first": {
+		entries: []*desiredv1.Entry{entry("a", "t", 2), entry("b", "u", 1)}, want: []string{"b"},
+	},
+	"a busy lower tier is waited for": {
+		entries: []*desiredv1.Entry{entry("a", "t", 2), entry("b", "u", 1)}, busy: []string{"b"},
+	},
+	"equal tiers together": {
+		entries: []*desiredv1.Entry{entry("b", "t", 1), entry("a", "u", 1)}, want: []string{"a", "b"},
+	},
+	"dependencies first": {
+		entries: []*desiredv1.Entry{entry("a", "t", 1, "b"), entry("b", "u", 1)}, want: []string{"b"},
+	},
+	"a circle goes on by name": {
+		entries: []*desiredv1.Entry{entry("a", "t", 1, "b"), entry("b", "u", 1, "a")}, want: []string{"a"},
+	},
+	"a dependency of a higher tier": {
+		entries: []*desiredv1.Entry{entry("a", "t", 1, "b"), entry("b", "u", 2)}, want: []string{"a"},
+	},
+	"a conflict waits for the removal": {
+		entries:  []*desiredv1.Entry{apart(entry("b", "t", 1), "a")},
+		removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "i-a"}}, have: current, want: []string{"a"},
+	},
+	"a conflict waits while it goes on": {
+		entries:  []*desiredv1.Entry{apart(entry("b", "t", 1), "a")},
+		removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "i-a", TaskId: "u"}}, busy: []string{"a"},
+	},
+	"and no longer": {
+		entries:  []*desiredv1.Entry{apart(entry("b", "t", 1), "a")},
+		removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "i-a", TaskId: "u"}}, ended: []string{"u"},
+		want: []string{"b"},
+	},
+	"what is there already is left alone": {entries: []*desiredv1.Entry{entry("a", "", 0)}, have: current},
+	"what differs converges": {
+		entries: []*desiredv1.Entry{entry("a", "", 0)},
+		have:    map[string]plan.Have{"a": {InstanceID: "i-a", ImageID: "old"}}, want: []string{"a"},
+	},
+	"other metadata converges": {
+		entries: []*desiredv1.Entry{entry("a", "", 0)},
+		have:    map[string]plan.Have{"a": {InstanceID: "i-a", ImageID: "new", Configuration: "c"}},
+		want:    []string{"a"},
+	},
+	"what is damaged converges": {
+		entries: []*desiredv1.Entry{entry("a", "", 0)}, have: current, damaged: true, want: []string{"a"},
+	},
+	"but not at once again": {entries: []*desiredv1.Entry{entry("a", "", 0)}, tried: true},
+	"absence is left alone": {have: current},
+	"a removal begins": {
+		removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x", TaskId: "t"}}, want: []string{"a"},
+	},
+	"a removal without a task needs the instance": {
+		removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x"}}, have: current,
+	},
+}
+
 func TestNext(t *testing.T) {
-	current := map[string]plan.Have{"a": {InstanceID: "i-a", ImageID: "new"}}
-	for name, c := range map[string]struct {
-		entries  []*desiredv1.Entry
-		removals []*desiredv1.Removal
-		have     map[string]plan.Have
-		busy     []string
-		ended    []string
-		tried    bool
-		damaged  bool
-		want     []string
-	}{
-		"a task begins": {
-			entries: []*desiredv1.Entry{entry("a", "t", 0)}, want: []string{"a"},
-		},
-		"a task that ended does not": {
-			entries: []*desiredv1.Entry{entry("a", "t", 0)}, ended: []string{"t"},
-		},
-		"a busy agent waits": {
-			entries: []*desiredv1.Entry{entry("a", "t", 0)}, busy: []string{"a"},
-		},
-		"lower tiers first": {
-			entries: []*desiredv1.Entry{entry("a", "t", 2), entry("b", "u", 1)}, want: []string{"b"},
-		},
-		"a busy lower tier is waited for": {
-			entries: []*desiredv1.Entry{entry("a", "t", 2), entry("b", "u", 1)}, busy: []string{"b"},
-		},
-		"equal tiers together": {
-			entries: []*desiredv1.Entry{entry("b", "t", 1), entry("a", "u", 1)}, want: []string{"a", "b"},
-		},
-		"dependencies first": {
-			entries: []*desiredv1.Entry{entry("a", "t", 1, "b"), entry("b", "u", 1)}, want: []string{"b"},
-		},
-		"a circle goes on by name": {
-			entries: []*desiredv1.Entry{entry("a", "t", 1, "b"), entry("b", "u", 1, "a")}, want: []string{"a"},
-		},
-		"a dependency of a higher tier": {
-			entries: []*desiredv1.Entry{entry("a", "t", 1, "b"), entry("b", "u", 2)}, want: []string{"a"},
-		},
-		"a conflict waits for the removal": {
-			entries:  []*desiredv1.Entry{apart(entry("b", "t", 1), "a")},
-			removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "i-a"}}, have: current, want: []string{"a"},
-		},
-		"a conflict waits while it goes on": {
-			entries:  []*desiredv1.Entry{apart(entry("b", "t", 1), "a")},
-			removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "i-a", TaskId: "u"}}, busy: []string{"a"},
-		},
-		"and no longer": {
-			entries:  []*desiredv1.Entry{apart(entry("b", "t", 1), "a")},
-			removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "i-a", TaskId: "u"}}, ended: []string{"u"},
-			want: []string{"b"},
-		},
-		"what is there already is left alone": {entries: []*desiredv1.Entry{entry("a", "", 0)}, have: current},
-		"what differs converges": {
-			entries: []*desiredv1.Entry{entry("a", "", 0)},
-			have:    map[string]plan.Have{"a": {InstanceID: "i-a", ImageID: "old"}}, want: []string{"a"},
-		},
-		"other metadata converges": {
-			entries: []*desiredv1.Entry{entry("a", "", 0)},
-			have:    map[string]plan.Have{"a": {InstanceID: "i-a", ImageID: "new", Configuration: "c"}},
-			want:    []string{"a"},
-		},
-		"what is damaged converges": {
-			entries: []*desiredv1.Entry{entry("a", "", 0)}, have: current, damaged: true, want: []string{"a"},
-		},
-		"but not at once again": {entries: []*desiredv1.Entry{entry("a", "", 0)}, tried: true},
-		"absence is left alone": {have: current},
-		"a removal begins": {
-			removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x", TaskId: "t"}}, want: []string{"a"},
-		},
-		"a removal without a task needs the instance": {
-			removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x"}}, have: current,
-		},
-	} {
+	for name, c := range situations {
 		t.Run(name, func(t *testing.T) {
 			s := plan.Situation{
 				Have: c.have, Busy: map[string]bool{},

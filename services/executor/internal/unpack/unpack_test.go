@@ -45,66 +45,70 @@ func TestAnHonestArchiveIsUnpackedAsItIs(t *testing.T) {
 	}
 }
 
+func file(name string) imagetest.File { return imagetest.Regular(name, 0o644, []byte("x")) }
+
+// dishonest are archives that are refused, each with its code.
+var dishonest = map[string]struct {
+	code  string
+	files []imagetest.File
+}{
+	"absolute":       {code.UnsafePath, []imagetest.File{file("/etc/passwd")}},
+	"dot dot":        {code.UnsafePath, []imagetest.File{file("a/../../x")}},
+	"dot dot within": {code.UnsafePath, []imagetest.File{file("a/../x")}},
+	"below a file":   {code.UnsafePath, []imagetest.File{file("a"), file("a/b")}},
+	"through a link": {
+		code.UnsafePath,
+		[]imagetest.File{entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "l", "d", 0), file("l/x")},
+	},
+	"link to root": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "/etc/passwd", 0)}},
+	"link out":     {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "../x", 0)}},
+	"link nowhere": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "x", 0)}},
+	"link out by a link": {
+		code.LinkEscapes,
+		[]imagetest.File{
+			entry(tar.TypeDir, "a/b", "", 0o755), entry(tar.TypeSymlink, "a/b/top", "../..", 0),
+			entry(tar.TypeSymlink, "out", "a/b/top/..", 0),
+		},
+	},
+	"hard link out": {code.UnsafePath, []imagetest.File{entry(tar.TypeLink, "l", "../x", 0)}},
+	"hard link to a link": {
+		code.LinkEscapes,
+		[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeLink, "h", "l", 0)},
+	},
+	"device":           {code.SpecialFile, []imagetest.File{entry(tar.TypeChar, "null", "", 0o666)}},
+	"block device":     {code.SpecialFile, []imagetest.File{entry(tar.TypeBlock, "sda", "", 0o666)}},
+	"fifo":             {code.SpecialFile, []imagetest.File{entry(tar.TypeFifo, "pipe", "", 0o666)}},
+	"setuid":           {code.SpecialMode, []imagetest.File{imagetest.Regular("su", 0o4755, []byte("x"))}},
+	"setgid directory": {code.SpecialMode, []imagetest.File{entry(tar.TypeDir, "d", "", 0o2755)}},
+	"twice":            {code.DuplicateName, []imagetest.File{file("x"), file("./x")}},
+	"directory over a link": {
+		code.DuplicateName,
+		[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeDir, "l", "", 0o755)},
+	},
+	"reserved":  {code.ReservedName, []imagetest.File{file(unpack.Reserved)}},
+	"not UTF-8": {code.BadName, []imagetest.File{file("a\xff")}},
+	"new line":  {code.BadName, []imagetest.File{file("a\nb")}},
+	"too many": {
+		code.TooManyEntries,
+		[]imagetest.File{
+			file("1"), file("2"), file("3"), file("4"), file("5"), file("6"), file("7"), file("8"), file("9"),
+			file("10"), file("11"),
+		},
+	},
+	"too large": {
+		code.TooLarge, []imagetest.File{imagetest.Regular("zeros", 0o644, make([]byte, 2<<20))},
+	},
+	"too large together": {
+		code.TooLarge,
+		[]imagetest.File{
+			imagetest.Regular("1", 0o644, make([]byte, 700<<10)),
+			imagetest.Regular("2", 0o644, make([]byte, 700<<10)),
+		},
+	},
+}
+
 func TestWhatADishonestArchiveHoldsIsRefusedWithItsCode(t *testing.T) {
-	file := func(name string) imagetest.File { return imagetest.Regular(name, 0o644, []byte("x")) }
-	for name, c := range map[string]struct {
-		code  string
-		files []imagetest.File
-	}{
-		"absolute":       {code.UnsafePath, []imagetest.File{file("/etc/passwd")}},
-		"dot dot":        {code.UnsafePath, []imagetest.File{file("a/../../x")}},
-		"dot dot within": {code.UnsafePath, []imagetest.File{file("a/../x")}},
-		"below a file":   {code.UnsafePath, []imagetest.File{file("a"), file("a/b")}},
-		"through a link": {
-			code.UnsafePath,
-			[]imagetest.File{entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "l", "d", 0), file("l/x")},
-		},
-		"link to root": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "/etc/passwd", 0)}},
-		"link out":     {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "../x", 0)}},
-		"link nowhere": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "x", 0)}},
-		"link out by a link": {
-			code.LinkEscapes,
-			[]imagetest.File{
-				entry(tar.TypeDir, "a/b", "", 0o755), entry(tar.TypeSymlink, "a/b/top", "../..", 0),
-				entry(tar.TypeSymlink, "out", "a/b/top/..", 0),
-			},
-		},
-		"hard link out": {code.UnsafePath, []imagetest.File{entry(tar.TypeLink, "l", "../x", 0)}},
-		"hard link to a link": {
-			code.LinkEscapes,
-			[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeLink, "h", "l", 0)},
-		},
-		"device":           {code.SpecialFile, []imagetest.File{entry(tar.TypeChar, "null", "", 0o666)}},
-		"block device":     {code.SpecialFile, []imagetest.File{entry(tar.TypeBlock, "sda", "", 0o666)}},
-		"fifo":             {code.SpecialFile, []imagetest.File{entry(tar.TypeFifo, "pipe", "", 0o666)}},
-		"setuid":           {code.SpecialMode, []imagetest.File{imagetest.Regular("su", 0o4755, []byte("x"))}},
-		"setgid directory": {code.SpecialMode, []imagetest.File{entry(tar.TypeDir, "d", "", 0o2755)}},
-		"twice":            {code.DuplicateName, []imagetest.File{file("x"), file("./x")}},
-		"directory over a link": {
-			code.DuplicateName,
-			[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeDir, "l", "", 0o755)},
-		},
-		"reserved":  {code.ReservedName, []imagetest.File{file(unpack.Reserved)}},
-		"not UTF-8": {code.BadName, []imagetest.File{file("a\xff")}},
-		"new line":  {code.BadName, []imagetest.File{file("a\nb")}},
-		"too many": {
-			code.TooManyEntries,
-			[]imagetest.File{
-				file("1"), file("2"), file("3"), file("4"), file("5"), file("6"), file("7"), file("8"), file("9"),
-				file("10"), file("11"),
-			},
-		},
-		"too large": {
-			code.TooLarge, []imagetest.File{imagetest.Regular("zeros", 0o644, make([]byte, 2<<20))},
-		},
-		"too large together": {
-			code.TooLarge,
-			[]imagetest.File{
-				imagetest.Regular("1", 0o644, make([]byte, 700<<10)),
-				imagetest.Regular("2", 0o644, make([]byte, 700<<10)),
-			},
-		},
-	} {
+	for name, c := range dishonest {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			outside := filepath.Join(dir, "x")

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -19,6 +18,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/services/registry/internal/defaults"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -118,107 +118,110 @@ func (w *world) settle(servers ...string) (installed []string) {
 	return installed
 }
 
+// installs are what happens to the server s, and what a default installs there then.
+var installs = map[string]struct {
+	happened func(w *world)
+	want     []string // what is installed on the server s
+}{
+	"it joins":         {func(w *world) { w.set("db", onNew); w.join("s", "prod", "amd64") }, []string{"s.db"}},
+	"it joined before": {func(w *world) { w.join("s", "prod", "amd64"); w.set("db", onNew) }, nil},
+	"it joined before, all": {func(w *world) {
+		w.join("s", "prod", "amd64")
+		w.set("db", onAll)
+	}, []string{"s.db"}},
+	"another environment": {func(w *world) { w.set("db", onAll); w.join("s", "test", "amd64") }, nil},
+	"no environment":      {func(w *world) { w.set("db", onAll); w.join("s", "", "amd64") }, nil},
+	"no image for it":     {func(w *world) { w.set("db", onNew); w.join("s", "prod", "arm64") }, nil},
+	"it is only invited": {func(w *world) {
+		w.set("db", onNew)
+		w.apply(ledger.Server, "s", &serverv1.Invited{Name: "s", Environment: "prod"})
+	}, nil},
+	"it moves there": {func(w *world) {
+		w.join("s", "test", "amd64")
+		w.set("db", onNew)
+		w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "prod"})
+	}, []string{"s.db"}},
+	"its labels change": {func(w *world) {
+		w.join("s", "prod", "amd64")
+		w.set("db", onNew)
+		w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "prod", Labels: map[string]string{"a": "b"}})
+	}, nil},
+	"it enrols again": {func(w *world) {
+		w.join("s", "prod", "amd64")
+		w.set("db", onNew)
+		w.apply(ledger.Server, "s", &serverv1.Enrolled{Sysinfo: &serverv1.Sysinfo{}})
+	}, nil},
+	"another version is there": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.has("s", "db", "0.9.0")
+	}, nil},
+	"it is being removed": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.has("s", "db", "1.0.0")
+		w.apply(ledger.Instance, "s.db", &instancev1.Unwanted{InstanceId: "s.db", Generation: 2})
+	}, nil},
+	"it was removed since": {func(w *world) {
+		w.set("db", onNew)
+		w.join("s", "prod", "amd64")
+		w.settle("s")
+		w.removed("s", "db")
+	}, nil},
+	"removed, then set again for new": {func(w *world) {
+		w.set("db", onNew)
+		w.join("s", "prod", "amd64")
+		w.has("s", "db", "1.0.0")
+		w.removed("s", "db")
+		w.set("db", onNew)
+	}, nil},
+	"removed, then set again for all": {func(w *world) {
+		w.set("db", onNew)
+		w.join("s", "prod", "amd64")
+		w.has("s", "db", "1.0.0")
+		w.removed("s", "db")
+		w.set("db", onAll)
+	}, []string{"s.db"}},
+	"removed, then it leaves and returns": {func(w *world) {
+		w.set("db", onNew)
+		w.join("s", "prod", "amd64")
+		w.settle("s")
+		w.removed("s", "db")
+		w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "test"})
+		w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "prod"})
+	}, []string{"s.db"}},
+	"the default was unset": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.apply(ledger.Environment, "prod", &environmentv1.DefaultUnset{Agent: "db"})
+	}, nil},
+	"it is dying": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.apply(ledger.Server, "s", &serverv1.Dying{})
+	}, nil},
+	"no instance explains it there": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.apply(ledger.Server, "s", &serverv1.AgentsFound{Agents: []*serverv1.FoundAgent{{Agent: "db"}}})
+	}, nil},
+	"another root has it there": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.apply(ledger.Server, "s", &serverv1.AgentsFound{
+			Agents: []*serverv1.FoundAgent{{Agent: "db", OtherRoot: "/elsewhere"}},
+		})
+	}, []string{"s.db"}},
+	"what it needs is missing": {func(w *world) { w.set("web", onNew); w.join("s", "prod", "amd64") }, nil},
+	"what it needs comes with it": {func(w *world) {
+		w.set("web", onNew)
+		w.set("db", onNew)
+		w.join("s", "prod", "amd64")
+	}, []string{"s.db", "s.web"}},
+}
+
 func TestADefaultInstallsOnlyWhatIsMissingWhereItIsDue(t *testing.T) {
-	for name, c := range map[string]struct {
-		happened func(w *world)
-		want     []string // what is installed on the server s
-	}{
-		"it joins":         {func(w *world) { w.set("db", onNew); w.join("s", "prod", "amd64") }, []string{"s.db"}},
-		"it joined before": {func(w *world) { w.join("s", "prod", "amd64"); w.set("db", onNew) }, nil},
-		"it joined before, all": {func(w *world) {
-			w.join("s", "prod", "amd64")
-			w.set("db", onAll)
-		}, []string{"s.db"}},
-		"another environment": {func(w *world) { w.set("db", onAll); w.join("s", "test", "amd64") }, nil},
-		"no environment":      {func(w *world) { w.set("db", onAll); w.join("s", "", "amd64") }, nil},
-		"no image for it":     {func(w *world) { w.set("db", onNew); w.join("s", "prod", "arm64") }, nil},
-		"it is only invited": {func(w *world) {
-			w.set("db", onNew)
-			w.apply(ledger.Server, "s", &serverv1.Invited{Name: "s", Environment: "prod"})
-		}, nil},
-		"it moves there": {func(w *world) {
-			w.join("s", "test", "amd64")
-			w.set("db", onNew)
-			w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "prod"})
-		}, []string{"s.db"}},
-		"its labels change": {func(w *world) {
-			w.join("s", "prod", "amd64")
-			w.set("db", onNew)
-			w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "prod", Labels: map[string]string{"a": "b"}})
-		}, nil},
-		"it enrols again": {func(w *world) {
-			w.join("s", "prod", "amd64")
-			w.set("db", onNew)
-			w.apply(ledger.Server, "s", &serverv1.Enrolled{Sysinfo: &serverv1.Sysinfo{}})
-		}, nil},
-		"another version is there": {func(w *world) {
-			w.set("db", onAll)
-			w.join("s", "prod", "amd64")
-			w.has("s", "db", "0.9.0")
-		}, nil},
-		"it is being removed": {func(w *world) {
-			w.set("db", onAll)
-			w.join("s", "prod", "amd64")
-			w.has("s", "db", "1.0.0")
-			w.apply(ledger.Instance, "s.db", &instancev1.Unwanted{InstanceId: "s.db", Generation: 2})
-		}, nil},
-		"it was removed since": {func(w *world) {
-			w.set("db", onNew)
-			w.join("s", "prod", "amd64")
-			w.settle("s")
-			w.removed("s", "db")
-		}, nil},
-		"removed, then set again for new": {func(w *world) {
-			w.set("db", onNew)
-			w.join("s", "prod", "amd64")
-			w.has("s", "db", "1.0.0")
-			w.removed("s", "db")
-			w.set("db", onNew)
-		}, nil},
-		"removed, then set again for all": {func(w *world) {
-			w.set("db", onNew)
-			w.join("s", "prod", "amd64")
-			w.has("s", "db", "1.0.0")
-			w.removed("s", "db")
-			w.set("db", onAll)
-		}, []string{"s.db"}},
-		"removed, then it leaves and returns": {func(w *world) {
-			w.set("db", onNew)
-			w.join("s", "prod", "amd64")
-			w.settle("s")
-			w.removed("s", "db")
-			w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "test"})
-			w.apply(ledger.Server, "s", &serverv1.Changed{Environment: "prod"})
-		}, []string{"s.db"}},
-		"the default was unset": {func(w *world) {
-			w.set("db", onAll)
-			w.join("s", "prod", "amd64")
-			w.apply(ledger.Environment, "prod", &environmentv1.DefaultUnset{Agent: "db"})
-		}, nil},
-		"it is dying": {func(w *world) {
-			w.set("db", onAll)
-			w.join("s", "prod", "amd64")
-			w.apply(ledger.Server, "s", &serverv1.Dying{})
-		}, nil},
-		"no instance explains it there": {func(w *world) {
-			w.set("db", onAll)
-			w.join("s", "prod", "amd64")
-			w.apply(ledger.Server, "s", &serverv1.AgentsFound{Agents: []*serverv1.FoundAgent{{Agent: "db"}}})
-		}, nil},
-		"another root has it there": {func(w *world) {
-			w.set("db", onAll)
-			w.join("s", "prod", "amd64")
-			w.apply(ledger.Server, "s", &serverv1.AgentsFound{
-				Agents: []*serverv1.FoundAgent{{Agent: "db", OtherRoot: "/elsewhere"}},
-			})
-		}, []string{"s.db"}},
-		"what it needs is missing": {func(w *world) { w.set("web", onNew); w.join("s", "prod", "amd64") }, nil},
-		"what it needs comes with it": {func(w *world) {
-			w.set("web", onNew)
-			w.set("db", onNew)
-			w.join("s", "prod", "amd64")
-		}, []string{"s.db", "s.web"}},
-	} {
+	for name, c := range installs {
 		t.Run(name, func(t *testing.T) {
 			w := site()
 			c.happened(w)

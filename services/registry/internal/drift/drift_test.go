@@ -9,12 +9,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
 var now = time.Unix(1_800_000_000, 0)
@@ -62,124 +63,133 @@ func TestAServerAsItIsWantedDiffersInNothing(t *testing.T) {
 	}
 }
 
+const (
+	failed, drifted = instancev1.State_STATE_FAILED, instancev1.State_STATE_DRIFTED
+	pending         = instancev1.State_STATE_PENDING
+
+	byPerson, byWaiting = registryv1.Remedy_REMEDY_PERSON, registryv1.Remedy_REMEDY_WAIT
+)
+
+// differences are what is changed of a healthy server, the cause that follows and its remedy.
+var differences = []struct {
+	want   string
+	remedy registryv1.Remedy
+	change func(s *serverv1.Server, i *instancev1.Instance)
+}{
+	{code.ServerOffline, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Presence = serverv1.Presence_PRESENCE_OFFLINE
+	}},
+	{code.NeverConnected, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) { s.Presence = 0 }},
+	{code.ServerInvited, byWaiting, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, timestamppb.New(now.Add(time.Hour))
+	}},
+	{code.ExpiredToken, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, ago(time.Minute)
+	}},
+	{code.ServerQuarantined, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Standing = serverv1.Standing_STANDING_QUARANTINED
+	}},
+	{code.LedgerBudget, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Standing = serverv1.Standing_STANDING_QUARANTINED
+		s.Exclusion = &serverv1.Exclusion{Code: code.LedgerBudget}
+	}},
+	{code.ServerRevoked, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Standing = serverv1.Standing_STANDING_REVOKED
+	}},
+	{code.LoginExpired, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.CredentialsExpireAt = ago(time.Minute)
+	}},
+	{code.LedgerBehind, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Ahead = &serverv1.ServerAhead{}
+	}},
+	{code.DuplicateIdentity, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Duplicate = &serverv1.ServerDuplicate{}
+	}},
+	{code.ClockSkew, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Condition = &serverv1.ServerCondition{
+			State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: code.ClockSkew,
+		}
+	}},
+	{code.ExecutorSuspended, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Condition = &serverv1.ServerCondition{
+			State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: "MADE_UP",
+		}
+	}},
+	{code.InventoryUntrusted, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Condition = &serverv1.ServerCondition{
+			State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING, Code: code.InventoryUntrusted,
+		}
+	}},
+	{code.ServerLeaving, byWaiting, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Life = serverv1.Life_LIFE_DYING
+	}},
+	{code.WantedOnDead, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Life = serverv1.Life_LIFE_DEAD
+	}},
+	{code.FoundLink, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Found = []*serverv1.FoundAgent{{Agent: "old", Trace: serverv1.Trace_TRACE_LINK}}
+	}},
+	{code.FoundProcess, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
+		s.Found = []*serverv1.FoundAgent{{Agent: "old", Trace: serverv1.Trace_TRACE_PROCESS}}
+	}},
+	{code.MoreFound, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) { s.FoundMore = 3 }},
+	{code.ChangeWaits, byWaiting, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.TaskState = pending, taskv1.State_STATE_QUEUED
+	}},
+	{code.ChangeRuns, byWaiting, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.TaskState = pending, taskv1.State_STATE_RUNNING
+	}},
+	{code.Damaged, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, code.Damaged
+	}},
+	{code.Unhealthy, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, "MADE_UP"
+	}},
+	{code.RunsBeside, byPerson, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, code.RunsBeside
+	}},
+	{code.LinkMissing, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed, i.ObservedCode = drifted, nil, code.LinkMissing
+	}},
+	{code.AgentLost, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed = drifted, nil
+	}},
+	{code.WrongImage, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed = drifted, &imagev1.Ref{Id: "other"}
+	}},
+	{code.OtherDigest, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed.Digest = drifted, []byte{9}
+	}},
+	{code.ConfigurationDiffers, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.ObservedConfigurationDigest = drifted, []byte{9}
+	}},
+	{code.NotReady, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed, i.TaskState = failed, &imagev1.Ref{Id: "before"}, taskv1.State_STATE_UNDONE
+		i.TaskCode = code.NotReady
+	}},
+	{code.ExecutorTooOld, byPerson, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed, i.ObservedAt = failed, nil, nil
+		i.TaskState, i.TaskCode = taskv1.State_STATE_FAILED, code.ExecutorTooOld
+	}},
+	{code.ChangeExpired, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed, i.ObservedAt, i.TaskState = failed, nil, nil, taskv1.State_STATE_EXPIRED
+	}},
+	{code.ChangeFailed, registryv1.Remedy_REMEDY_REMOVE, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Wanted, i.TaskState = failed, nil, taskv1.State_STATE_FAILED
+	}},
+	{code.NeverInstalled, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.State, i.Observed, i.ObservedAt, i.TaskState = failed, nil, nil, 0
+	}},
+	{code.ImageGone, byPerson, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.Wanted.Id, i.Observed.Id = "z", "z"
+	}},
+	{code.ImageDisabled, byPerson, func(_ *serverv1.Server, i *instancev1.Instance) {
+		i.Wanted.Id, i.Observed.Id = "off", "off"
+	}},
+}
+
 func TestEachDifferenceHasItsCause(t *testing.T) {
-	const failed, drifted, pending = instancev1.State_STATE_FAILED, instancev1.State_STATE_DRIFTED,
-		instancev1.State_STATE_PENDING
-	const up, person, wait = registryv1.Remedy_REMEDY_UP, registryv1.Remedy_REMEDY_PERSON, registryv1.Remedy_REMEDY_WAIT
-	for _, c := range []struct {
-		want   string
-		remedy registryv1.Remedy
-		change func(s *serverv1.Server, i *instancev1.Instance)
-	}{
-		{code.ServerOffline, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Presence = serverv1.Presence_PRESENCE_OFFLINE
-		}},
-		{code.NeverConnected, person, func(s *serverv1.Server, _ *instancev1.Instance) { s.Presence = 0 }},
-		{code.ServerInvited, wait, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, timestamppb.New(now.Add(time.Hour))
-		}},
-		{code.ExpiredToken, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, ago(time.Minute)
-		}},
-		{code.ServerQuarantined, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Standing = serverv1.Standing_STANDING_QUARANTINED
-		}},
-		{code.LedgerBudget, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Standing = serverv1.Standing_STANDING_QUARANTINED
-			s.Exclusion = &serverv1.Exclusion{Code: code.LedgerBudget}
-		}},
-		{code.ServerRevoked, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Standing = serverv1.Standing_STANDING_REVOKED
-		}},
-		{code.LoginExpired, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.CredentialsExpireAt = ago(time.Minute)
-		}},
-		{code.LedgerBehind, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Ahead = &serverv1.ServerAhead{}
-		}},
-		{code.DuplicateIdentity, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Duplicate = &serverv1.ServerDuplicate{}
-		}},
-		{code.ClockSkew, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Condition = &serverv1.ServerCondition{
-				State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: code.ClockSkew,
-			}
-		}},
-		{code.ExecutorSuspended, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Condition = &serverv1.ServerCondition{
-				State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: "MADE_UP",
-			}
-		}},
-		{code.InventoryUntrusted, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Condition = &serverv1.ServerCondition{
-				State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING, Code: code.InventoryUntrusted,
-			}
-		}},
-		{code.ServerLeaving, wait, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Life = serverv1.Life_LIFE_DYING
-		}},
-		{code.WantedOnDead, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Life = serverv1.Life_LIFE_DEAD
-		}},
-		{code.FoundLink, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Found = []*serverv1.FoundAgent{{Agent: "old", Trace: serverv1.Trace_TRACE_LINK}}
-		}},
-		{code.FoundProcess, person, func(s *serverv1.Server, _ *instancev1.Instance) {
-			s.Found = []*serverv1.FoundAgent{{Agent: "old", Trace: serverv1.Trace_TRACE_PROCESS}}
-		}},
-		{code.MoreFound, person, func(s *serverv1.Server, _ *instancev1.Instance) { s.FoundMore = 3 }},
-		{code.ChangeWaits, wait, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.TaskState = pending, taskv1.State_STATE_QUEUED
-		}},
-		{code.ChangeRuns, wait, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.TaskState = pending, taskv1.State_STATE_RUNNING
-		}},
-		{code.Damaged, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, code.Damaged
-		}},
-		{code.Unhealthy, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, "MADE_UP"
-		}},
-		{code.RunsBeside, person, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Health, i.ObservedCode = failed, instancev1.Health_HEALTH_BAD, code.RunsBeside
-		}},
-		{code.LinkMissing, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed, i.ObservedCode = drifted, nil, code.LinkMissing
-		}},
-		{code.AgentLost, up, func(_ *serverv1.Server, i *instancev1.Instance) { i.State, i.Observed = drifted, nil }},
-		{code.WrongImage, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed = drifted, &imagev1.Ref{Id: "other"}
-		}},
-		{code.OtherDigest, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed.Digest = drifted, []byte{9}
-		}},
-		{code.ConfigurationDiffers, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.ObservedConfigurationDigest = drifted, []byte{9}
-		}},
-		{code.NotReady, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed, i.TaskState = failed, &imagev1.Ref{Id: "before"}, taskv1.State_STATE_UNDONE
-			i.TaskCode = code.NotReady
-		}},
-		{code.ExecutorTooOld, person, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed, i.ObservedAt = failed, nil, nil
-			i.TaskState, i.TaskCode = taskv1.State_STATE_FAILED, code.ExecutorTooOld
-		}},
-		{code.ChangeExpired, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed, i.ObservedAt, i.TaskState = failed, nil, nil, taskv1.State_STATE_EXPIRED
-		}},
-		{code.ChangeFailed, registryv1.Remedy_REMEDY_REMOVE, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Wanted, i.TaskState = failed, nil, taskv1.State_STATE_FAILED
-		}},
-		{code.NeverInstalled, up, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.State, i.Observed, i.ObservedAt, i.TaskState = failed, nil, nil, 0
-		}},
-		{code.ImageGone, person, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.Wanted.Id, i.Observed.Id = "z", "z"
-		}},
-		{code.ImageDisabled, person, func(_ *serverv1.Server, i *instancev1.Instance) {
-			i.Wanted.Id, i.Observed.Id = "off", "off"
-		}},
-	} {
+	for _, c := range differences {
 		t.Run(c.want, func(t *testing.T) {
 			s, i := healthy()
 			c.change(s, i)

@@ -11,27 +11,25 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-func TestATokenAdmitsOneKeyOnce(t *testing.T) {
-	end := time.Unix(1000, 0)
+// end is when the token of a server ends.
+var end = time.Unix(1000, 0)
+
+func serverOf(life serverv1.Life, key string) *serverv1.Server {
 	hash := sha256.Sum256([]byte("secret"))
-	server := func(life serverv1.Life, key string) *serverv1.Server {
-		return &serverv1.Server{
-			Id:             "s",
-			Cell:           "main",
-			Life:           life,
-			PublicKey:      key,
-			TokenSha256:    hash[:],
-			TokenExpiresAt: timestamppb.New(end),
-		}
+	return &serverv1.Server{
+		Id: "s", Cell: "main", Life: life, PublicKey: key, TokenSha256: hash[:], TokenExpiresAt: timestamppb.New(end),
 	}
-	dead := server(serverv1.Life_LIFE_DEAD, "")
+}
+
+func TestATokenAdmitsOneKeyOnce(t *testing.T) {
+	dead := serverOf(serverv1.Life_LIFE_DEAD, "")
 	dead.TokenSha256 = nil
 	again := func(standing serverv1.Standing) *serverv1.Server {
-		s := server(serverv1.Life_LIFE_ALIVE, "k")
+		s := serverOf(serverv1.Life_LIFE_ALIVE, "k")
 		s.Standing, s.GuestKey = standing, "guest"
 		return s
 	}
-	shut := server(serverv1.Life_LIFE_ALIVE, "k")
+	shut := serverOf(serverv1.Life_LIFE_ALIVE, "k")
 	shut.Standing = serverv1.Standing_STANDING_QUARANTINED
 	const quarantined, revoked = serverv1.Standing_STANDING_QUARANTINED, serverv1.Standing_STANDING_REVOKED
 	linux := &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}}
@@ -45,22 +43,22 @@ func TestATokenAdmitsOneKeyOnce(t *testing.T) {
 		code              string
 		fact              bool
 	}{
-		{"invited", server(invited, ""), "main", "secret", "k", linux, -1, "", true},
+		{"invited", serverOf(invited, ""), "main", "secret", "k", linux, -1, "", true},
 		{
-			"invited, at the end of the token", server(invited, ""), "main", "secret", "k", linux, 0,
+			"invited, at the end of the token", serverOf(invited, ""), "main", "secret", "k", linux, 0,
 			"EXPIRED_TOKEN", false,
 		},
-		{"invited, wrong secret", server(invited, ""), "main", "other", "k", linux, -1, "UNKNOWN_TOKEN", false},
-		{"invited, no secret", server(invited, ""), "main", "", "k", linux, -1, "UNKNOWN_TOKEN", false},
-		{"invited, wrong cell", server(invited, ""), "edge", "secret", "k", linux, -1, "UNKNOWN_TOKEN", false},
-		{"invited, no key", server(invited, ""), "main", "secret", "", linux, -1, "MALFORMED", false},
-		{"invited, no platform", server(invited, ""), "main", "secret", "k", nil, -1, "MALFORMED", false},
-		{"enrolled, same key", server(alive, "k"), "main", "secret", "k", linux, -1, "", false},
+		{"invited, wrong secret", serverOf(invited, ""), "main", "other", "k", linux, -1, "UNKNOWN_TOKEN", false},
+		{"invited, no secret", serverOf(invited, ""), "main", "", "k", linux, -1, "UNKNOWN_TOKEN", false},
+		{"invited, wrong cell", serverOf(invited, ""), "edge", "secret", "k", linux, -1, "UNKNOWN_TOKEN", false},
+		{"invited, no key", serverOf(invited, ""), "main", "secret", "", linux, -1, "MALFORMED", false},
+		{"invited, no platform", serverOf(invited, ""), "main", "secret", "k", nil, -1, "MALFORMED", false},
+		{"enrolled, same key", serverOf(alive, "k"), "main", "secret", "k", linux, -1, "", false},
 		{
-			"enrolled, same key, after the end of the token", server(alive, "k"), "main", "secret", "k", linux,
+			"enrolled, same key, after the end of the token", serverOf(alive, "k"), "main", "secret", "k", linux,
 			9, "", false,
 		},
-		{"enrolled, another key", server(alive, "k"), "main", "secret", "other", linux, -1, "USED_TOKEN", false},
+		{"enrolled, another key", serverOf(alive, "k"), "main", "secret", "other", linux, -1, "USED_TOKEN", false},
 		{"quarantined, same key", shut, "main", "secret", "k", linux, -1, "USED_TOKEN", false},
 		{"invited again, another key", again(revoked), "main", "secret", "other", linux, -1, "", true},
 		{"invited again, same key", again(revoked), "main", "secret", "k", linux, -1, "USED_KEY", false},

@@ -10,11 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/pkg/version"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -23,6 +18,11 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -123,88 +123,95 @@ func words(p rolling.Planned) (out []string) {
 	return out
 }
 
-func TestAPlanSeesItsOwnEarlierSteps(t *testing.T) {
-	pair := func(w *world) {
-		w.agent("web", 0)
-		w.agent("db", 0)
-		w.image("db 1.0.0", "")
-		w.image("db 2.0.0", "")
-		w.image("web 4.0.0", "")
-		w.image("web 5.0.0", "", "db >=2.0.0")
-	}
-	both := func(w *world) {
+// pair is two agents of which one requires the other.
+func pair(w *world) {
+	w.agent("web", 0)
+	w.agent("db", 0)
+	w.image("db 1.0.0", "")
+	w.image("db 2.0.0", "")
+	w.image("web 4.0.0", "")
+	w.image("web 5.0.0", "", "db >=2.0.0")
+}
+
+// both is a server with the pair.
+func both(w *world) {
+	pair(w)
+	w.runs("db 1.0.0")
+	w.runs("web 4.0.0")
+}
+
+// orders are the steps of plans, and the changes that follow.
+var orders = []struct {
+	name  string
+	world func(*world)
+	steps []string
+	want  string // the changes, or the code of the refusal
+}{
+	{
+		"what is required comes first", both, []string{"up web 5.0.0", "up db 2.0.0"},
+		"1 db 1.0.0>2.0.0, 2 web 4.0.0>5.0.0",
+	},
+	{"what is required is missing", both, []string{"up web 5.0.0"}, code.RequirementUnmet},
+	{"two that are not related begin together", func(w *world) {
+		both(w)
+		w.image("web 4.1.0", "")
+	}, []string{"up web 4.1.0", "up db 2.0.0"}, "1 web 4.0.0>4.1.0, 1 db 1.0.0>2.0.0"},
+	{"versions that contradict each other", func(w *world) {
 		pair(w)
+		w.image("db 1.1.0", "")
 		w.runs("db 1.0.0")
 		w.runs("web 4.0.0")
-	}
-	for _, c := range []struct {
-		name  string
-		world func(*world)
-		steps []string
-		want  string // the changes, or the code of the refusal
-	}{
-		{
-			"what is required comes first", both, []string{"up web 5.0.0", "up db 2.0.0"},
-			"1 db 1.0.0>2.0.0, 2 web 4.0.0>5.0.0",
-		},
-		{"what is required is missing", both, []string{"up web 5.0.0"}, code.RequirementUnmet},
-		{"two that are not related begin together", func(w *world) {
-			both(w)
-			w.image("web 4.1.0", "")
-		}, []string{"up web 4.1.0", "up db 2.0.0"}, "1 web 4.0.0>4.1.0, 1 db 1.0.0>2.0.0"},
-		{"versions that contradict each other", func(w *world) {
-			pair(w)
-			w.image("db 1.1.0", "")
-			w.runs("db 1.0.0")
-			w.runs("web 4.0.0")
-		}, []string{"up web 5.0.0", "up db 1.1.0"}, code.ImpossibleSet},
-		{"no order keeps the pairs", func(w *world) {
-			pair(w)
-			w.image("web 4.5.0", "", "db <2.0.0")
-			w.runs("db 1.0.0")
-			w.runs("web 4.5.0")
-		}, []string{"up web 5.0.0", "up db 2.0.0"}, code.ImpossibleSet},
-		{"both come, the one that is needed first", func(w *world) {
-			w.agent("app", 0, "lib")
-			w.agent("lib", 3)
-			w.image("app 1.0.0", "")
-			w.image("lib 1.0.0", "")
-		}, []string{"install app", "install lib"}, "1 lib >1.0.0, 2 app >1.0.0"},
-		{"both go, the one that is needed last", func(w *world) {
-			w.agent("app", 0, "lib")
-			w.agent("lib", 3)
-			w.image("app 1.0.0", "")
-			w.image("lib 1.0.0", "")
-			w.runs("app 1.0.0")
-			w.runs("lib 1.0.0")
-		}, []string{"remove lib", "remove app"}, "1 app 1.0.0>, 2 lib 1.0.0>"},
-		{"lower tiers first", func(w *world) {
-			w.agent("top", 2)
-			w.agent("base", 1)
-			for _, name := range []string{"top", "base"} {
-				w.image(name+" 1.0.0", "")
-				w.image(name+" 2.0.0", "")
-				w.runs(name + " 1.0.0")
-			}
-		}, []string{"up top", "up base"}, "1 base 1.0.0>2.0.0, 2 top 1.0.0>2.0.0"},
-		{"by way of other versions, between which the other agent changes", func(w *world) {
-			w.agent("web", 0)
-			w.agent("db", 0)
-			w.image("web 1.0.0", "")
-			w.image("web 1.5.0", "", "db <2.0.0 || >=2.0.0")
-			w.image("web 2.0.0", ">=1.5.0", "db >=2.0.0")
-			w.image("db 1.0.0", "")
-			w.image("db 2.0.0", "", "web >=1.5.0")
-			w.runs("web 1.0.0")
-			w.runs("db 1.0.0")
-		}, []string{"up db 2.0.0", "up web 2.0.0"}, "1 web 1.0.0>1.5.0, 2 db 1.0.0>2.0.0, 3 web 1.5.0>2.0.0"},
-		{"no way", func(w *world) {
-			w.agent("web", 0)
-			w.image("web 1.0.0", "")
-			w.image("web 2.0.0", ">=1.5.0")
-			w.runs("web 1.0.0")
-		}, []string{"up web 2.0.0"}, code.NoUpgradePath},
-	} {
+	}, []string{"up web 5.0.0", "up db 1.1.0"}, code.ImpossibleSet},
+	{"no order keeps the pairs", func(w *world) {
+		pair(w)
+		w.image("web 4.5.0", "", "db <2.0.0")
+		w.runs("db 1.0.0")
+		w.runs("web 4.5.0")
+	}, []string{"up web 5.0.0", "up db 2.0.0"}, code.ImpossibleSet},
+	{"both come, the one that is needed first", func(w *world) {
+		w.agent("app", 0, "lib")
+		w.agent("lib", 3)
+		w.image("app 1.0.0", "")
+		w.image("lib 1.0.0", "")
+	}, []string{"install app", "install lib"}, "1 lib >1.0.0, 2 app >1.0.0"},
+	{"both go, the one that is needed last", func(w *world) {
+		w.agent("app", 0, "lib")
+		w.agent("lib", 3)
+		w.image("app 1.0.0", "")
+		w.image("lib 1.0.0", "")
+		w.runs("app 1.0.0")
+		w.runs("lib 1.0.0")
+	}, []string{"remove lib", "remove app"}, "1 app 1.0.0>, 2 lib 1.0.0>"},
+	{"lower tiers first", func(w *world) {
+		w.agent("top", 2)
+		w.agent("base", 1)
+		for _, name := range []string{"top", "base"} {
+			w.image(name+" 1.0.0", "")
+			w.image(name+" 2.0.0", "")
+			w.runs(name + " 1.0.0")
+		}
+	}, []string{"up top", "up base"}, "1 base 1.0.0>2.0.0, 2 top 1.0.0>2.0.0"},
+	{"by way of other versions, between which the other agent changes", func(w *world) {
+		w.agent("web", 0)
+		w.agent("db", 0)
+		w.image("web 1.0.0", "")
+		w.image("web 1.5.0", "", "db <2.0.0 || >=2.0.0")
+		w.image("web 2.0.0", ">=1.5.0", "db >=2.0.0")
+		w.image("db 1.0.0", "")
+		w.image("db 2.0.0", "", "web >=1.5.0")
+		w.runs("web 1.0.0")
+		w.runs("db 1.0.0")
+	}, []string{"up db 2.0.0", "up web 2.0.0"}, "1 web 1.0.0>1.5.0, 2 db 1.0.0>2.0.0, 3 web 1.5.0>2.0.0"},
+	{"no way", func(w *world) {
+		w.agent("web", 0)
+		w.image("web 1.0.0", "")
+		w.image("web 2.0.0", ">=1.5.0")
+		w.runs("web 1.0.0")
+	}, []string{"up web 2.0.0"}, code.NoUpgradePath},
+}
+
+func TestAPlanSeesItsOwnEarlierSteps(t *testing.T) {
+	for _, c := range orders {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			c.world(w)

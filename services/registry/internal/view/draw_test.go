@@ -6,7 +6,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
@@ -18,6 +17,8 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // ref draws an image. Each has a version of its own.
@@ -115,6 +116,14 @@ func fill(t *rapid.T, like proto.Message) proto.Message {
 		b.IntentId = ids.Draw(t, "intent")
 		b.Generation, b.To = generations.Draw(t, "generation"), ref(t)
 		return b
+	default:
+		return fillCatalog(t, b)
+	}
+}
+
+// fillCatalog fills a body about agents, images and what they are grouped by.
+func fillCatalog(t *rapid.T, body proto.Message) proto.Message {
+	switch b := body.(type) {
 	case *agentv1.Created:
 		b.Agent = &agentv1.Agent{Kind: kindsOfAgents.Draw(t, "kind"), Application: ids.Draw(t, "application")}
 		return b

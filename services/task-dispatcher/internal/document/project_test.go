@@ -23,87 +23,92 @@ func manifest(id string) *imagev1.Manifest {
 	return &imagev1.Manifest{Id: id, Agent: "a"}
 }
 
-func TestADocumentHoldsWhatWasAdmittedAndNothingElse(t *testing.T) {
-	until := timestamppb.New(time.Unix(1_700_000_000, 0))
-	placed := &imagev1.Ref{Id: "i1"}
-	cases := []struct {
-		name     string
-		life     serverv1.Life
-		instance *dispatcherv1.InstanceRecord
-		underWay *taskv1.Task
-		want     *desiredv1.Document
-	}{
-		{"nothing was admitted", serverv1.Life_LIFE_ALIVE,
-			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Generation: 1, Wanted: placed}, nil,
-			&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE}},
-		{"a change is under way", serverv1.Life_LIFE_ALIVE,
-			&dispatcherv1.InstanceRecord{
-				Agent:            "a",
-				InstanceId:       "x",
-				Placed:           placed,
-				PlacedGeneration: 2,
-				OpenTaskId:       "t",
-				Tier:             3,
-				Dependencies:     []string{"b"},
+var (
+	until  = timestamppb.New(time.Unix(1_700_000_000, 0))
+	placed = &imagev1.Ref{Id: "i1"}
+)
+
+// projections are what is known of an agent, and the document that follows.
+var projections = []struct {
+	name     string
+	life     serverv1.Life
+	instance *dispatcherv1.InstanceRecord
+	underWay *taskv1.Task
+	want     *desiredv1.Document
+}{
+	{"nothing was admitted", serverv1.Life_LIFE_ALIVE,
+		&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Generation: 1, Wanted: placed}, nil,
+		&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE}},
+	{"a change is under way", serverv1.Life_LIFE_ALIVE,
+		&dispatcherv1.InstanceRecord{
+			Agent:            "a",
+			InstanceId:       "x",
+			Placed:           placed,
+			PlacedGeneration: 2,
+			OpenTaskId:       "t",
+			Tier:             3,
+			Dependencies:     []string{"b"},
+		},
+		&taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_UPGRADE, Deadline: until},
+		&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
+			Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"), Tier: 3, Dependencies: []string{"b"},
+			TaskId: "t", Verb: taskv1.Verb_VERB_UPGRADE, Deadline: until,
+		}}}},
+	{"the change ended", serverv1.Life_LIFE_ALIVE,
+		&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Placed: placed, PlacedGeneration: 2}, nil,
+		&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
+			Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"),
+		}}}},
+	{"with a configuration", serverv1.Life_LIFE_ALIVE,
+		&dispatcherv1.InstanceRecord{
+			Agent: "a", InstanceId: "x", Placed: placed, PlacedGeneration: 2,
+			Configuration: &instancev1.Configuration{
+				Metadata: map[string]string{"k": "wanted"},
+				Digest:   []byte{1},
 			},
-			&taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_UPGRADE, Deadline: until},
-			&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
-				Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"), Tier: 3, Dependencies: []string{"b"},
-				TaskId: "t", Verb: taskv1.Verb_VERB_UPGRADE, Deadline: until,
-			}}}},
-		{"the change ended", serverv1.Life_LIFE_ALIVE,
-			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Placed: placed, PlacedGeneration: 2}, nil,
-			&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
-				Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"),
-			}}}},
-		{"with a configuration", serverv1.Life_LIFE_ALIVE,
-			&dispatcherv1.InstanceRecord{
-				Agent: "a", InstanceId: "x", Placed: placed, PlacedGeneration: 2,
-				Configuration: &instancev1.Configuration{
-					Metadata: map[string]string{"k": "wanted"},
-					Digest:   []byte{1},
-				},
-				PlacedConfiguration: &instancev1.Configuration{
-					Metadata: map[string]string{"k": "placed"},
-					Digest:   []byte{2},
-				},
-				BeforeConfiguration: &instancev1.Configuration{
-					Metadata: map[string]string{"k": "before"},
-					Digest:   []byte{3},
-				},
-			}, nil,
-			&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
-				Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"),
-				Metadata: map[string]string{"k": "placed"}, ConfigurationDigest: []byte{2},
-			}}}},
-		{"a removal is under way", serverv1.Life_LIFE_DYING,
-			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Removing: true, OpenTaskId: "t"},
-			&taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_REMOVE, Deadline: until},
-			&desiredv1.Document{
-				Life:     serverv1.Life_LIFE_DYING,
-				Removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x", TaskId: "t", Deadline: until}},
-			}},
-		{"a removal failed and stays asked for", serverv1.Life_LIFE_ALIVE,
-			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Removing: true}, nil,
-			&desiredv1.Document{
-				Life:     serverv1.Life_LIFE_ALIVE,
-				Removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x"}},
-			}},
-		{"a refresh is under way", serverv1.Life_LIFE_ALIVE,
-			&dispatcherv1.InstanceRecord{
-				Agent:      "a",
-				InstanceId: "x",
-			}, &taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_REFRESH, Deadline: until},
-			&desiredv1.Document{
-				Life:     serverv1.Life_LIFE_ALIVE,
-				Requests: []*desiredv1.Request{{TaskId: "t", Deadline: until}},
-			}},
-		{"the server is dead", serverv1.Life_LIFE_DEAD,
-			&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Placed: placed, OpenTaskId: "t"},
-			&taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_UPGRADE, Deadline: until},
-			&desiredv1.Document{Life: serverv1.Life_LIFE_DEAD}},
-	}
-	for _, c := range cases {
+			PlacedConfiguration: &instancev1.Configuration{
+				Metadata: map[string]string{"k": "placed"},
+				Digest:   []byte{2},
+			},
+			BeforeConfiguration: &instancev1.Configuration{
+				Metadata: map[string]string{"k": "before"},
+				Digest:   []byte{3},
+			},
+		}, nil,
+		&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
+			Agent: "a", InstanceId: "x", Generation: 2, Image: manifest("i1"),
+			Metadata: map[string]string{"k": "placed"}, ConfigurationDigest: []byte{2},
+		}}}},
+	{"a removal is under way", serverv1.Life_LIFE_DYING,
+		&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Removing: true, OpenTaskId: "t"},
+		&taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_REMOVE, Deadline: until},
+		&desiredv1.Document{
+			Life:     serverv1.Life_LIFE_DYING,
+			Removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x", TaskId: "t", Deadline: until}},
+		}},
+	{"a removal failed and stays asked for", serverv1.Life_LIFE_ALIVE,
+		&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Removing: true}, nil,
+		&desiredv1.Document{
+			Life:     serverv1.Life_LIFE_ALIVE,
+			Removals: []*desiredv1.Removal{{Agent: "a", InstanceId: "x"}},
+		}},
+	{"a refresh is under way", serverv1.Life_LIFE_ALIVE,
+		&dispatcherv1.InstanceRecord{
+			Agent:      "a",
+			InstanceId: "x",
+		}, &taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_REFRESH, Deadline: until},
+		&desiredv1.Document{
+			Life:     serverv1.Life_LIFE_ALIVE,
+			Requests: []*desiredv1.Request{{TaskId: "t", Deadline: until}},
+		}},
+	{"the server is dead", serverv1.Life_LIFE_DEAD,
+		&dispatcherv1.InstanceRecord{Agent: "a", InstanceId: "x", Placed: placed, OpenTaskId: "t"},
+		&taskv1.Task{Id: "t", Verb: taskv1.Verb_VERB_UPGRADE, Deadline: until},
+		&desiredv1.Document{Life: serverv1.Life_LIFE_DEAD}},
+}
+
+func TestADocumentHoldsWhatWasAdmittedAndNothingElse(t *testing.T) {
+	for _, c := range projections {
 		t.Run(c.name, func(t *testing.T) {
 			r := Rows{
 				ServerID: "s", Manifest: manifest, Instances: []*dispatcherv1.InstanceRecord{c.instance},
