@@ -162,7 +162,8 @@ func (b *bareFleet) round(ctx context.Context, w *world, publisher *nats.Conn) (
 	}
 	began := time.Now()
 	for _, s := range b.servers {
-		if _, err := js.PublishAsync(topology.DesiredSubject(s.address), document, nats.StallWait(time.Minute)); err != nil {
+		_, err := js.PublishAsync(topology.DesiredSubject(s.address), document, nats.StallWait(time.Minute))
+		if err != nil {
 			return r, err
 		}
 	}

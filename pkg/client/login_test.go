@@ -17,9 +17,10 @@ import (
 // The bus answers a login with expired credentials by "Authorization Violation" alone, and so does a revocation.
 func TestALoginWithExpiredCredentialsSaysSinceWhenAndWhatToDo(t *testing.T) {
 	g := bustest.StartGuarded(t)
-	s, err := g.Service(t, topology.UserRegistry).NewService(ledger.Registry, "v1.0.0", client.Services[ledger.Registry])
+	registry := g.Service(t, topology.UserRegistry)
+	s, err := registry.NewService(ledger.Registry, "v1.0.0", client.Services[ledger.Registry])
 	if err == nil {
-		err = facts.Serve(s, g.Service(t, topology.UserRegistry))
+		err = facts.Serve(s, registry)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func TestALoginWithExpiredCredentialsSaysSinceWhenAndWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for _, err := range c.Follow(within(t), client.Query{}) { // it waits for facts, and ends when none can come any more
+	// It waits for facts, and ends when none can come any more.
+	for _, err := range c.Follow(within(t), client.Query{}) {
 		wantExpired(t, "a view that was open", err, until)
 	}
 	_, err = c.LedgerEnd(within(t))
@@ -72,7 +74,8 @@ func TestALoginThatIsRefusedSaysWhatTheCredentialsAndTheClockSay(t *testing.T) {
 		return nil, fault.New(fault.Denied, "connect to the bus at %s: nats: Authorization Violation", g.URL)
 	}
 	_, err = client.Connect(within(t), client.Options{Context: who, Dial: refused})
-	if r := fault.RefusalOf(err); r.GetCode() != "LOGIN_REFUSED" || !strings.Contains(r.GetMessage(), "are valid until ") ||
+	r := fault.RefusalOf(err)
+	if r.GetCode() != "LOGIN_REFUSED" || !strings.Contains(r.GetMessage(), "are valid until ") ||
 		!strings.Contains(r.GetTry(), "garrison user list") {
 		t.Errorf("have %v, want that they have not expired", err)
 	}

@@ -271,7 +271,8 @@ func explainLogin(err error, token trust.Token, url string, at time.Time) error 
 		return err
 	}
 	if until := token.Expires(); !until.IsZero() && until.Before(at) {
-		return fault.Refusef(fault.Denied, code.ExpiredToken, "the token expired at %s; it is %s by this machine's clock",
+		return fault.Refusef(fault.Denied, code.ExpiredToken,
+			"the token expired at %s; it is %s by this machine's clock",
 			until.UTC().Format(time.RFC3339), at.UTC().Format(time.RFC3339)).
 			Try("garrison server enroll NAME; for a server that never joined, first garrison server forget " +
 				token.ServerID).From("bus")

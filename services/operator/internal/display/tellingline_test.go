@@ -27,8 +27,8 @@ func TestTheTellingLineOfAFailedAgentIsShort(t *testing.T) {
 func TestTheTellingLineIsTheOneThatNamesTheCause(t *testing.T) {
 	for name, c := range map[string]struct{ tail, want string }{
 		"Go's flags": {
-			"flag provided but not defined: -colour\nUsage of beacon:\n  -listen string\n    \taddress (default \":80\")\n" +
-				"  -log-error file\n    \twhere error: lines go\n",
+			"flag provided but not defined: -colour\nUsage of beacon:\n  -listen string\n" +
+				"    \taddress (default \":80\")\n  -log-error file\n    \twhere error: lines go\n",
 			"flag provided but not defined: -colour"},
 		"a Go panic": {
 			"level=info msg=started\npanic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:\n" +
@@ -38,10 +38,11 @@ func TestTheTellingLineIsTheOneThatNamesTheCause(t *testing.T) {
 			"node_exporter: error: unknown long flag '--bogus', try --help"},
 		"argparse": {"usage: tool [-h]\ntool: error: unrecognized arguments: --bogus\n\nSee the manual\n",
 			"tool: error: unrecognized arguments: --bogus"},
-		"Python": {"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    raise ValueError('no')\n" +
-			"ValueError: no\n[cleaning up]\n", "ValueError: no"},
+		"Python": {"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n" +
+			"    raise ValueError('no')\nValueError: no\n[cleaning up]\n", "ValueError: no"},
 		"Java": {"Exception in thread \"main\" java.lang.IllegalStateException: closed\n\tat Main.main(Main.java:3)\n" +
-			"Caused by: java.io.IOException: disk gone\n\tat Main.open(Main.java:9)\n\t... 1 more\n", "Caused by: java.io.IOException: disk gone"},
+			"Caused by: java.io.IOException: disk gone\n\tat Main.open(Main.java:9)\n\t... 1 more\n",
+			"Caused by: java.io.IOException: disk gone"},
 		"Rust": {"thread 'main' panicked at src/main.rs:2:\nnote: run with `RUST_BACKTRACE=1`\n",
 			"thread 'main' panicked at src/main.rs:2:"},
 		"logfmt": {"level=error msg=\"bind\"\nlevel=info msg=\"shutting down\"\n",
