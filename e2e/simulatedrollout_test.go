@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -39,7 +40,13 @@ func TestARolloutOverSimulatedServersEndsWithTheLostAndTheHangingOnesNamed(t *te
 		r.Counts[rolloutv1.TargetState_TARGET_STATE_BROKEN] < hanging || r.Opened != 3 {
 		t.Errorf("%+v, faults %v; want a rollout whose three waves passed", r, s.Faults)
 	}
+	if n := len(slowNamed.FindAllString(r.Watched, -1)); n < hanging {
+		t.Errorf("%d slow servers are named with their step, want the %d that hang:\n%s", n, hanging, r.Watched)
+	}
 }
+
+// slowNamed is a line of garrison rollout watch.
+var slowNamed = regexp.MustCompile(`slow: sim-\d+: \S+ at step prove for \d+s; the median is `)
 
 func TestARolloutOfAVersionThatWorksNowhereTouchesTheFirstWaveOnly(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,7 @@ type Rolled struct {
 	// Noticed is the time from the last change that ended badly before the rollout halted until it halted.
 	Noticed  time.Duration
 	Replayed string // what garrison rollout replay said
+	Watched  string // what garrison rollout watch printed of a rollout that came to a part of the servers
 
 	id   string
 	from uint64 // the end of the ledger before it
@@ -85,7 +86,7 @@ func (r *Runner) watchRollout(ctx context.Context, id string) error {
 	go func() { killed <- r.killAgainAndAgain(killing) }()
 	_, err := r.fleet.CLI(ctx, "rollout", "watch", id, "--timeout", r.options.Within.String())
 	if e, ok := errors.AsType[*fleet.CLIError](err); ok && partly[e.Code] {
-		err = nil
+		r.rolled.Watched, err = e.Stderr, nil
 	}
 	stop()
 	return errors.Join(err, <-killed)

@@ -24,3 +24,15 @@ func TestAHandOutNeedsADirectory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestADeadlineIsADurationAboveZero(t *testing.T) {
+	for _, name := range []string{"task-deadline", "task-deadline-least", "task-deadline-most"} {
+		for _, value := range []string{"0", "-5s", "ten"} {
+			var stderr bytes.Buffer
+			got := run(t.Context(), []string{"run", "--data", t.TempDir(), "--" + name, value}, io.Discard, &stderr)
+			if got != 2 || !strings.Contains(stderr.String(), "flag -"+name) {
+				t.Errorf("--%s %s: exit code %d, %s", name, value, got, &stderr)
+			}
+		}
+	}
+}

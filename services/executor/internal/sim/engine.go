@@ -11,6 +11,7 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
@@ -32,6 +33,7 @@ type engine struct {
 	fault    Fault
 	settings Settings
 	seen     *Seen
+	progress func(*taskv1.Progress) // reports live where a task is
 
 	offers chan *desiredv1.Document
 	done   chan plan.Action // changes whose time has passed
@@ -53,7 +55,7 @@ func (f *Fleet) newEngine(root layout.Root, server string, m *memory) *engine {
 		root: root, name: name, server: server, boot: f.boot, machine: f.machine(name),
 		fault: f.cfg.Shares.of(f.cfg.Seed, name), settings: f.cfg.Settings, seen: &f.Seen,
 		offers: make(chan *desiredv1.Document, 1), done: make(chan plan.Action), news: wakeup.New(),
-		left: wakeup.New(), memory: m, busy: map[string]bool{}, hangs: map[string]string{},
+		progress: func(*taskv1.Progress) {}, left: wakeup.New(), memory: m, busy: map[string]bool{}, hangs: map[string]string{},
 	}
 }
 

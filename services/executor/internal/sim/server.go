@@ -61,6 +61,7 @@ func (s *server) run(ctx context.Context) error {
 		Hostname: filepath.Base(string(s.root)), Version: version.Version, Root: s.root, Backend: s.engine,
 		PollInterval: s.fleet.cfg.PollInterval, BeatInterval: s.fleet.cfg.BeatInterval, Read: s.read, Log: log,
 	})
+	s.engine.progress = l.Progress
 	renewed := &renewal.Renewal{Root: s.root, Conn: conn, Log: log}
 	parts := []rungroup.Part{
 		{Name: "engine", Run: s.engine.run}, {Name: "link", Run: l.Run}, {Name: "credentials", Run: renewed.Run},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -31,17 +32,25 @@ func (e *engine) begin(ctx context.Context, a plan.Action) {
 			e.sayTask(m, id, taskv1.State_STATE_RUNNING, nil)
 		}
 	})
+	if id != "" {
+		e.progress(&taskv1.Progress{TaskId: id, Step: taskv1.Step_STEP_PROVE})
+	}
 	e.seen.Begun.Add(1)
 	if e.hanging(a.Agent()) {
 		return
 	}
-	what := fmt.Sprint(e.name, " ", a.Agent(), " ", a.Entry.GetGeneration())
-	time.AfterFunc(e.fault.lasts(e.settings.Duration, e.settings.Seed, what), func() {
+	time.AfterFunc(e.lasts(a), func() {
 		select {
 		case e.done <- a:
 		case <-ctx.Done():
 		}
 	})
+}
+
+// lasts returns how long a change takes.
+func (e *engine) lasts(a plan.Action) time.Duration {
+	what := fmt.Sprint(e.name, " ", a.Agent(), " ", a.Entry.GetGeneration())
+	return e.fault.lasts(e.settings.Duration, e.settings.Seed, what)
 }
 
 // finish ends a change and reports first what is on the server after it.
@@ -71,6 +80,7 @@ func (e *engine) outcome(a plan.Action) (taskv1.State, *taskv1.Outcome) {
 		return taskv1.State_STATE_UNDONE, o
 	}
 	if e.fault != Failing && !e.fails(a) {
+		o.Steps = []*taskv1.StepTime{{Step: taskv1.Step_STEP_PROVE, Took: durationpb.New(e.lasts(a))}}
 		return taskv1.State_STATE_SUCCEEDED, o
 	}
 	o.Code, o.Reason = code.NotReady, "a simulated failure"
