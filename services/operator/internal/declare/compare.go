@@ -197,7 +197,9 @@ func (c Change) String() string { return fmt.Sprintf("%s %s", c.Kind.Word, c.Nam
 
 // Visible returns the changes of which a field or the object itself differs.
 func (p *Plan) Visible() []Change {
-	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Claim || c.Action == Release })
+	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool {
+		return c.Action == Claim || c.Action == Release
+	})
 }
 
 // NewServers returns the names of servers that are declared and not known.

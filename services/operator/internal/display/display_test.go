@@ -127,6 +127,25 @@ func TestTheReasonOfARolloutNamesTheStepOnce(t *testing.T) {
 	}
 }
 
+func TestTheNextStepOfARevokedServerIsItsNewTokenWhileThatIsValid(t *testing.T) {
+	for name, c := range map[string]struct {
+		until *timestamppb.Timestamp
+		want  string
+	}{
+		"without a token":         {nil, "garrison server enroll web-1"},
+		"with a token":            {timestamppb.New(noon.Add(time.Hour)), "joins within 1h"},
+		"with one that has ended": {timestamppb.New(noon.Add(-time.Hour)), "garrison server enroll web-1"},
+	} {
+		s := &serverv1.Server{
+			Name: "web-1", Life: serverv1.Life_LIFE_ALIVE, Standing: serverv1.Standing_STANDING_REVOKED,
+			TokenExpiresAt: c.until,
+		}
+		if have := serverNext(output.View{At: noon}, s); have != c.want {
+			t.Errorf("%s: %q, want %q", name, have, c.want)
+		}
+	}
+}
+
 // An invitation whose token expired is in the way of another one until it is forgotten.
 func TestTheNextStepOfAnExpiredInvitationIsToForgetIt(t *testing.T) {
 	for ago, want := range map[time.Duration]string{

@@ -17,7 +17,7 @@ func TestTheNewestImageOfAChannelIsExplainedByWhatAnUpgradeWouldDo(t *testing.T)
 	in := func(channel string) []*intentv1.Chosen {
 		return []*intentv1.Chosen{{Channel: channel, Image: &imagev1.Ref{Version: "2.0.0"}}}
 	}
-	why := &apiv1.Refusal{Code: "FAILED_BEFORE", Message: "it failed", Try: "garrison up web@2.0.0 --on SELECTOR, again"}
+	why := &apiv1.Refusal{Code: "FAILED_BEFORE", Message: "it failed", Try: "garrison up web@2 --on SELECTOR, again"}
 	const change, upgrade = intentv1.Effect_EFFECT_CHANGE, intentv1.Move_MOVE_UPGRADE
 	for name, c := range map[string]struct {
 		ask    *intentv1.Intent
@@ -32,7 +32,9 @@ func TestTheNewestImageOfAChannelIsExplainedByWhatAnUpgradeWouldDo(t *testing.T)
 			Explanation{Is: "2.0.0 of channel dev", State: "available", Next: "garrison up web@dev --on web-1"}},
 		"an install brings it": {install, in(""), nil,
 			&intentv1.Target{Effect: change, Move: intentv1.Move_MOVE_INSTALL},
-			Explanation{Is: "2.0.0 of the default channel", State: "available", Next: "garrison install web --on web-1"}},
+			Explanation{
+				Is: "2.0.0 of the default channel", State: "available", Next: "garrison install web --on web-1",
+			}},
 		"only the configuration differs": {up, in(""), nil,
 			&intentv1.Target{Effect: change, Move: intentv1.Move_MOVE_CONFIGURE},
 			Explanation{Is: "2.0.0 of the default channel", State: "wanted already"}},
@@ -42,10 +44,10 @@ func TestTheNewestImageOfAChannelIsExplainedByWhatAnUpgradeWouldDo(t *testing.T)
 			Explanation{Is: "2.0.0 of the default channel", State: "not taken", Reason: "FAILED_BEFORE: it failed"}},
 		"it failed there": {up, in(""), nil, &intentv1.Target{Effect: intentv1.Effect_EFFECT_LEFT_OUT, Reason: why},
 			Explanation{Is: "2.0.0 of the default channel", State: "not possible",
-				Next: "garrison up web@2.0.0 --on web-1, again", Reason: "FAILED_BEFORE: it failed"}},
+				Next: "garrison up web@2 --on web-1, again", Reason: "FAILED_BEFORE: it failed"}},
 		"the channel has none": {up, nil, nil, &intentv1.Target{Effect: intentv1.Effect_EFFECT_LEFT_OUT, Reason: why},
 			Explanation{Is: "nothing", State: "not possible",
-				Next: "garrison up web@2.0.0 --on web-1, again", Reason: "FAILED_BEFORE: it failed"}},
+				Next: "garrison up web@2 --on web-1, again", Reason: "FAILED_BEFORE: it failed"}},
 	} {
 		c.target.Agent, c.want.What, c.want.Name = "web", "newest", "web"
 		plan := &registryv1.PlanIntentResponse{

@@ -169,6 +169,12 @@ func ServerState(s Server) string {
 	return strings.Join(words, ",")
 }
 
+// mayRejoin reports whether a server whose credentials were revoked has a new token: a revocation voids earlier ones.
+func mayRejoin(v output.View, s Server) bool {
+	return s.GetStanding() == serverv1.Standing_STANDING_REVOKED && s.GetTokenExpiresAt() != nil &&
+		v.At.Before(s.GetTokenExpiresAt().AsTime())
+}
+
 func serverNext(v output.View, s Server) string {
 	switch {
 	case s.GetLife() == serverv1.Life_LIFE_INVITED:
@@ -180,6 +186,8 @@ func serverNext(v output.View, s Server) string {
 		return "garrison server clean " + s.GetName()
 	case s.GetLife() == serverv1.Life_LIFE_DEAD:
 		return "garrison server forget " + s.GetId() // its name may be that of another server by now
+	case mayRejoin(v, s):
+		return "joins " + output.Until(v, s.GetTokenExpiresAt())
 	case troubleOf(s).word != "":
 		return troubleOf(s).next
 	case expired(v, s):

@@ -63,8 +63,9 @@ func move(ctx context.Context, env *cli.Env, f work.DefaultsFlags, q *registryv1
 		Summary: func(r *registryv1.PlanDefaultsResponse) string {
 			now, waiting := work.Installs(r.GetPlans())
 			return fmt.Sprintf("%s would move to %s%s, with all their agents; by its defaults, agents that would be "+
-				"installed: %d; that would wait: %d; that are there already: %d", output.Plural(int(r.GetServers()), "server"), to,
-				thereText(r.GetAlready()), now, waiting, r.GetPresent())
+				"installed: %d; that would wait: %d; that are there already: %d",
+				output.Plural(int(r.GetServers()), "server"), to, thereText(r.GetAlready()), now, waiting,
+				r.GetPresent())
 		},
 		Do: func(ctx context.Context, sum []byte) error {
 			q = proto.CloneOf(q)

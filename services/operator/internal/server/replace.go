@@ -9,6 +9,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -70,8 +75,8 @@ func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerReque
 		return err
 	}
 	sayReplaced(env, found, len(wanted))
-	if f.dryRun {
-		return nil
+	if err := replaceable(found, q.GetForce()); err != nil || f.dryRun {
+		return err
 	}
 	if err := env.Confirm(ctx, f.yes, "Replace the machine of "+found.GetName()+"?"); err != nil {
 		return err
@@ -87,6 +92,16 @@ func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerReque
 		return renameio.WriteFile(f.file, []byte(r.GetToken()+"\n"), 0o600)
 	}
 	return output.ShowBare(env.Output, r, r.GetToken())
+}
+
+// replaceable refuses to replace a machine that is online, as the registry does, before anything is asked.
+func replaceable(found display.Server, force bool) error {
+	if force || found.GetPresence() != serverv1.Presence_PRESENCE_ONLINE || !server.Believed(found) {
+		return nil
+	}
+	return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online, so its machine is not gone",
+		found.GetName(), found.GetId()).
+		Try("garrison server replace " + found.GetName() + " --force, which shuts the present machine out")
 }
 
 // sayReplaced shows which machines are shut out, and what the one that joins gets.

@@ -55,7 +55,7 @@ func refresh(o *outcome, q *intentv1.Refresh) *apiv1.Refusal {
 		return &apiv1.Refusal{
 			Code:    code.TooManyServers,
 			Message: fmt.Sprintf("%d servers are selected; one refresh is for %d at most", n, namedRefreshed),
-			Try:     "a narrower selector",
+			Try:     "a part after the other, such as --on env=NAME or --on LABEL=VALUE",
 		}
 	}
 	return refusal
