@@ -55,7 +55,8 @@ func (f *Fleet) newEngine(root layout.Root, server string, m *memory) *engine {
 		root: root, name: name, server: server, boot: f.boot, machine: f.machine(name),
 		fault: f.cfg.Shares.of(f.cfg.Seed, name), settings: f.cfg.Settings, seen: &f.Seen,
 		offers: make(chan *desiredv1.Document, 1), done: make(chan plan.Action), news: wakeup.New(),
-		progress: func(*taskv1.Progress) {}, left: wakeup.New(), memory: m, busy: map[string]bool{}, hangs: map[string]string{},
+		progress: func(*taskv1.Progress) {}, left: wakeup.New(), memory: m,
+		busy: map[string]bool{}, hangs: map[string]string{},
 	}
 }
 
