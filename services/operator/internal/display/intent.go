@@ -117,6 +117,9 @@ func askWords(i *intentv1.Intent) (words []string) {
 			ask.Upgrade.GetImage()), selector.Args(ask.Upgrade.GetOn())}
 	case *intentv1.Intent_Configure:
 		words = []string{"configure", ask.Configure.GetAgent()}
+		if ask.Configure.GetRepair() {
+			words[0] = "rollout start --repair"
+		}
 		if args := configureArgs(ask.Configure); args != "" {
 			words = append(words, args)
 		}

@@ -223,6 +223,8 @@ var RolloutTargets = output.Listing[RolloutTarget]{
 func changeText(c *rolloutv1.Change) string {
 	from, to := c.GetFrom().GetVersion(), c.GetTo().GetVersion()
 	switch {
+	case c.GetRepair():
+		return c.GetAgent() + " " + to + " repaired"
 	case c.GetFrom() == nil:
 		return c.GetAgent() + " comes at " + to
 	case c.GetTo() == nil:

@@ -31,6 +31,7 @@ type asked struct {
 	all             bool
 	exclude         []string
 	install, remove bool
+	repair          bool
 	strict          bool
 	title, note     string
 	configured      configured
@@ -44,6 +45,8 @@ func (q *asked) add(c *cobra.Command) {
 	cli.NamesVar(flags, &q.exclude, "exclude", cli.Name("agent"), "with --all: exclude this `AGENT`; repeatable")
 	flags.BoolVar(&q.install, "install", false, "install the agents where they are missing, instead of an upgrade")
 	flags.BoolVar(&q.remove, "remove", false, "remove the agents, instead of an upgrade")
+	flags.BoolVar(&q.repair, "repair", false, "bring what is wanted again where something else than a task changed the "+
+		"agents, instead of an upgrade; with --all, of every agent that drifts")
 	flags.BoolVar(&q.strict, "strict", false, "do nothing if a server must be left out")
 	cli.TextVar(flags, &q.title, "title", cli.NotEmpty("title"), "what the rollout brings, in one `LINE`")
 	cli.NoteVar(flags, &q.note)
@@ -59,6 +62,8 @@ func (q *asked) check(agents []string) error {
 		return cli.Usage("--all and the agent %s exclude each other", agents[0])
 	case q.all && len(q.configured.agents) > 0:
 		return cli.Usage("--all and --configure exclude each other")
+	case q.repair && !q.all && len(agents) == 0:
+		return cli.Usage("--repair needs the agents that it is for. Try: --repair --all")
 	case !q.all && len(agents)+len(q.configured.agents) == 0:
 		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, --configure AGENT " +
 			"--set NAME=VALUE --on SELECTOR, or --all")
@@ -66,6 +71,8 @@ func (q *asked) check(agents []string) error {
 		return cli.Usage("--exclude requires --all")
 	case q.install && q.remove, q.all && (q.install || q.remove):
 		return cli.Usage("--all, --install and --remove exclude each other")
+	case q.repair && (q.install || q.remove):
+		return cli.Usage("--repair excludes --install and --remove")
 	}
 	return q.then.check(q.all, q.remove)
 }
@@ -101,7 +108,7 @@ func (q *asked) request(
 		Intent: &intentv1.Intent{
 			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: q.strict, Note: q.note,
 		},
-		EveryAgent: q.all, Exclude: q.exclude,
+		EveryAgent: q.all, Exclude: q.exclude, Repair: q.repair && q.all,
 	}, nil
 }
 
@@ -112,6 +119,12 @@ func (q *asked) step(word string) (*intentv1.Step, error) {
 		return nil, err
 	case q.remove && image != nil:
 		return nil, cli.Usage("%q: a removal names no image", word)
+	case q.repair && image != nil:
+		return nil, cli.Usage("%q: a repair names no image, it brings the one that is wanted", word)
+	case q.repair:
+		return &intentv1.Step{Change: &intentv1.Step_Configure{
+			Configure: &intentv1.Configure{Agent: agent, Repair: true},
+		}}, nil
 	case q.remove:
 		return &intentv1.Step{Change: &intentv1.Step_Remove{Remove: &intentv1.Remove{Agent: agent}}}, nil
 	case q.install:
@@ -135,7 +148,8 @@ Nothing is written. With --save FILE, the plan is kept: garrison rollout apply F
 nothing, with the exit code 8, when the fleet changed in between.`,
 		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --save plan.json\n" +
 			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack\n" +
-			"  garrison rollout plan --configure beacon --set level=debug --on env=prod --waves 10%",
+			"  garrison rollout plan --configure beacon --set level=debug --on env=prod --waves 10%\n" +
+			"  garrison rollout plan --repair --all --on env=prod --canaries 3 --waves 10%,50%",
 		PreRunE: cli.Prints(env, display.RolloutTargets),
 		RunE: func(c *cobra.Command, a []string) error {
 			ask, err := q.request(c.Context(), env, a)

@@ -21,8 +21,8 @@ func Widens(have, next *environmentv1.Environment) bool {
 }
 
 // MovesTooWide refuses to move more drifting servers than most at once to an environment that heals them, of which nil
-// stands for none.
-func MovesTooWide(to *environmentv1.Environment, drifting, most int, flags string) *apiv1.Refusal {
+// stands for none. The command repair repairs them in waves.
+func MovesTooWide(to *environmentv1.Environment, drifting, most int, flags, repair string) *apiv1.Refusal {
 	if drifting <= most || environment.DriftPolicy(to) != environmentv1.DriftPolicy_DRIFT_POLICY_HEAL {
 		return nil
 	}
@@ -31,14 +31,13 @@ func MovesTooWide(to *environmentv1.Environment, drifting, most int, flags strin
 		Code: code.TooWide,
 		Message: fmt.Sprintf("agents on %d of the servers drift, and environment %s would heal them at once; %d are "+
 			"allowed", drifting, name, most),
-		Try: fmt.Sprintf("garrison check --fix %s --on LABEL=VALUE, part after part, and then the move; or garrison "+
-			"server move %[1]s --env %s --at-once", flags, name),
+		Try: fmt.Sprintf("%s, and then the move; or garrison server move %s --env %s --at-once", repair, flags, name),
 	}
 }
 
-// TooWide refuses to have more servers than most healed at once; nil when fewer drift. The repair of a part of them is
-// a task for each, with a health check.
-func TooWide(name string, c Count, most int) *apiv1.Refusal {
+// TooWide refuses to have more servers than most healed at once; nil when fewer drift. The command repair repairs them
+// in waves, by a task with a health check for each.
+func TooWide(name string, c Count, most int, repair string) *apiv1.Refusal {
 	if int(c.Drifting) <= most {
 		return nil
 	}
@@ -46,6 +45,6 @@ func TooWide(name string, c Count, most int) *apiv1.Refusal {
 		Code: code.TooWide,
 		Message: fmt.Sprintf("agents on %d of %d online servers of environment %q drift, and would be healed at once; "+
 			"%d are allowed", c.Drifting, c.Online, name, most),
-		Try: fmt.Sprintf("garrison check --fix --on env=%s,LABEL=VALUE, part after part, and then this again", name),
+		Try: repair + ", and then this again",
 	}
 }

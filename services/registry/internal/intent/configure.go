@@ -17,6 +17,9 @@ import (
 // configure changes the instance's own values on every selected server that has the agent, and
 // merges the metadata again. The placed version stays, unless the intent also brings the wanted one.
 func configure(o *outcome, q *intentv1.Configure) *apiv1.Refusal {
+	if q.GetRepair() {
+		return repair(o, q)
+	}
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal != nil {
 		return refusal

@@ -2,11 +2,13 @@ package intent
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
@@ -20,6 +22,9 @@ const waves = "--canaries 3 --waves 10%,50% --soak 5m"
 func InWaves(change string, on *intentv1.Selector) string {
 	return fmt.Sprintf("garrison rollout start %s %s %s", change, selector.Flags(on), waves)
 }
+
+// RepairInWaves returns the command that repairs in waves what drifted on servers.
+func RepairInWaves(on *intentv1.Selector) string { return InWaves("--repair --all", on) }
 
 // TooWide refuses a change that would reach many servers at once.
 func TooWide(what string, servers int, try string) *apiv1.Refusal {
@@ -61,7 +66,18 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 	default:
 		return nil
 	}
+	if o.repairs() {
+		change = "--repair " + agentOf(in)
+	}
 	return TooWide(what, n, InWaves(change, on)+"; or the same command with --at-once")
+}
+
+// repairs reports whether the intent does nothing but to bring again what drifted.
+func (o *outcome) repairs() bool {
+	return !slices.ContainsFunc(o.targets, func(x target) bool {
+		have, _ := o.reader.Instance(x.server.GetId(), x.agent)
+		return x.effect == change && (x.move != intentv1.Move_MOVE_AGAIN || drift.Drifted(have) == "")
+	})
 }
 
 // purgesMany refuses to delete the versions that many servers keep for a way back. No rollout deletes them.

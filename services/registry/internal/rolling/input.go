@@ -90,12 +90,16 @@ func (in *input) returned() iter.Seq2[string, uint32] {
 // healthy reports whether no agent that a target changes is unhealthy already.
 func (in *input) healthy(t *rolloutv1.Target) bool {
 	for _, c := range t.Changes {
-		i, _ := in.reader.Instance(t.ServerId, c.Agent)
-		if i.GetWanted() != nil && i.Health == instancev1.Health_HEALTH_BAD && len(t.UndoIntentIds) == 0 {
+		if i, _ := in.reader.Instance(t.ServerId, c.Agent); unwell(c, i) && len(t.UndoIntentIds) == 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// unwell reports whether an agent is unhealthy before a change that is not made for that.
+func unwell(c *rolloutv1.Change, i *instancev1.Instance) bool {
+	return !c.Repair && i.GetWanted() != nil && i.Health == instancev1.Health_HEALTH_BAD
 }
 
 func (in *input) silent() iter.Seq2[string, time.Time] {

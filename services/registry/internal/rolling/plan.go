@@ -135,7 +135,7 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 		plan.Intent = nil
 		p.Agents, p.Steps = append(p.Agents, plan.Agent), append(p.Steps, plan.Plan)
 		p.title(step, plan)
-		plan.Changes(p.add)
+		plan.Changes(func(c intent.Change) { p.add(c, one.GetConfigure().GetRepair()) })
 		plan.Changes(p.seen.see)
 	}
 	if why := p.order(); why != nil {
@@ -156,6 +156,9 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
 	word := strings.TrimPrefix(fmt.Sprintf("%T", step.Change), "*intentv1.Step_")
 	title := strings.ToLower(word) + " " + plan.Agent
+	if step.GetConfigure().GetRepair() {
+		title = "repair " + plan.Agent
+	}
 	var versions []string
 	for _, c := range plan.Chosen {
 		if v := c.GetImage().GetVersion(); !slices.Contains(versions, v) {
@@ -168,8 +171,8 @@ func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
 	p.Title = strings.TrimPrefix(p.Title+"; "+title, "; ")
 }
 
-// add adds a change of a server to its target.
-func (p *planner) add(c intent.Change) {
+// add adds a change of a server to its target; a repair brings what is wanted there already.
+func (p *planner) add(c intent.Change, repair bool) {
 	have, _ := p.reader.Instance(c.Server.Id, c.Agent)
 	t, from, configuration := p.target(c.Server.Id), c.From, digest(have.GetConfiguration())
 	for _, m := range c.Hops {
@@ -179,7 +182,9 @@ func (p *planner) add(c intent.Change) {
 		}
 		t.Changes, from, configuration = append(t.Changes, hop), hop.To, hop.ToConfiguration
 	}
-	change := &rolloutv1.Change{Agent: c.Agent, From: from, To: c.To, FromConfiguration: configuration}
+	change := &rolloutv1.Change{
+		Agent: c.Agent, From: from, To: c.To, FromConfiguration: configuration, Repair: repair,
+	}
 	if c.To != nil {
 		change.ToConfiguration = digest(c.Configuration)
 		if have != nil {
@@ -321,8 +326,7 @@ func (p *planner) owed(s *serverv1.Server) bool {
 		return false
 	}
 	for _, c := range p.byServer[s.Id].Changes {
-		i, _ := p.reader.Instance(s.Id, c.Agent)
-		if i.GetWanted() != nil && i.Health == instancev1.Health_HEALTH_BAD {
+		if i, _ := p.reader.Instance(s.Id, c.Agent); unwell(c, i) {
 			return true
 		}
 	}

@@ -116,7 +116,7 @@ func (v *View) release(
 		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.LeftOut, Reason: why})
 		return
 	}
-	e := rollout.Event{Kind: rollout.Released, Change: n, UnhealthyBefore: v.unhealthy(t.ServerId)}
+	e := rollout.Event{Kind: rollout.Released, Change: n, UnhealthyBefore: v.unhealthy(t)}
 	if !left {
 		e.IntentID = v.shared.text(f.Key)
 	}
@@ -149,11 +149,14 @@ func (v *View) has(server string, c *rolloutv1.Change) bool {
 	return instance.SameImage(i.Wanted, c.To) && (c.ToConfiguration == "" || c.ToConfiguration == digest)
 }
 
-// unhealthy returns the agents on a server that are not healthy.
-func (v *View) unhealthy(server string) []string {
+// unhealthy returns the agents on the server of a target that are not healthy, but for those that it repairs.
+func (v *View) unhealthy(t *rolloutv1.Target) []string {
 	var out []string
-	for i := range v.InstancesOf(server) {
-		if unwell(i) {
+	for i := range v.InstancesOf(t.GetServerId()) {
+		repaired := slices.ContainsFunc(t.GetChanges(), func(c *rolloutv1.Change) bool {
+			return c.Repair && c.Agent == i.Agent
+		})
+		if unwell(i) && !repaired {
 			out = append(out, i.Agent)
 		}
 	}

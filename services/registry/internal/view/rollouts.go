@@ -89,8 +89,9 @@ func (v *View) applyRollout(f ledger.Fact) bool {
 		v.addTargets(next, b.Targets, f)
 	case *rolloutv1.Released:
 		for _, id := range b.ServerIds {
+			t, _ := v.Target(f.Key, id)
 			v.applyTarget(next, id, f, rollout.Event{
-				Kind: rollout.Taken, Step: b.Step, UnhealthyBefore: v.unhealthy(id),
+				Kind: rollout.Taken, Step: b.Step, UnhealthyBefore: v.unhealthy(t),
 			})
 		}
 	case *rolloutv1.Primed:

@@ -827,7 +827,10 @@ type Configure struct {
 	Replace bool `protobuf:"varint,30,opt,name=replace,proto3" json:"replace,omitempty"`
 	// The revision that the own values of an instance must have; one with another is left out with REVISION_CHANGED. An
 	// instance that never had own values has revision 0. Absent checks nothing.
-	IfRevision    *uint64 `protobuf:"varint,31,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	IfRevision *uint64 `protobuf:"varint,31,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// True: bring what is wanted again, version and configuration, where something else than a task changed the agent on
+	// its server; others stay as they are. Nothing else of this message but agent and on may be set then.
+	Repair        bool `protobuf:"varint,170,opt,name=repair,proto3" json:"repair,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,6 +912,13 @@ func (x *Configure) GetIfRevision() uint64 {
 		return *x.IfRevision
 	}
 	return 0
+}
+
+func (x *Configure) GetRepair() bool {
+	if x != nil {
+		return x.Repair
+	}
+	return false
 }
 
 // Adopt asks that a process that runs on a server becomes the instance of an agent, without a restart. Nothing else on
@@ -2780,7 +2790,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"L\n" +
 	"\x06Remove\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
-	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xca\x02\n" +
+	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xe3\x02\n" +
 	"\tConfigure\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x128\n" +
@@ -2789,7 +2799,8 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\fbring_wanted\x18\x05 \x01(\bR\vbringWanted\x12\x18\n" +
 	"\areplace\x18\x1e \x01(\bR\areplace\x12$\n" +
 	"\vif_revision\x18\x1f \x01(\x04H\x00R\n" +
-	"ifRevision\x88\x01\x01\x1a6\n" +
+	"ifRevision\x88\x01\x01\x12\x17\n" +
+	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +

@@ -103,7 +103,9 @@ type PlanRolloutRequest struct {
 	// Which part of the targets.
 	Page *v11.Page `protobuf:"bytes,4,opt,name=page,proto3" json:"page,omitempty"`
 	// True: also how long it would take.
-	Forecast      bool `protobuf:"varint,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	Forecast bool `protobuf:"varint,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	// With every_agent: what is wanted is brought again where it drifted, instead of an upgrade.
+	Repair        bool `protobuf:"varint,170,opt,name=repair,proto3" json:"repair,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +171,13 @@ func (x *PlanRolloutRequest) GetPage() *v11.Page {
 func (x *PlanRolloutRequest) GetForecast() bool {
 	if x != nil {
 		return x.Forecast
+	}
+	return false
+}
+
+func (x *PlanRolloutRequest) GetRepair() bool {
+	if x != nil {
+		return x.Repair
 	}
 	return false
 }
@@ -1701,14 +1710,15 @@ var File_garrison_registry_v1_rollouts_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\n" +
-	"#garrison/registry/v1/rollouts.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a!garrison/rollout/v1/rollout.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x01\n" +
+	"#garrison/registry/v1/rollouts.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a!garrison/rollout/v1/rollout.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x01\n" +
 	"\x12PlanRolloutRequest\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x1f\n" +
 	"\vevery_agent\x18\x02 \x01(\bR\n" +
 	"everyAgent\x12\x18\n" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12)\n" +
 	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1a\n" +
-	"\bforecast\x18< \x01(\bR\bforecast\"\xdb\x05\n" +
+	"\bforecast\x18< \x01(\bR\bforecast\x12\x17\n" +
+	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xdb\x05\n" +
 	"\x13PlanRolloutResponse\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12.\n" +
 	"\x05steps\x18\x02 \x03(\v2\x18.garrison.intent.v1.PlanR\x05steps\x12\x14\n" +

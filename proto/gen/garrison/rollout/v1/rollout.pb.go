@@ -189,7 +189,10 @@ type Change struct {
 	ToConfiguration string `protobuf:"bytes,5,opt,name=to_configuration,json=toConfiguration,proto3" json:"to_configuration,omitempty"`
 	// Its place among the changes of the server, from 1: each step begins after every change of the one before succeeded.
 	// Changes with the same number begin together. 0 counts as 1.
-	Step          uint32 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	Step uint32 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	// True: it brings what is wanted again, because something else than a task changed the agent. That the agent is not
+	// healthy before is why it is made: it neither makes the server owed, nor excuses it afterwards.
+	Repair        bool `protobuf:"varint,170,opt,name=repair,proto3" json:"repair,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +267,13 @@ func (x *Change) GetStep() uint32 {
 		return x.Step
 	}
 	return 0
+}
+
+func (x *Change) GetRepair() bool {
+	if x != nil {
+		return x.Repair
+	}
+	return false
 }
 
 // Target is one server of a rollout.
@@ -1898,14 +1908,15 @@ var File_garrison_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/rollout/v1/rollout.proto\x12\x13garrison.rollout.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/standing.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x01\n" +
+	"!garrison/rollout/v1/rollout.proto\x12\x13garrison.rollout.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\"garrison/rollout/v1/standing.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x01\n" +
 	"\x06Change\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12*\n" +
 	"\x04from\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x02to\x12-\n" +
 	"\x12from_configuration\x18\x04 \x01(\tR\x11fromConfiguration\x12)\n" +
 	"\x10to_configuration\x18\x05 \x01(\tR\x0ftoConfiguration\x12\x12\n" +
-	"\x04step\x18\x06 \x01(\rR\x04step\"\xe6\a\n" +
+	"\x04step\x18\x06 \x01(\rR\x04step\x12\x17\n" +
+	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xe6\a\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x12\n" +
 	"\x04wave\x18\x02 \x01(\rR\x04wave\x125\n" +

@@ -21,6 +21,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
@@ -138,7 +139,8 @@ func checkEnvironment(e *environmentv1.Environment) error {
 // does not heal many servers at once. It must run inside Read.
 func environmentFits(r *records.Records, have, next *environmentv1.Environment) error {
 	if have != nil && drift.Widens(have, next) {
-		if refusal := drift.TooWide(next.Name, drifting(r, next.Name), intent.MostAtOnce); refusal != nil {
+		repair := intent.RepairInWaves(&intentv1.Selector{Environment: next.Name})
+		if refusal := drift.TooWide(next.Name, drifting(r, next.Name), intent.MostAtOnce, repair); refusal != nil {
 			return fault.Refuse(fault.Invalid, refusal)
 		}
 	}

@@ -137,7 +137,7 @@ func (a *Defaults) healsMany(q *registryv1.MoveServersRequest, servers []*server
 			n++
 		}
 	}
-	return drift.MovesTooWide(to, n, MostAtOnce, selector.Flags(q.On))
+	return drift.MovesTooWide(to, n, MostAtOnce, selector.Flags(q.On), intent.RepairInWaves(q.On))
 }
 
 // mayMove refuses a move by which the environment would heal many servers at once, or its defaults would reach many,

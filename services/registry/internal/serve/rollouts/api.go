@@ -50,7 +50,7 @@ func (a *API) plan(
 	if in.GetRollout() == nil {
 		return nil, request.Invalid(code.Malformed, "the intent is no rollout")
 	}
-	if !q.EveryAgent && len(q.Exclude) > 0 || q.EveryAgent && len(in.GetRollout().Steps) > 0 {
+	if !q.EveryAgent && (len(q.Exclude) > 0 || q.Repair) || q.EveryAgent && len(in.GetRollout().Steps) > 0 {
 		return nil, request.Invalid(code.Malformed, "a rollout has steps, or is for every agent without those excluded")
 	}
 	// A plan that lacks what the caller did a moment ago would be stale at once.
@@ -60,7 +60,7 @@ func (a *API) plan(
 	resp := &registryv1.PlanRolloutResponse{}
 	a.records.Follower.Read(func() {
 		if q.EveryAgent {
-			if err = a.everyAgent(in, q.Exclude); err != nil {
+			if err = a.everyAgent(in, q); err != nil {
 				return
 			}
 		}
@@ -83,25 +83,32 @@ func (a *API) plan(
 	return request.Answer(resp, err)
 }
 
-// everyAgent adds an upgrade of each agent on the selected servers. It must run inside Read.
-func (a *API) everyAgent(in *intentv1.Intent, exclude []string) error {
+// everyAgent adds an upgrade of each agent on the selected servers, or its repair. It must run inside Read.
+func (a *API) everyAgent(in *intentv1.Intent, asked *registryv1.PlanRolloutRequest) error {
 	q := in.GetRollout()
 	like := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: q.On}}}
-	all, refusal := intent.EveryAgent(a.records.View, like, exclude)
+	all, refusal := intent.EveryAgent(a.records.View, like, asked.Exclude)
 	if refusal != nil {
 		return request.NotFound(refusal)
 	}
 	for _, one := range all {
-		if p := intent.Plan(a.records.View, intent.Ask{Intent: one, Walk: true}); p.Changed > 0 {
-			q.Steps = append(q.Steps, &intentv1.Step{Change: &intentv1.Step_Upgrade{
-				Upgrade: &intentv1.Upgrade{Agent: one.GetUpgrade().Agent},
-			}})
+		agent := intent.AgentOf(one)
+		step := &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent}}}
+		if asked.Repair {
+			step.Change = &intentv1.Step_Configure{Configure: &intentv1.Configure{Agent: agent, Repair: true}}
+		}
+		p := intent.Plan(a.records.View, intent.Ask{Intent: rolling.Ask(step, q.On), Walk: true})
+		if p.Changed > 0 {
+			q.Steps = append(q.Steps, step)
 		}
 	}
-	if len(q.Steps) == 0 {
-		return fault.Refusef(fault.Invalid, code.NothingLeft, "no agent on the selected servers has a newer image")
+	if len(q.Steps) > 0 {
+		return nil
 	}
-	return nil
+	if asked.Repair {
+		return fault.Refusef(fault.Invalid, code.NothingLeft, "no agent on the selected servers drifts")
+	}
+	return fault.Refusef(fault.Invalid, code.NothingLeft, "no agent on the selected servers has a newer image")
 }
 
 // planPage adds one part of the targets. The cursor is the position of the next one.
