@@ -73,25 +73,32 @@ func TestOnlyAChangeThatIsNotWantedAnyMoreIsGivenUp(t *testing.T) {
 	r := &reportv1.Report{ServerId: "s", Body: &reportv1.Report_Task{Task: &reportv1.TaskReport{
 		TaskId: "t", State: taskv1.State_STATE_UNDONE, Outcome: &taskv1.Outcome{Code: code.GivenUp},
 	}}}
+	assigned := proto.CloneOf(running)
+	assigned.State = taskv1.State_STATE_ASSIGNED
 	for name, c := range map[string]struct {
+		now      *taskv1.Task
 		deferral *taskv1.Deferral
 		unwanted *taskv1.Cancelled
 		want     string
 	}{
-		"it waits":                       {&taskv1.Deferral{}, unwanted, "cancelled"},
-		"its wait was not reported":      {nil, unwanted, "cancelled"},
-		"it waits and is wanted":         {&taskv1.Deferral{}, nil, "again"},
-		"it never waited, and is wanted": {nil, nil, "undone"},
+		"it waits":                       {running, &taskv1.Deferral{}, unwanted, " cancelled"},
+		"its wait was not reported":      {running, nil, unwanted, " cancelled"},
+		"its start was not reported":     {assigned, nil, unwanted, " started cancelled"},
+		"it waits and is wanted":         {running, &taskv1.Deferral{}, nil, " again"},
+		"it never waited, and is wanted": {running, nil, nil, " undone"},
 	} {
-		now := proto.CloneOf(running)
+		now := proto.CloneOf(c.now)
 		now.Deferral = c.deferral
 		facts, err := Decide(now, enrolled, r, Deferrable{Unwanted: c.unwanted})
-		got := "again"
-		if !fault.Is(err, fault.NotFound) {
-			got = ledger.Fact{Body: facts[len(facts)-1]}.Name()
+		got := ""
+		for _, f := range facts {
+			got += " " + ledger.Fact{Body: f}.Name()
+		}
+		if fault.Is(err, fault.NotFound) {
+			got = " again"
 		}
 		if got != c.want {
-			t.Errorf("%s: %s, want %s: %v", name, got, c.want, err)
+			t.Errorf("%s: facts%s, want%s: %v", name, got, c.want, err)
 		}
 	}
 }

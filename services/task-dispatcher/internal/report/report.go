@@ -55,11 +55,11 @@ func Decide(
 		return deferral(t, r, of), nil
 	case t.State == taskv1.State_STATE_RUNNING && said.State == taskv1.State_STATE_RUNNING:
 		return nil, nil
+	case t.State == taskv1.State_STATE_ASSIGNED && said.State != taskv1.State_STATE_RUNNING:
+		return []proto.Message{started(r.BootId), body}, nil // each end fits a task that started
 	case !task.Fits(t, ledger.Fact{Body: body}):
 		return nil, fault.New(fault.Invalid, "a task that is %s cannot be reported as %s",
 			task.StateOf(t.State), task.StateOf(said.State))
-	case t.State == taskv1.State_STATE_ASSIGNED && said.State != taskv1.State_STATE_RUNNING:
-		return []proto.Message{started(r.BootId), body}, nil
 	}
 	return []proto.Message{body}, nil
 }
