@@ -13,7 +13,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -61,7 +60,7 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 		return err
 	}
 	c := before.GetCounts()
-	waits, text := deferred(before), display.ProgressText(c)
+	waits, text := int(before.GetDeferred()), display.ProgressText(c)
 	waiting := int(c.GetToOpen()+c.GetQueued()) + waits
 	if waits > 0 {
 		text += "; " + output.Plural(waits, "deferred change")
@@ -86,16 +85,6 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 	return awaitWithdrawal(ctx, env, f, w.GetIntent(), c.GetCancelled()+c.GetNeverOpened())
 }
 
-// deferred returns how many of the named changes wait on their servers for the end of a critical section.
-func deferred(p display.Progress) (n int) {
-	for _, t := range p.GetUnderWay() {
-		if task.Waits(t) {
-			n++
-		}
-	}
-	return n
-}
-
 // awaitWithdrawal waits until no change of an intent waits to begin, and prints the cancelled and the running ones.
 func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display.Record, before uint32) error {
 	ctx, stop := context.WithTimeoutCause(ctx, f.work.Timeout, cli.ErrWaited)
@@ -106,7 +95,7 @@ func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display
 			return env.Left(ctx, err, "garrison intent show "+r.GetId())
 		}
 		if c := p.GetCounts(); err == nil && p.GetWithdrawn() && c.GetToOpen()+c.GetQueued() == 0 {
-			text, waits := "", deferred(p)
+			text, waits := "", int(p.GetDeferred())
 			if waits > 0 {
 				text = output.Plural(waits, "deferred change") + " to be given up by their servers; "
 			}

@@ -9,6 +9,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 )
 
@@ -27,6 +29,7 @@ type IntentProgress struct {
 	Tasks    []*taskv1.Task // all tasks of an intent with no more changes than rows
 	UnderWay []*taskv1.Task // in the order of the queue, 1,000 at most
 	Failures []*taskv1.Task // the first that ended and did not succeed
+	Deferred int            // how many wait on their servers for the end of a critical section
 }
 
 // UnderWayStates are the states of the tasks that are assigned or running.
@@ -38,8 +41,8 @@ var failures = []taskv1.State{
 	taskv1.State_STATE_EXPIRED, taskv1.State_STATE_SUPERSEDED,
 }
 
-// Progress returns the progress of an intent, at a cost that does not grow with its size; false when
-// the intent is not counted.
+// Progress returns the progress of an intent, at a cost that grows with its tasks that run rather than with its size;
+// false when the intent is not counted.
 func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
 	r, ok := v.counts.table.Get(intent)
 	if !ok {
@@ -51,6 +54,11 @@ func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
 	}
 	p.UnderWay = v.explained(v.lists.oldest(intentStates(intent, UnderWayStates), maxListed))
 	p.Failures = v.explained(v.lists.oldest(intentStates(intent, failures), rows))
+	for _, id := range v.inState(intent, taskv1.State_STATE_RUNNING) {
+		if t, ok := v.tasks.Get(id); ok && task.Waits(t.Task) {
+			p.Deferred++
+		}
+	}
 	return p, true
 }
 

@@ -174,3 +174,19 @@ func TestAWithdrawnIntentEndsQueuedTasksAndLetsTheOthersRun(t *testing.T) {
 	}
 	l.want(t, "n1", &dispatcherv1.IntentCounts{Assigned: 1, Cancelled: 2})
 }
+
+func TestProgressCountsEveryDeferredChangeHoweverFewItNames(t *testing.T) {
+	l := installed(8)
+	l.open(8)
+	for _, a := range l.view.Admissions(6, 6) {
+		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
+		l.fold(ledger.Task, a.ID, &taskv1.Started{})
+		l.fold(ledger.Task, a.ID, &taskv1.Deferred{})
+	}
+	for _, id := range l.view.inState("n1", taskv1.State_STATE_RUNNING)[:2] {
+		l.fold(ledger.Task, id, &taskv1.Resumed{})
+	}
+	if p, _ := l.view.Progress("n1", 1); p.Deferred != 4 {
+		t.Errorf("%d changes are deferred, want 4", p.Deferred)
+	}
+}

@@ -40,9 +40,7 @@ type ListTasksRequest struct {
 	// Only tasks in these states; empty means all.
 	States []v11.State `protobuf:"varint,5,rep,packed,name=states,proto3,enum=garrison.task.v1.State" json:"states,omitempty"`
 	// Only tasks on one of these servers, by id; 10,000 at most, and empty means all.
-	ServerIds []string `protobuf:"bytes,6,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
-	// Only tasks under way that are slow: at their step for more than three times its median (Live.slow).
-	Slow          bool `protobuf:"varint,7,opt,name=slow,proto3" json:"slow,omitempty"`
+	ServerIds     []string `protobuf:"bytes,6,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,13 +115,6 @@ func (x *ListTasksRequest) GetServerIds() []string {
 		return x.ServerIds
 	}
 	return nil
-}
-
-func (x *ListTasksRequest) GetSlow() bool {
-	if x != nil {
-		return x.Slow
-	}
-	return false
 }
 
 // ListTasksResponse is one part of the tasks.
@@ -748,7 +739,9 @@ type GetIntentProgressResponse struct {
 	// How many of those that are under way are slow, of the 1,000 that were queued first.
 	Slow uint32 `protobuf:"varint,6,opt,name=slow,proto3" json:"slow,omitempty"`
 	// The first tasks that ended and did not succeed, in the order in which they were queued.
-	Failures      []*v11.Task `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
+	Failures []*v11.Task `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
+	// How many of those that are under way wait on their servers for the end of a critical section.
+	Deferred      uint32 `protobuf:"varint,170,opt,name=deferred,proto3" json:"deferred,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,11 +825,18 @@ func (x *GetIntentProgressResponse) GetFailures() []*v11.Task {
 	return nil
 }
 
+func (x *GetIntentProgressResponse) GetDeferred() uint32 {
+	if x != nil {
+		return x.Deferred
+	}
+	return 0
+}
+
 var File_garrison_dispatcher_v1_dispatcher_service_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\n" +
-	"/garrison/dispatcher/v1/dispatcher_service.proto\x12\x16garrison.dispatcher.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/desired/v1/desired.proto\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1bgarrison/task/v1/task.proto\"\xf1\x01\n" +
+	"/garrison/dispatcher/v1/dispatcher_service.proto\x12\x16garrison.dispatcher.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/desired/v1/desired.proto\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1bgarrison/task/v1/task.proto\"\xdd\x01\n" +
 	"\x10ListTasksRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x1b\n" +
@@ -844,8 +844,7 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12/\n" +
 	"\x06states\x18\x05 \x03(\x0e2\x17.garrison.task.v1.StateR\x06states\x12\x1d\n" +
 	"\n" +
-	"server_ids\x18\x06 \x03(\tR\tserverIds\x12\x12\n" +
-	"\x04slow\x18\a \x01(\bR\x04slow\"\xb6\x01\n" +
+	"server_ids\x18\x06 \x03(\tR\tserverIds\"\xb6\x01\n" +
 	"\x11ListTasksResponse\x12,\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -880,7 +879,7 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"K\n" +
 	"\x18GetIntentProgressRequest\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xb8\x02\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xd5\x02\n" +
 	"\x19GetIntentProgressResponse\x12<\n" +
 	"\x06counts\x18\x01 \x01(\v2$.garrison.dispatcher.v1.IntentCountsR\x06counts\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1c\n" +
@@ -888,7 +887,8 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x05tasks\x18\x04 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x123\n" +
 	"\tunder_way\x18\x05 \x03(\v2\x16.garrison.task.v1.TaskR\bunderWay\x12\x12\n" +
 	"\x04slow\x18\x06 \x01(\rR\x04slow\x122\n" +
-	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures2\xa1\x05\n" +
+	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures\x12\x1b\n" +
+	"\bdeferred\x18\xaa\x01 \x01(\rR\bdeferred2\xa1\x05\n" +
 	"\x11DispatcherService\x12f\n" +
 	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
 	"\n" +
