@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -92,6 +93,13 @@ func neededRemoval(t *taskv1.Task, s *dispatcherv1.ServerRecord) error {
 }
 
 func notQueued(t *taskv1.Task) error {
+	if task.Waits(t) {
+		return fault.Refusef(fault.Conflict, code.NotQueued, "task %s waits on its server for the end of a critical "+
+			"section, and may go on at any moment; only its server can give it up, before it touches anything",
+			t.GetId()).
+			Try(fmt.Sprintf("garrison undo %s --on %s, for this server; or garrison intent cancel %[1]s, for every "+
+				"server of the intent", t.GetIntentId(), t.GetServerId()))
+	}
 	try := "garrison task wait " + ident.Short(t.GetId())
 	if task.Ended(t.GetState()) {
 		try = "garrison task show " + ident.Short(t.GetId())

@@ -2,12 +2,14 @@ package dispatcher
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -129,4 +132,20 @@ func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
 	w.defers(server, waiting.Id, &taskv1.Deferral{ResumedAt: timestamppb.Now()})
 	w.report(server, waiting.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
+}
+
+func TestARefusalToCancelADeferredTaskNamesHowItEnds(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	server := serverID(1)
+	w.enrol(server)
+	w.want(server, "shipper", 1, w.image("shipper", "1.0.0"))
+	waiting := w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	w.defers(server, waiting.Id, &taskv1.Deferral{Until: timestamppb.New(time.Now().Add(time.Hour))})
+	w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_RUNNING)
+	_, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: waiting.Id})
+	want := "garrison undo " + waiting.IntentId + " --on " + server
+	if have := fault.RefusalOf(err); have.GetCode() != code.NotQueued || !strings.HasPrefix(have.GetTry(), want) {
+		t.Errorf("refused with %v; want %s with %q", have, code.NotQueued, want)
+	}
 }
