@@ -95,6 +95,6 @@ func Words(b *rolloutv1.Keep, g Group, c Count) string {
 	if g.Field == wholeEnvironment {
 		name = "the environment"
 	}
-	return fmt.Sprintf("%d of %d servers of %s work, and the keep budget of environment %s needs %d", c.Working, c.All,
-		name, g.Environment, Needed(b, c.All))
+	return fmt.Sprintf("%d of %d servers of %s work and are not being changed, and the keep budget of environment %s "+
+		"needs %d", c.Working, c.All, name, g.Environment, Needed(b, c.All))
 }

@@ -131,7 +131,8 @@ func TestOneServerOfARackIsChangedAtATime(t *testing.T) {
 		}
 		for _, task := range v.tasks.All() {
 			if task.Task.State == taskv1.State_STATE_QUEUED && !strings.Contains(v.Explained(task).Reason,
-				"2 of 3 servers of label.rack a work, and the keep budget of environment prod needs 2") {
+				"2 of 3 servers of label.rack a work and are not being changed, and the keep budget of environment "+
+					"prod needs 2") {
 				t.Errorf("a task waits because %q", v.Explained(task).Reason)
 			}
 		}
