@@ -9,6 +9,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
@@ -48,5 +49,29 @@ func TestWhatAnAbortedRolloutFetchesAheadCountsForNoOther(t *testing.T) {
 	ends("tnext", &taskv1.Succeeded{})
 	if next, _ := r.Rollout("next"); next.GetFetchedAhead() != 1 {
 		t.Errorf("after its own task it is %v", next)
+	}
+}
+
+// One that is quarantined while it is online must not hold a place among those that fetch ahead until its deadline.
+func TestAServerThatIsShutOutHoldsNoPlaceAmongThoseThatFetchAhead(t *testing.T) {
+	for name, out := range map[string]proto.Message{
+		"quarantined": &serverv1.Quarantined{}, "revoked": &serverv1.Revoked{},
+	} {
+		r := released("web")
+		r.fold(ledger.Intent, "i", &intentv1.Accepted{
+			Intent: &intentv1.Intent{
+				Source: &intentv1.Source{RolloutId: "r"},
+				Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{
+					Ahead: &imagev1.Ahead{Image: &imagev1.Ref{Id: "web2"}},
+				}},
+			},
+			ServerIds: []string{"s"}, Changed: 1,
+		})
+		r.fold(ledger.Rollout, "r", &rolloutv1.Primed{ServerIds: []string{"s"}})
+		r.fold(ledger.Server, "s", out)
+		if have, _ := r.Rollout("r"); have.GetPrimed() != 1 || have.GetNotFetchedAhead() != 1 {
+			t.Errorf("%s: %d asked, %d not fetched; want one of each", name, have.GetPrimed(),
+				have.GetNotFetchedAhead())
+		}
 	}
 }

@@ -199,8 +199,9 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 		}
 		if task.State == taskv1.State_STATE_CANCELLED || task.State == taskv1.State_STATE_SUPERSEDED {
 			c, _ := f.Body.(*taskv1.Cancelled)
-			if !c.GetWithdrawn() && i.GetIntentId() == task.IntentId {
-				return // another task of the same change follows
+			follows := !c.GetWithdrawn() && c.GetCode() != code.GivenUp
+			if follows && i.GetIntentId() == task.IntentId {
+				return // another task of the same change
 			}
 			e = rollout.Event{Kind: rollout.LeftOut, Reason: refusal(
 				ledger.Dispatcher, code.ChangedSince, "another intent changed it since, or it was withdrawn")}
@@ -302,7 +303,7 @@ func (v *View) rolloutUnwanted(i *instancev1.Instance, f ledger.Fact) {
 	})
 }
 
-// rolloutServer folds that a server is offline, online or gone.
+// rolloutServer folds that a server is offline, online, shut out or gone.
 func (v *View) rolloutServer(id string, f ledger.Fact) {
 	var kind rollout.EventKind
 	switch f.Body.(type) {
@@ -312,6 +313,11 @@ func (v *View) rolloutServer(id string, f ledger.Fact) {
 		kind = rollout.Back
 	case *serverv1.Dying, *serverv1.Dead, *serverv1.Forgotten:
 		kind = rollout.Gone
+	case *serverv1.Quarantined, *serverv1.Revoked: // no report of what it fetches is believed
+		v.onTargets(id, func(r *rolloutv1.Rollout, _ *rolloutv1.Target) {
+			v.editTarget(r, id, f, func(t *rolloutv1.Target) { v.aheadAway(r, t) })
+		})
+		return
 	default:
 		return
 	}

@@ -232,3 +232,19 @@ func TestOfTwoRolloutsThatTakeAServerTheFirstInTheLedgerHasIt(t *testing.T) {
 		}
 	}
 }
+
+// Another change was asked for while the release waited for a critical section, and was withdrawn when the server had
+// given the release up already: no other task of it follows.
+func TestAReleaseThatItsServerGaveUpAndThatIsWantedAgainLeavesItsServerOut(t *testing.T) {
+	r := changing(t)
+	r.fold(ledger.Task, "t", &taskv1.Deferred{})
+	r.fold(ledger.Instance, "s.web", &instancev1.Wanted{
+		InstanceId: "n", Generation: 8, Image: &imagev1.Ref{Id: "web3"}, IntentId: "j",
+	})
+	r.fold(ledger.Instance, "s.web", &instancev1.Wanted{
+		InstanceId: "n", Generation: 9, Image: &imagev1.Ref{Id: "web2"}, IntentId: "i", WithdrawnIntentId: "j",
+	})
+	r.want(t, "wanted again", rolloutv1.TargetState_TARGET_STATE_REACHED)
+	r.fold(ledger.Task, "t", &taskv1.Cancelled{Code: code.GivenUp})
+	r.want(t, "given up", rolloutv1.TargetState_TARGET_STATE_LEFT_OUT)
+}
