@@ -77,7 +77,7 @@ func (a *ahead) answer(ctx context.Context, d *desiredv1.Document, r fetchedAhea
 			return a.tasks.end(tx, id, taskv1.State_STATE_FAILED, o)
 		}
 		return errors.Join(
-			store.KeepAhead(tx, r.request.GetAhead().GetBlob().GetDigest(), r.request.GetKeepUntil().AsTime()),
+			store.KeepAhead(tx, r.request.GetAhead(), r.request.GetKeepUntil().AsTime()),
 			a.tasks.end(tx, id, taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{Steps: r.took}))
 	})
 	if err != nil {

@@ -52,6 +52,10 @@ func TestWhatIsFetchedAheadChangesNoAgentAndItsChangeFetchesNothing(t *testing.T
 	if !there(b.root.Image(next.Blob.Digest)) || r.good("cn-agent", "1.0.0").GetPid() != pid {
 		t.Error("it is not there, or the agent is another process")
 	}
+	is, err := r.Status()
+	if err != nil || !strings.HasPrefix(strings.Join(is.Ahead, "; "), "cn-agent 2.0.0, until ") {
+		t.Errorf("fetched ahead %q, %v; want cn-agent 2.0.0", is.Ahead, err)
+	}
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +65,10 @@ func TestWhatIsFetchedAheadChangesNoAgentAndItsChangeFetchesNothing(t *testing.T
 	r.eventually("the agent runs", func() bool { return r.the("cn-agent").GetImage().GetVersion() == "1.0.0" })
 	outcome(t, r.do(b.want(next)), good)
 	r.good("cn-agent", "2.0.0")
+	r.eventually("nothing is kept ahead", func() bool {
+		is, err := r.Status()
+		return err == nil && len(is.Ahead) == 0
+	})
 }
 
 // stuck is a Fetcher that brings nothing until it is stopped.

@@ -21,6 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
 	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
+	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -340,6 +341,7 @@ type Status struct {
 	Agents  []*reportv1.Found
 	Steps   map[string]taskv1.Step // what is being done, by agent
 	Busy    []string               // the critical sections that last
+	Ahead   []string               // the images that were fetched ahead of their changes
 }
 
 // Status looks at the server as it is now, except for the files of images: their last look may
@@ -357,7 +359,7 @@ func (e *Engine) Status() (Status, error) {
 		return s, err
 	}
 	return s, e.cfg.Journal.Read(func(tx *journal.Tx) error {
-		s.Applied, s.Outbox = tx.Applied(), tx.OutboxLength()
+		s.Applied, s.Outbox, s.Ahead = tx.Applied(), tx.OutboxLength(), store.AheadWords(tx)
 		return nil
 	})
 }

@@ -34,6 +34,9 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 		for _, section := range s.Busy {
 			fmt.Fprintf(out, "busy      %s\n", section)
 		}
+		for _, image := range s.Ahead {
+			fmt.Fprintf(out, "ahead     %s\n", image)
+		}
 	}
 	if s.Code != "" && s.lives() {
 		fmt.Fprintf(out, "reason    %s since %s: %s\n", s.Code, s.Since.Local().Format(time.DateTime), s.Reason)

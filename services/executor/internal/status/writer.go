@@ -70,8 +70,8 @@ func (w *Writer) Read() (Status, error) {
 	is, err := w.Engine.Status()
 	s := Status{
 		ServerID: w.Identity.ServerID, Cell: w.Identity.Cell, At: time.Now(), Version: version.Version,
-		process: thisProcess(), Applied: is.Applied, Outbox: is.Outbox, Note: w.Note(), Busy: is.Busy,
-		Agents: []Agent{},
+		process: thisProcess(), Applied: is.Applied, Outbox: is.Outbox, Note: w.Note(),
+		Busy: is.Busy, Ahead: is.Ahead, Agents: []Agent{},
 	}
 	s.stand(w.Standing())
 	for _, f := range is.Agents {

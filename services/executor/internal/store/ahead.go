@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,28 +10,32 @@ import (
 	"sync"
 	"time"
 
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
 // maxAhead is how many images that were fetched ahead stay at most.
 const maxAhead = 16
 
-// noteAhead is the note in which the journal lists the images that were fetched ahead, a line for each: its digest, and
-// how long it stays.
+// noteAhead is the note in which the journal lists the images that were fetched ahead, a line for each: its digest,
+// how long it stays, and what it is.
 const noteAhead = "ahead"
 
 // ahead is an image that was fetched ahead of the change that brings it.
 type ahead struct {
 	digest string // in hex
 	until  time.Time
+	what   string // its agent and version; empty where an earlier executor fetched it
 }
 
 func readAhead(tx *journal.Tx) (all []ahead) {
 	for line := range strings.Lines(tx.Note(noteAhead)) {
-		digest, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		digest, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		text, what, _ := strings.Cut(rest, " ")
 		until, err := time.Parse(time.RFC3339, text)
 		if err == nil {
-			all = append(all, ahead{digest, until})
+			all = append(all, ahead{digest, until, what})
 		}
 	}
 	return all
@@ -43,7 +48,8 @@ func setAhead(tx *journal.Tx, all []ahead) error {
 	slices.SortStableFunc(all, func(a, b ahead) int { return b.until.Compare(a.until) })
 	var text strings.Builder
 	for _, a := range all[:min(len(all), maxAhead)] {
-		text.WriteString(a.digest + " " + a.until.UTC().Format(time.RFC3339) + "\n")
+		line := a.digest + " " + a.until.UTC().Format(time.RFC3339) + " " + a.what
+		text.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	if text.String() == tx.Note(noteAhead) {
 		return nil
@@ -52,8 +58,22 @@ func setAhead(tx *journal.Tx, all []ahead) error {
 }
 
 // KeepAhead keeps an image that was fetched ahead, until a time.
-func KeepAhead(tx *journal.Tx, digest []byte, until time.Time) error {
-	return setAhead(tx, append(without(readAhead(tx), digest), ahead{hexOf(digest), until}))
+func KeepAhead(tx *journal.Tx, m *imagev1.Manifest, until time.Time) error {
+	digest := m.GetBlob().GetDigest()
+	fetched := ahead{hexOf(digest), until, m.GetAgent() + " " + m.GetVersion()}
+	return setAhead(tx, append(without(readAhead(tx), digest), fetched))
+}
+
+// AheadWords describes the images that were fetched ahead and stay, those that stay longest first.
+func AheadWords(tx *journal.Tx) (out []string) {
+	now := time.Now()
+	for _, a := range readAhead(tx) {
+		if a.until.After(now) {
+			what := cmp.Or(a.what, "image "+a.digest[:min(len(a.digest), 12)])
+			out = append(out, what+", until "+a.until.Local().Format(time.DateTime)+" at the latest")
+		}
+	}
+	return out
 }
 
 // ForgetAhead forgets that an image was fetched ahead: the change that brings it has ended.
