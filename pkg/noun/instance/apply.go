@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"bytes"
 	"cmp"
 	"strings"
 	"time"
@@ -150,8 +151,15 @@ func before(i *instancev1.Instance, next *instancev1.Configuration) *instancev1.
 	}
 	if b.Same = SameConfiguration(i.Configuration, next); !b.Same {
 		b.Configuration = i.Configuration
+	} else if ran := i.GetBefore().GetConfiguration(); ran != nil && runs(i, ran) {
+		b.Configuration = ran // what is wanted failed, and is wanted again
 	}
 	return b
+}
+
+// runs reports whether an instance was observed with a configuration rather than with the one that is wanted.
+func runs(i *instancev1.Instance, c *instancev1.Configuration) bool {
+	return bytes.Equal(i.ObservedConfigurationDigest, c.GetDigest()) && !SameConfiguration(i.Configuration, c)
 }
 
 // recordObserved records an observation. An executor that reports no generation shows the present

@@ -122,8 +122,28 @@ func TestWhatIsBlamedDoesNotDependOnTheOrderOfTheServers(t *testing.T) {
 
 // What is asked for again was wanted before, and does not run: it is brought as much as the first time.
 func TestASecondTryOfAnImageAndAConfigurationBlamesBothAgain(t *testing.T) {
-	r := tries(1)
 	proved := undone(taskv1.Step_STEP_PROVE, code.NotReady)
+	r := secondTry(proved, proved)
+	if got, want := r.blamed(), "web 2 with configuration c1 on s0"; got != want {
+		t.Errorf("blamed %q, want %q", got, want)
+	}
+}
+
+func TestAFailureThatIsObservedAfterASecondTryBlamesBothAgain(t *testing.T) {
+	r := secondTry(undone(taskv1.Step_STEP_PROVE, code.NotReady), &taskv1.Succeeded{})
+	i, _ := r.Instance("s0", "web")
+	r.fold(ledger.Instance, "s0.web", &instancev1.Observed{
+		InstanceId: i.Id, Generation: i.Generation, Image: i.Wanted, ConfigurationDigest: []byte("c1"),
+		Health: instancev1.Health_HEALTH_BAD, Code: code.CrashLoop,
+	})
+	if got, want := r.blamed(), "web 2 with configuration c1 on s0"; got != want {
+		t.Errorf("blamed %q, want %q", got, want)
+	}
+}
+
+// secondTry brings web 2 with configuration c1 twice, with the ends of both tasks; the first one is rolled back.
+func secondTry(proved, end proto.Message) *rolled {
+	r := tries(1)
 	r.attempt(attempt{"s0", "2", "c1"}, proved)
 	image := &imagev1.Ref{Id: "web2", Version: "2"}
 	i, _ := r.Instance("s0", "web")
@@ -142,8 +162,6 @@ func TestASecondTryOfAnImageAndAConfigurationBlamesBothAgain(t *testing.T) {
 	})
 	r.fold(ledger.Task, "again", &taskv1.Assigned{})
 	r.fold(ledger.Task, "again", &taskv1.Started{})
-	r.fold(ledger.Task, "again", proved)
-	if got, want := r.blamed(), "web 2 with configuration c1 on s0"; got != want {
-		t.Errorf("blamed %q, want %q", got, want)
-	}
+	r.fold(ledger.Task, "again", end)
+	return r
 }

@@ -106,10 +106,11 @@ type change struct {
 // reconfigures reports whether the change brings another configuration than there was. What was wanted before may have
 // failed too, and is the same then although it does not run.
 func (c change) reconfigures() bool {
-	if c.before.GetSame() {
+	ran := c.before.GetConfiguration().GetDigest()
+	if c.before.GetSame() && ran == nil {
 		return len(c.runs) > 0 && !bytes.Equal(c.runs, c.configuration.GetDigest())
 	}
-	return !bytes.Equal(c.before.GetConfiguration().GetDigest(), c.configuration.GetDigest())
+	return !bytes.Equal(ran, c.configuration.GetDigest())
 }
 
 // buildOf returns what a change brings: the image when it changes, the configuration when that does, or both.

@@ -1170,7 +1170,8 @@ type Before struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The image that was placed; unset when the agent was not there.
 	Image *v1.Ref `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
-	// The configuration; unset when there was none, or same is true.
+	// The configuration; unset when there was none. Where same is true: the one that ran because the one that is wanted
+	// had failed, or unset.
 	Configuration *Configuration `protobuf:"bytes,2,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// True: the configuration was the one that is wanted now.
 	Same          bool `protobuf:"varint,3,opt,name=same,proto3" json:"same,omitempty"`
