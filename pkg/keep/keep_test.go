@@ -31,8 +31,11 @@ func Example() {
 	_, first := spending.Take("s1", budgets)
 	held, second := spending.Take("s2", budgets)
 	g := tally.GroupsOf("s2")[held]
-	fmt.Println(first, second, keep.Words(budgets[held], g, tally.Of(g)))
-	// Output: true false 3 of 3 servers of label.rack a work, and the keep budget of environment prod needs 2
+	fmt.Println(first, second)
+	fmt.Println(keep.Words(budgets[held], g, tally.Of(g)))
+	// Output:
+	// true false
+	// 3 of 3 servers of label.rack a work and are not being changed, and the keep budget of environment prod needs 2
 }
 
 func TestABudgetThatCannotBeCountedIsRefused(t *testing.T) {

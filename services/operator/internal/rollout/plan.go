@@ -45,8 +45,8 @@ func (q *asked) add(c *cobra.Command) {
 	cli.NamesVar(flags, &q.exclude, "exclude", cli.Name("agent"), "with --all: exclude this `AGENT`; repeatable")
 	flags.BoolVar(&q.install, "install", false, "install the agents where they are missing, instead of an upgrade")
 	flags.BoolVar(&q.remove, "remove", false, "remove the agents, instead of an upgrade")
-	flags.BoolVar(&q.repair, "repair", false, "bring what is wanted again where something else than a task changed the "+
-		"agents, instead of an upgrade; with --all, of every agent that drifts")
+	flags.BoolVar(&q.repair, "repair", false, "bring what is wanted again where something else than a task changed "+
+		"the agents, instead of an upgrade; with --all, of every agent that drifts")
 	flags.BoolVar(&q.strict, "strict", false, "do nothing if a server must be left out")
 	cli.TextVar(flags, &q.title, "title", cli.NotEmpty("title"), "what the rollout brings, in one `LINE`")
 	cli.NoteVar(flags, &q.note)
