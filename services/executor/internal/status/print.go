@@ -31,12 +31,8 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 		fmt.Fprintf(out, "note      %s\n", s.Note)
 	}
 	if s.lives() {
-		for _, section := range s.Busy {
-			fmt.Fprintf(out, "busy      %s\n", section)
-		}
-		for _, image := range s.Ahead {
-			fmt.Fprintf(out, "ahead     %s\n", image)
-		}
+		printLines(out, "busy", s.Busy)
+		printLines(out, "ahead", s.Ahead)
 	}
 	if s.Code != "" && s.lives() {
 		fmt.Fprintf(out, "reason    %s since %s: %s\n", s.Code, s.Since.Local().Format(time.DateTime), s.Reason)
@@ -59,4 +55,11 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 			cmp.Or(a.Step, "-"), cmp.Or(a.Reason, "-"))
 	}
 	return w.Flush()
+}
+
+// printLines prints each of some lines behind a name.
+func printLines(out io.Writer, name string, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(out, "%-10s%s\n", name, line)
+	}
 }

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -62,8 +63,6 @@ func (q *asked) check(agents []string) error {
 		return cli.Usage("--all and the agent %s exclude each other", agents[0])
 	case q.all && len(q.configured.agents) > 0:
 		return cli.Usage("--all and --configure exclude each other")
-	case q.repair && !q.all && len(agents) == 0:
-		return cli.Usage("--repair needs the agents that it is for. Try: --repair --all")
 	case !q.all && len(agents)+len(q.configured.agents) == 0:
 		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, --configure AGENT " +
 			"--set NAME=VALUE --on SELECTOR, or --all")
@@ -71,17 +70,28 @@ func (q *asked) check(agents []string) error {
 		return cli.Usage("--exclude requires --all")
 	case q.install && q.remove, q.all && (q.install || q.remove):
 		return cli.Usage("--all, --install and --remove exclude each other")
-	case q.repair && (q.install || q.remove):
-		return cli.Usage("--repair excludes --install and --remove")
 	}
 	return q.then.check(q.all, q.remove)
+}
+
+// checkRepair refuses flags and agents that a repair is not for.
+func (q *asked) checkRepair(agents []string) error {
+	switch {
+	case !q.repair:
+		return nil
+	case !q.all && len(agents) == 0:
+		return cli.Usage("--repair needs the agents that it is for. Try: --repair --all")
+	case q.install || q.remove:
+		return cli.Usage("--repair excludes --install and --remove")
+	}
+	return nil
 }
 
 // request returns the request for the plan of what was asked.
 func (q *asked) request(
 	ctx context.Context, env *cli.Env, agents []string,
 ) (*registryv1.PlanRolloutRequest, error) {
-	if err := q.check(agents); err != nil {
+	if err := cmp.Or(q.checkRepair(agents), q.check(agents)); err != nil {
 		return nil, err
 	}
 	on, err := q.servers.Selector()
