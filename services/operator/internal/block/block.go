@@ -18,17 +18,15 @@ import (
 
 // Command returns the command block.
 func Command(env *cli.Env) *cobra.Command {
-	c := &cobra.Command{
-		Use: "block", Short: "Keep a bad image or configuration from further servers.",
-		Long: `Keep a bad image or configuration from further servers. A build, which is the content of an image on a
+	c := cli.Group("block", "Keep a bad image or configuration from further servers.",
+		listCommand(env), addCommand(env), removeCommand(env))
+	c.Long = `Keep a bad image or configuration from further servers. A build, which is the content of an image on a
 platform or a configuration of an agent, is blocked by the registry when it failed on several servers (flag
 --block-after of the registry) and on at least one in five of those that got it, or when it halted a rollout, and by an
 operator with block add. No install, upgrade, configuration, default or rollout brings it to a server on which it does
 not run already: plans leave these servers out with the code BLOCKED, and a rollout of it halts. An undo may go back to
-it.`,
-		SuggestFor: []string{"blocklist", "ban", "deny", "blacklist"},
-	}
-	c.AddCommand(listCommand(env), addCommand(env), removeCommand(env))
+it.`
+	c.SuggestFor = []string{"blocklist", "ban", "deny", "blacklist"}
 	return c
 }
 

@@ -28,6 +28,18 @@ func PastReader(now func() time.Time) func(string) (time.Time, error) {
 	}
 }
 
+// LookbackReader is SinceReader without days that are still to come. A time of a clock that is ahead may be meant.
+func LookbackReader(now func() time.Time) func(string) (time.Time, error) {
+	return func(text string) (time.Time, error) {
+		at := now()
+		t, err := parseTime(at, text, -1)
+		if err == nil && (text == "tomorrow" || t.After(at.AddDate(0, 0, 1))) {
+			err = fmt.Errorf("%q is in the future", text)
+		}
+		return t, err
+	}
+}
+
 // UntilReader returns a parser of times and of durations after now.
 func UntilReader(now func() time.Time) func(string) (time.Time, error) {
 	return func(text string) (time.Time, error) { return parseTime(now(), text, 1) }

@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,7 +52,7 @@ a server also finds the tasks on it. With -f, --jq runs for each fact: on its ro
 	}
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "continue with new facts until Ctrl-C")
 	c.Flags().
-		Var(cli.ValueOf(&f.since, sinceReader(env.Now), func(time.Time) string { return "" }), "since",
+		Var(cli.ValueOf(&f.since, cli.LookbackReader(env.Now), func(time.Time) string { return "" }), "since",
 			"only facts since a "+cli.TimeWords)
 	c.Flags().
 		Var(cli.ValueOf(&f.until, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "until",
@@ -110,17 +109,6 @@ func readError(ctx context.Context, env *cli.Env, err error) error {
 	return err
 }
 
-// sinceReader returns the parser of --since. A time of a clock that is ahead may be meant; a day to come is not.
-func sinceReader(now func() time.Time) func(string) (time.Time, error) {
-	read := cli.SinceReader(now)
-	return func(text string) (time.Time, error) {
-		if text == "tomorrow" {
-			return time.Time{}, errors.New("tomorrow is in the future. Try: --since today, or -f for what is to come")
-		}
-		return read(text)
-	}
-}
-
 // idsOf returns the ids that --id stands for: the value itself, and for the name of a server also its id, since facts
 // name servers by id. Without the registry only the value itself is used.
 func idsOf(ctx context.Context, env *cli.Env, given string) []string {
@@ -159,6 +147,9 @@ func checkEvents(env *cli.Env, f eventFlags) error {
 	}
 	if f.follow && !f.until.IsZero() {
 		return cli.Usage("--follow and --until exclude each other")
+	}
+	if !f.until.IsZero() && !f.until.After(f.since) {
+		return cli.Usage("--until is not after --since, so no fact is between them")
 	}
 	if f.follow && env.Output.Sort != "" {
 		return cli.Usage("--follow cannot be combined with --sort")

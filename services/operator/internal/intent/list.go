@@ -47,7 +47,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &q.Verb, "verb", cli.OneOf("verb", intentVerbs),
 		"only with this `VERB`: "+strings.Join(intentVerbs, ", "))
 	cli.WordVar(c.Flags(), &q.State, "state", "only those in this `STATE`")
-	c.Flags().Var(cli.ValueOf(&since, cli.SinceReader(env.Now), func(time.Time) string { return "" }), "since",
+	c.Flags().Var(cli.ValueOf(&since, cli.LookbackReader(env.Now), func(time.Time) string { return "" }), "since",
 		"only intents decided since a `TIME` (RFC 3339, or a duration such as 10m or 2h)")
 	return c
 }
