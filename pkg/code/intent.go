@@ -19,6 +19,7 @@ const (
 	ServerOnline      = "SERVER_ONLINE"
 	NotAlive          = "NOT_ALIVE"
 	UnknownIntent     = "UNKNOWN_INTENT"
+	AmbiguousIntent   = "AMBIGUOUS_INTENT"
 	TooManyServers    = "TOO_MANY_SERVERS"
 	TooManyInstances  = "TOO_MANY_INSTANCES"
 	NothingLeft       = "NOTHING_LEFT"
@@ -126,6 +127,12 @@ var intents = []Entry{
 		UnknownIntent, by(registry),
 		"The registry does not know the intent: it was never published, or has not been read yet.",
 		"garrison events --noun intent --limit 20",
+	},
+	{
+		AmbiguousIntent, by(registry),
+		"The prefix matches the ids of several intents, which the message names. Use a longer prefix: ids are in " +
+			"order of time, and those of one minute begin alike.",
+		"garrison intent list",
 	},
 	{
 		TooManyServers, by(registry),

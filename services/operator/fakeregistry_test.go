@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,11 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
 		if r := f.intents[q.GetIntentId()]; r != nil {
 			return &registryv1.GetIntentResponse{Intent: r}, nil
+		}
+		for id, r := range f.intents {
+			if len(q.GetIntentId()) >= 4 && strings.HasPrefix(id, q.GetIntentId()) {
+				return &registryv1.GetIntentResponse{Intent: r}, nil
+			}
 		}
 		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
 	})

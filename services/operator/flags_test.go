@@ -127,6 +127,10 @@ var wrongValues = map[string]string{
 	"export --sort name":                           "--sort does not apply",
 	"logs web-1 beacon --no-headers":               "--no-headers does not apply",
 	"logs web-1 beacon --since tomorrow":           `"tomorrow" is in the future`,
+	"events --since 9999-01-01":                    `"9999-01-01" is in the future. Try: garrison events --help`,
+	"intent list --since 9999-01-01":               `"9999-01-01" is in the future`,
+	"events --since 1d --until 2d":                 "--until is not after --since",
+	"block beacon":                                 "unknown command garrison block beacon",
 	"completion":                                   "SHELL is missing (want bash, fish, powershell, zsh)",
 	"completion tcsh":                              `unknown shell "tcsh" (want bash, fish, powershell, zsh)`,
 	"man nosuch":                                   "unknown command garrison nosuch. Try: garrison --help",
@@ -138,8 +142,8 @@ var wrongValues = map[string]string{
 	"token create a --uses 2 --token-file /none/a": "there is no directory /none",
 	"user create a --file /none/a":                 "there is no directory /none",
 	"context add a /none":                          "no file or directory /none",
-	"intent show 1a2b3c4d":                         "is not a UUID",
-	"intent cancel 1a2b3c4d":                       "Try: garrison intent list",
+	"intent show 1a2B3c4d":                         "is not the id of an intent",
+	"intent cancel 1a2B3c4d":                       "Try: garrison intent list",
 }
 
 // Nothing is asked: the sessions have no bus to ask.

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite what the scripts expect")
 //
 //	garrison ARG…     runs the command line, with the file stdin as standard input, if there is one; it
 //	                  must end with 0; with ! before it, with another code
-//	with-id ARG…      runs a command with ID replaced by the line in the file id
+//	with-id ARG…      runs a command with ID replaced by the line in the file id, PREFIX by its beginning
 //	code N            checks the last exit code
 //	serve-debug FILE  serves a debug socket until the script ends
 //	interrupt ARG…    runs the command line and interrupts it once its standard error has a line
@@ -152,7 +152,7 @@ func withID(ts *testscript.TestScript, neg bool, args []string) {
 	id := strings.TrimSpace(ts.ReadFile("id"))
 	var said []string
 	for _, a := range args[1:] {
-		said = append(said, strings.ReplaceAll(a, "ID", id))
+		said = append(said, strings.NewReplacer("PREFIX", id[:30], "ID", id).Replace(a))
 	}
 	garrison(ts, neg, said)
 }

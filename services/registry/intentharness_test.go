@@ -19,15 +19,21 @@ import (
 // publish publishes an intent and returns its id.
 func (s *site) publish(verb string, i *intentv1.Intent) string {
 	s.t.Helper()
+	id := ident.New()
+	s.publishAs(id, verb, i)
+	return id
+}
+
+// publishAs publishes an intent with an id.
+func (s *site) publishAs(id, verb string, i *intentv1.Intent) {
+	s.t.Helper()
 	data, err := protojson.Marshal(i)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	id := ident.New()
 	s.publishRaw(bus.Durable{
 		Subject: topology.IntentSubject(verb, "alice", id), Once: true, Type: "application/json", Data: data,
 	})
-	return id
 }
 
 func (s *site) publishRaw(d bus.Durable) {

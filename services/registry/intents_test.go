@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -220,6 +222,28 @@ func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
 	}
 	if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()}); got != "UNKNOWN_INTENT" {
 		t.Errorf("an unknown intent: %v", got)
+	}
+}
+
+func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
+	s, _ := installed(t, "web")
+	first, second := "01a20a65-0000-7000-8000-000000000001", "01a20a65-0000-7000-8000-f00000000001"
+	for _, id := range []string{first, second} {
+		s.publishAs(id, "remove", remove("web", on("one")))
+		s.outcome(id)
+	}
+	prefix := &registryv1.GetIntentRequest{IntentId: second[:25]}
+	r, err := ask[*registryv1.GetIntentResponse](s, "GetIntent", prefix)
+	if err != nil || r.GetIntent().GetId() != second {
+		t.Errorf("the start of one id: have %v, %v", r, err)
+	}
+	_, err = ask[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: first[:20]})
+	if text := fmt.Sprint(err); codeOf(err) != code.AmbiguousIntent || !strings.Contains(text, first) ||
+		!strings.Contains(text, second) {
+		t.Errorf("the start of two ids: %v", err)
+	}
+	if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: "ffff"}); got != code.UnknownIntent {
+		t.Errorf("the start of no id: %v", got)
 	}
 }
 

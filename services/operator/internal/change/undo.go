@@ -8,6 +8,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
@@ -23,8 +24,12 @@ An agent that came goes again, one that went comes back, and a version and a con
 were. Servers that another intent changed since are left out and named.`,
 		Example: "  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
 		RunE: func(c *cobra.Command, a []string) error {
-			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: a[0]}}}
-			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + a[0], Asks: asked(ask)}
+			id, err := fleet.WholeIntent(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id}}}
+			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(ask)}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}

@@ -7,8 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -93,12 +91,12 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// OneIntent requires the whole id of an intent.
+// OneIntent requires the id of an intent, or a prefix that no other kept intent has.
 func OneIntent(c *cobra.Command, args []string) error {
 	if err := Exactly("INTENT")(c, args); err != nil {
 		return err
 	}
-	if err := ident.Check("intent id", args[0]); err != nil {
+	if err := IDPrefix("an intent")(args[0]); err != nil {
 		return Usage("%v. Try: garrison intent list", err)
 	}
 	return nil

@@ -55,6 +55,7 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 	if err != nil {
 		return err
 	}
+	id = r.GetId() // the argument may be a prefix
 	before, err := progressOf(ctx, env, r)
 	if err != nil {
 		return err

@@ -104,13 +104,13 @@ func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []st
 	return err
 }
 
-// orderOf returns the intent with an id; NotFound for another word.
+// orderOf returns the intent with an id or a prefix of one; NotFound for another word.
 func orderOf(ctx context.Context, env *cli.Env, word string) (watch.Order, error) {
-	if !ident.IsUUID(word) {
-		return watch.Order{}, fault.New(fault.NotFound, "%s is not a whole id", word)
+	if err := cli.IDPrefix("an intent")(word); err != nil {
+		return watch.Order{}, fault.New(fault.NotFound, "%w", err)
 	}
 	r, err := fleet.Intent(ctx, env, word, 0)
-	if fault.Is(err, fault.NotFound) {
+	if fault.Is(err, fault.NotFound) && ident.IsUUID(word) {
 		if _, task := fleet.Task(ctx, env, word); task == nil {
 			return watch.Order{}, err
 		}
@@ -123,7 +123,7 @@ func orderOf(ctx context.Context, env *cli.Env, word string) (watch.Order, error
 		return watch.Order{}, fault.Refuse(fault.Invalid, r.GetRefusal())
 	}
 	i := r.GetIntent()
-	o := watch.Order{Verb: verbOf(i), Intent: i, Id: word, Record: r}
+	o := watch.Order{Verb: verbOf(i), Intent: i, Id: r.GetId(), Record: r}
 	if i.GetDecommission().GetServer() != "" && len(r.GetServerIds()) > 0 {
 		o.Dying = r.GetServerIds()[0]
 	}

@@ -40,12 +40,14 @@ func NewAPI(r *records.Records, l *Lookup) *API {
 	return &API{records: r, lookup: l}
 }
 
-// Get returns an intent's record. It waits for the decision as long as the request says.
+// Get returns an intent's record, by its id or by a prefix that no other kept intent has. It waits for the decision as
+// long as the request says.
 func (a *API) Get(
 	ctx context.Context, _ bus.Caller, q *registryv1.GetIntentRequest,
 ) (*registryv1.GetIntentResponse, error) {
-	if err := ident.Check("intent id", q.IntentId); err != nil {
-		return nil, err
+	if !ident.IsUUID(q.IntentId) {
+		found, err := a.prefixed(q.IntentId)
+		return &registryv1.GetIntentResponse{Intent: found}, err
 	}
 	wait := q.GetWait().AsDuration()
 	if wait < 0 || wait > longestWait {
@@ -73,6 +75,42 @@ func (a *API) Get(
 			return a.last(ctx, q.IntentId)
 		}
 	}
+}
+
+// shortest is the least that is looked up of an id, and mostMatches how many of several matches a refusal names.
+const shortest, mostMatches = 4, 5
+
+// prefixed returns the only intent in the view whose id starts with prefix.
+func (a *API) prefixed(prefix string) (found *intentv1.Record, err error) {
+	if len(prefix) < shortest {
+		return nil, ident.Check("intent id", prefix)
+	}
+	var ids []string
+	a.records.Follower.Read(func() {
+		for _, r := range a.records.View.Intents(view.IntentFilter{}) {
+			if strings.HasPrefix(r.Id, prefix) {
+				found, ids = r, append(ids, r.Id)
+			}
+		}
+		found = proto.CloneOf(found)
+	})
+	switch n := len(ids); {
+	case n == 0:
+		return nil, fault.Refuse(fault.NotFound, &apiv1.Refusal{
+			Code: code.UnknownIntent, Message: fmt.Sprintf("no intent that is kept starts with %.40q", prefix),
+			Try: "garrison intent list",
+		})
+	case n > 1:
+		more := ""
+		if n > mostMatches {
+			more, ids = fmt.Sprintf(" and %d more", n-mostMatches), ids[:mostMatches]
+		}
+		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+			Code: code.AmbiguousIntent, Try: "a longer prefix, or the whole id",
+			Message: fmt.Sprintf("%q matches several intents: %s%s", prefix, strings.Join(ids, ", "), more),
+		})
+	}
+	return found, nil
 }
 
 // last looks for an intent once more, where none that was recorded is missing, before it is called unknown.
