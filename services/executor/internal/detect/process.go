@@ -56,8 +56,8 @@ func read(pid int) *process {
 	if !ok {
 		return nil
 	}
-	args, _ := os.ReadFile(procfs(pid, "cmdline")) // empty for a thread of the kernel
-	exe, err := os.Readlink(procfs(pid, "exe"))
+	args, _ := os.ReadFile(proctree.Path(pid, "cmdline")) // empty for a thread of the kernel
+	exe, err := os.Readlink(proctree.Path(pid, "exe"))
 	if err != nil && len(args) == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func read(pid int) *process {
 }
 
 func ownerOf(pid int) int {
-	status, _ := os.ReadFile(procfs(pid, "status"))
+	status, _ := os.ReadFile(proctree.Path(pid, "status"))
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
 			if fields := strings.Fields(rest); len(fields) > 1 {
@@ -85,7 +85,7 @@ func ownerOf(pid int) int {
 
 // unitOf returns the unit of systemd whose control group a process is in, or "".
 func unitOf(pid int) string {
-	data, _ := os.ReadFile(procfs(pid, "cgroup"))
+	data, _ := os.ReadFile(proctree.Path(pid, "cgroup"))
 	return unitIn(string(data))
 }
 
@@ -115,8 +115,6 @@ func unitIn(groups string) (unit string) {
 func ByUserManager(unit string) bool {
 	return strings.HasPrefix(unit, "user@") && strings.HasSuffix(unit, ".service")
 }
-
-func procfs(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
 // name returns the name of a process's program.
 func (p *process) name() string {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 // maxTable is how much of one table of sockets is read, and maxSpaces how many network namespaces.
@@ -26,7 +28,7 @@ func newSockets() sockets { return sockets{map[string]map[string]string{}} }
 
 // of returns the sockets on which a process listens, sorted.
 func (s sockets) of(pid int) (out []string) {
-	space, err := os.Readlink(procfs(pid, "ns/net"))
+	space, err := os.Readlink(proctree.Path(pid, "ns/net"))
 	if err != nil {
 		return nil
 	}
@@ -49,14 +51,14 @@ func (s sockets) of(pid int) (out []string) {
 
 // inodesOf returns the inodes of the sockets that a process holds.
 func inodesOf(pid int) (out []string) {
-	d, err := os.Open(procfs(pid, "fd"))
+	d, err := os.Open(proctree.Path(pid, "fd"))
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = d.Close() }()
 	names, _ := d.Readdirnames(64 << 10)
 	for _, fd := range names {
-		to, _ := os.Readlink(procfs(pid, "fd/"+fd))
+		to, _ := os.Readlink(proctree.Path(pid, "fd/"+fd))
 		if inode, ok := strings.CutPrefix(to, "socket:["); ok {
 			out = append(out, strings.TrimSuffix(inode, "]"))
 		}
@@ -83,7 +85,7 @@ func readSpace(pid int) map[string]string {
 }
 
 func readTable(pid int, name string, row func(fields []string)) {
-	data, err := os.ReadFile(procfs(pid, "net/"+name))
+	data, err := os.ReadFile(proctree.Path(pid, "net/"+name))
 	if err != nil {
 		return
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 // The kernel says what runs: /proc/PID/exe names the file that a process executes, and below
@@ -33,48 +33,23 @@ func (p imagePaths) of(pid int) []byte {
 // started returns the digest of the image as an agent of which a process was started, or nil.
 func (p imagePaths) started(pid int) []byte { return p.digestIn(environment(pid, "GARRISON_IMAGE")) }
 
-// executes returns the digest of the image that holds the file that a process executes, or
-// nil. A process in a container may have the same path for another file: it is not ours.
-func (p imagePaths) executes(pid int) []byte {
-	link := procfs(pid, "exe")
-	exe, err := os.Readlink(link)
-	if err != nil {
-		return nil
+// executes returns the digest of the image that holds the file that a process executes, or nil.
+func (p imagePaths) executes(pid int) []byte { return p.digestIn(proctree.Executes(pid, p.dirs()...)) }
+
+// dirs returns the directory of the images as it is named here, and as the kernel names it, without symbolic links.
+func (p imagePaths) dirs() []string {
+	dirs := []string{p.root.Images()}
+	if resolved, err := filepath.EvalSymlinks(dirs[0]); err == nil && resolved != dirs[0] {
+		dirs = append(dirs, resolved)
 	}
-	digest := p.digestIn(exe)
-	if digest == nil {
-		return nil
-	}
-	runs, err := os.Stat(link) // the file itself, wherever it is
-	if err != nil {
-		return nil
-	}
-	switch here, err := os.Stat(exe); {
-	case err == nil && !os.SameFile(runs, here):
-		return nil
-	case err != nil && !hasOurRoot(pid): // deleted here, or a path in another root directory
-		return nil
-	}
-	return digest
+	return dirs
 }
 
-// hasOurRoot reports whether a process has the root directory that we have.
-func hasOurRoot(pid int) bool {
-	its, err := os.Stat(procfs(pid, "root"))
-	ours, e := os.Stat("/")
-	return err == nil && e == nil && os.SameFile(its, ours)
-}
-
-func procfs(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
-
-// digestIn returns the digest of the image that holds a path, or nil. The kernel names the
-// images' directory without symbolic links.
+// digestIn returns the digest of the image that holds a path, or nil.
 func (p imagePaths) digestIn(path string) []byte {
-	images := p.root.Images()
-	resolved, _ := filepath.EvalSymlinks(images) // without one there are no images
-	for _, dir := range []string{images, resolved} {
+	for _, dir := range p.dirs() {
 		rest, ok := strings.CutPrefix(path, dir+"/")
-		if !ok || dir == "" {
+		if !ok {
 			continue
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(rest, layout.GoneName("")), "/") // it may be moved aside
@@ -87,7 +62,7 @@ func (p imagePaths) digestIn(path string) []byte {
 
 // environment returns a variable with which a process was started, or "".
 func environment(pid int, name string) string {
-	data, _ := os.ReadFile(procfs(pid, "environ")) // the process ended, or is another user's
+	data, _ := os.ReadFile(proctree.Path(pid, "environ")) // the process ended, or is another user's
 	for v := range bytes.SplitSeq(data, []byte{0}) {
 		if value, ok := strings.CutPrefix(string(v), name+"="); ok {
 			return value

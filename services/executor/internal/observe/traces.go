@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -19,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 // A trace is a link, a process or a unit that no instance of the inventory explains. Only
@@ -131,14 +131,10 @@ func (o *Observer) running(recorded map[int]bool) []Trace {
 
 // processes looks for processes for which imageOf returns the digest of an image of ours.
 func (o *Observer) processes(imageOf func(pid int) []byte) (out []Trace) {
-	entries, _ := os.ReadDir("/proc")
-	for _, d := range entries {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
+	pids, _ := proctree.All() // without the list no process is known
+	for _, pid := range pids {
 		digest := imageOf(pid)
-		if digest == nil {
+		if digest == nil || pid == os.Getpid() {
 			continue
 		}
 		p := o.processTrace(pid, digest)

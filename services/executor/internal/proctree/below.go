@@ -31,12 +31,15 @@ func Below(dirs ...string) (out []Process, err error) {
 	return out, err
 }
 
+// Executes returns the file that a process executes if it is below one of some directories, else "", as Below finds it.
+func Executes(pid int, dirs ...string) string { return below(pid, "exe", dirs) }
+
 // deleted is what the kernel appends to the name of a deleted file.
 const deleted = " (deleted)"
 
 // below returns the target of one of a process's links if it is below one of the directories, else "".
 func below(pid int, name string, dirs []string) string {
-	link := path(pid, name)
+	link := Path(pid, name)
 	target, err := os.Readlink(link)
 	file, gone := strings.CutSuffix(target, deleted)
 	if err != nil || !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(file, dir+"/") }) {
@@ -44,7 +47,7 @@ func below(pid int, name string, dirs []string) string {
 	}
 	theirs, ours := link, file
 	if gone { // then it counts if the process has our root directory
-		theirs, ours = path(pid, "root"), "/"
+		theirs, ours = Path(pid, "root"), "/"
 	}
 	a, err := os.Stat(theirs)
 	b, err2 := os.Stat(ours)

@@ -52,7 +52,7 @@ func environ(pid int) []byte {
 }
 
 func (r *read) do(pid int) {
-	if data, err := os.ReadFile(path(pid, "environ")); err == nil { // else the process ended or is another user's
+	if data, err := os.ReadFile(Path(pid, "environ")); err == nil { // else the process ended or is another user's
 		r.data = data
 	}
 	reads.Delete(pid)
@@ -80,6 +80,6 @@ func torn(pid int, env []byte) bool {
 	if env == nil || len(env) > 0 && env[len(env)-1] == 0 {
 		return false
 	}
-	_, err := os.Readlink(path(pid, "exe"))
+	_, err := os.Readlink(Path(pid, "exe"))
 	return err == nil
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,13 +15,14 @@ import (
 
 // Stat is what the kernel says about a process (proc(5), stat).
 type Stat struct {
-	Group, Session int
-	Start          uint64 // in clock ticks since the boot; with the boot and the id it identifies a process
+	State                  byte // such as R, S and T
+	Parent, Group, Session int
+	Start                  uint64 // in clock ticks since the boot; with the boot and the id it identifies a process
 }
 
 // Read reads a process's stat. ok is false when the process is gone or a zombie.
 func Read(pid int) (s Stat, ok bool) {
-	data, err := os.ReadFile(path(pid, "stat"))
+	data, err := os.ReadFile(Path(pid, "stat"))
 	if err != nil {
 		return s, false
 	}
@@ -28,6 +31,8 @@ func Read(pid int) (s Stat, ok bool) {
 	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
 		return s, false
 	}
+	s.State = fields[0][0]
+	s.Parent, _ = strconv.Atoi(string(fields[1]))
 	s.Group, _ = strconv.Atoi(string(fields[2]))
 	s.Session, _ = strconv.Atoi(string(fields[3]))
 	s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
@@ -36,22 +41,14 @@ func Read(pid int) (s Stat, ok bool) {
 
 // Stopped reports whether a signal stopped a process. One that a debugger holds is not stopped.
 func Stopped(pid int) bool {
-	data, err := os.ReadFile(path(pid, "stat"))
-	if err != nil {
-		return false
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	return len(fields) > 0 && string(fields[0]) == "T"
+	s, _ := Read(pid)
+	return s.State == 'T'
 }
 
 // runnable reports whether a process runs, waits for a processor or waits for a disk.
 func runnable(pid int) bool {
-	data, err := os.ReadFile(path(pid, "stat"))
-	if err != nil {
-		return false
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	return len(fields) > 0 && (fields[0][0] == 'R' || fields[0][0] == 'D')
+	s, _ := Read(pid)
+	return s.State == 'R' || s.State == 'D'
 }
 
 // StartTime returns when a process started, in clock ticks since the boot. ok is false when it is gone or a zombie.
@@ -74,7 +71,15 @@ func All() (pids []int, err error) {
 	return pids, nil
 }
 
-func path(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+// Path returns the path of what the kernel shows of a process under a name, such as stat.
+func Path(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// BootID identifies this boot, or is empty where the kernel does not show it: a process id and a start time of another
+// boot mean nothing.
+var BootID = sync.OnceValue(func() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(data))
+})
 
 // ticksPerSecond is the unit of start times, the same on all supported platforms (USER_HZ).
 const ticksPerSecond = 100

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/detect"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -49,7 +50,7 @@ func (s CheckAdoption) Do(_ context.Context, r *Run) error {
 		return err
 	}
 	r.Adoption = &change.Adoption{
-		Candidate: r.Candidate, Pid: p.Pid, Start: p.Start, Boot: supervise.BootID(), StartedAt: p.StartedAt,
+		Candidate: r.Candidate, Pid: p.Pid, Start: p.Start, Boot: proctree.BootID(), StartedAt: p.StartedAt,
 		Exe: p.Exe, Sockets: p.Sockets[:min(len(p.Sockets), maxSockets)], At: time.Now(),
 		Service: p.Service, Enabled: service.Enabled,
 	}

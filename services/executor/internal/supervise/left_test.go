@@ -90,7 +90,7 @@ func TestAProcessThatLeftTheSessionOfARecordedStartIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := shell(t, "exec sleep 60")
 			token := proctree.NewToken()
-			if err := (record{Token: token, Boot: bootID(), Pid: 1 << 22, Start: 1}).write(s.Record); err != nil {
+			if err := (record{Token: token, Boot: proctree.BootID(), Pid: 1 << 22, Start: 1}).write(s.Record); err != nil {
 				t.Fatal(err)
 			}
 			before := shell(t, daemonizes(stays)+"exit 0")
@@ -131,7 +131,7 @@ func TestAProcessThatCannotBeKilledBlocksNoRestart(t *testing.T) {
 	disk.Freeze(t)
 	s := shell(t, "exec sleep 60")
 	token := proctree.NewToken()
-	if err := (record{Token: token, Boot: bootID(), Pid: 1 << 22, Start: 1}).write(s.Record); err != nil {
+	if err := (record{Token: token, Boot: proctree.BootID(), Pid: 1 << 22, Start: 1}).write(s.Record); err != nil {
 		t.Fatal(err)
 	}
 	before := exec.Command("/bin/sh", "-c", `echo $$ > "$0"; echo x > "$1"`, filepath.Join(s.Dir, "child"),

@@ -69,7 +69,7 @@ func open(s Spec, log zerolog.Logger) (p *process, adopted bool, err error) {
 // start starts a process. left are the tokens of earlier starts that left processes. A process that runs and could not
 // be recorded is returned with the error.
 func start(s Spec, left []string) (*process, error) {
-	r := record{Token: proctree.NewToken(), Boot: bootID(), StartedAt: time.Now(), Left: left}
+	r := record{Token: proctree.NewToken(), Boot: proctree.BootID(), StartedAt: time.Now(), Left: left}
 	if err := r.write(s.Record); err != nil { // before the process exists: a crash never leaves one unrecorded
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (p *process) endLeft() {
 // killGroup kills the rest of a group whose leader has ended. A group with members keeps its number from being reused
 // as a process id. So if another process has the number, the group is empty, and nothing is signalled.
 func (r record) killGroup() {
-	if r.Pid <= 1 || r.Boot != bootID() {
+	if r.Pid <= 1 || r.Boot != proctree.BootID() {
 		return
 	}
 	if now, ok := proctree.StartTime(r.Pid); ok && now != r.Start {
@@ -157,7 +157,7 @@ func (r record) killGroup() {
 // endRest kills the leftovers of an ended process and of those before it. It returns the latest tokens of starts whose
 // processes did not all end.
 func (r record) endRest(within time.Duration) (left []string, err error) {
-	if r.Boot != bootID() {
+	if r.Boot != proctree.BootID() {
 		return nil, nil
 	}
 	r.killGroup()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -97,15 +96,9 @@ func removeRecord(path string) error {
 	return err
 }
 
-// bootID identifies the boot: process ids of an earlier boot mean nothing.
-var bootID = sync.OnceValue(func() string {
-	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // empty where it is missing
-	return strings.TrimSpace(string(data))
-})
-
 // find returns the record with its process's identity, and whether the process still runs.
 func (r record) find() (record, bool) {
-	if r.Boot != bootID() {
+	if r.Boot != proctree.BootID() {
 		return r, false
 	}
 	if r.Pid == 0 {

@@ -85,7 +85,7 @@ func Renew(is change.Adoption, pid int, program string) (change.Adoption, error)
 	if path, err := os.Readlink(exe); err == nil {
 		is.Exe = strings.TrimSuffix(path, " (deleted)")
 	}
-	is.Pid, is.Start, is.Boot = pid, start, bootID()
+	is.Pid, is.Start, is.Boot = pid, start, proctree.BootID()
 	is.ExeSHA256, is.Same = runs, bytes.Equal(runs, image)
 	return is, nil
 }

@@ -76,7 +76,7 @@ func TestARunningProcessIsAdoptedByAnotherUnit(t *testing.T) {
 
 func TestAProcessWithoutARecordedPidIsFoundByItsToken(t *testing.T) {
 	s := shell(t, "sleep 60")
-	if err := (record{Token: "token-" + t.Name(), Boot: bootID()}).write(s.Record); err != nil {
+	if err := (record{Token: "token-" + t.Name(), Boot: proctree.BootID()}).write(s.Record); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sleep", "60")
@@ -130,7 +130,7 @@ func TestAReusedProcessIDIsNeitherAdoptedNorSignalled(t *testing.T) {
 	}
 	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
 	s := shell(t, "sleep 60")
-	if err := (record{Token: "x", Boot: bootID(), Pid: other.Process.Pid, Start: 1}).write(s.Record); err != nil {
+	if err := (record{Token: "x", Boot: proctree.BootID(), Pid: other.Process.Pid, Start: 1}).write(s.Record); err != nil {
 		t.Fatal(err)
 	}
 	u := startable(t, s)

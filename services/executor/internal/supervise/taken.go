@@ -42,15 +42,12 @@ func Take(below Unit, s Spec, is change.Adoption, changed func()) *Taken {
 
 // Lives reports whether an adopted process still runs: the process of that id, start and boot.
 func Lives(is *change.Adoption) bool {
-	if is == nil || is.Pid <= 1 || is.Boot != bootID() {
+	if is == nil || is.Pid <= 1 || is.Boot != proctree.BootID() {
 		return false
 	}
 	start, ok := proctree.StartTime(is.Pid)
 	return ok && start == is.Start
 }
-
-// BootID returns the id of this boot.
-func BootID() string { return bootID() }
 
 // alive reports whether the adopted process runs, and begins to watch it.
 func (t *Taken) alive() bool {

@@ -29,7 +29,7 @@ func foreign(t *testing.T, same bool) (*exec.Cmd, change.Adoption) {
 	if !ok {
 		t.Fatal("it does not run")
 	}
-	return cmd, change.Adoption{Pid: cmd.Process.Pid, Start: start, Boot: BootID(), Same: same}
+	return cmd, change.Adoption{Pid: cmd.Process.Pid, Start: start, Boot: proctree.BootID(), Same: same}
 }
 
 // take returns the unit of an adopted process above one that runs sleep.

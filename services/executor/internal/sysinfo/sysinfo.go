@@ -27,6 +27,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 // within bounds a reading: a hanging file system must not hang the executor.
@@ -73,8 +74,7 @@ func Read(ctx context.Context) *serverv1.Sysinfo {
 
 // BootID returns the identity of the machine's current boot.
 func BootID() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if id := strings.TrimSpace(string(data)); err == nil && id != "" {
+	if id := proctree.BootID(); id != "" {
 		return id
 	}
 	at, _ := host.BootTime()

@@ -15,6 +15,7 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -27,7 +28,7 @@ func verify(s state, spec supervise.Spec) error {
 	var missing error
 	err := eventually(verifyWithin, func() (bool, error) {
 		missing = errors.Join(verifyLimits(s.pid, spec.Limits), verifySandbox(s.pid, spec.Sandbox))
-		_, gone := os.Stat(proc(s.pid, "status"))
+		_, gone := os.Stat(proctree.Path(s.pid, "status"))
 		return missing == nil || gone != nil, nil
 	})
 	if err != nil {
@@ -35,8 +36,6 @@ func verify(s state, spec supervise.Spec) error {
 	}
 	return nil // also when the process has ended
 }
-
-func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
 
 func verifyLimits(pid int, l *imagev1.Limits) (err error) {
 	check := func(key, have string, e error, ok func(n uint64) bool) {
@@ -59,7 +58,7 @@ func verifyLimits(pid int, l *imagev1.Limits) (err error) {
 		check("limits.cpu", quota, e, func(n uint64) bool { return n*100 <= period*(want+1) })
 	}
 	if want := l.GetOpenFiles(); want > 0 {
-		data, e := os.ReadFile(proc(pid, "limits"))
+		data, e := os.ReadFile(proctree.Path(pid, "limits"))
 		_, line, _ := strings.Cut(string(data), "Max open files")
 		for _, have := range append(strings.Fields(line), "", "")[:2] { // soft and hard
 			check("limits.open_files", have, e, func(n uint64) bool { return n == want })
@@ -84,7 +83,7 @@ func processorShare(pid int) (quota string, period uint64, err error) {
 // groupValue reads a file of a process's control group, in the controller's own hierarchy or in the unified one
 // (cgroups(7)).
 func groupValue(pid int, controller, own, unified string) (string, error) {
-	data, err := os.ReadFile(proc(pid, "cgroup"))
+	data, err := os.ReadFile(proctree.Path(pid, "cgroup"))
 	if err != nil {
 		return "", err
 	}
@@ -132,7 +131,7 @@ func verifySandbox(pid int, b *imagev1.Sandbox) error {
 }
 
 func statusOf(pid int) (map[string]string, error) {
-	data, err := os.ReadFile(proc(pid, "status"))
+	data, err := os.ReadFile(proctree.Path(pid, "status"))
 	out := map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -143,7 +142,7 @@ func statusOf(pid int) (map[string]string, error) {
 
 // verifyMounts checks the process's view of the file system.
 func verifyMounts(pid int, b *imagev1.Sandbox) error {
-	f, err := os.Open(proc(pid, "mountinfo"))
+	f, err := os.Open(proctree.Path(pid, "mountinfo"))
 	if err != nil {
 		return err
 	}
