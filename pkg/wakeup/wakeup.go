@@ -1,4 +1,4 @@
-// Package wakeup lets any number of goroutines wake one that waits.
+// Package wakeup lets any number of goroutines wake one that waits, and one wait for a time.
 //
 // Guarantees:
 //
@@ -6,6 +6,11 @@
 //  2. Wakes before the next receive from C count as one.
 //  3. A Wake is never lost: after it, a receive from C succeeds.
 package wakeup
+
+import (
+	"context"
+	"time"
+)
 
 // Signal is a wake-up for one waiting goroutine. It is safe for concurrent use; create it
 // with New.
@@ -24,3 +29,15 @@ func (s Signal) Wake() {
 
 // C returns the channel that the waiting goroutine receives from.
 func (s Signal) C() <-chan struct{} { return s.c }
+
+// Pause returns nil after a time, or the error of ctx when that is done before.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

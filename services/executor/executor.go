@@ -92,21 +92,9 @@ type Executor struct {
 
 // New returns an executor; Run opens what it needs.
 func New(cfg Config) *Executor {
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = time.Minute
-	}
-	if cfg.BeatInterval == 0 {
-		cfg.BeatInterval = DefaultBeatInterval
-	}
-	if cfg.Policy == nil {
-		cfg.Policy = &supervise.DefaultPolicy
-	}
-	if cfg.Keep == nil {
-		cfg.Keep = &DefaultKeep
-	}
-	if cfg.SteadyAfter == 0 {
-		cfg.SteadyAfter = time.Minute
-	}
+	cfg.PollInterval, cfg.SteadyAfter = cmp.Or(cfg.PollInterval, time.Minute), cmp.Or(cfg.SteadyAfter, time.Minute)
+	cfg.BeatInterval = cmp.Or(cfg.BeatInterval, DefaultBeatInterval)
+	cfg.Policy, cfg.Keep = cmp.Or(cfg.Policy, &supervise.DefaultPolicy), cmp.Or(cfg.Keep, &DefaultKeep)
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) {}
 	}

@@ -12,13 +12,10 @@ import (
 
 // noteServer records in the journal whose it is.
 func (x *Executor) noteServer(j *journal.Journal, id string) error {
-	was := ""
-	if err := j.Read(
-		func(tx *journal.Tx) error { was = tx.Note(journal.NoteServer); return nil },
-	); err != nil || was == id {
+	if was, err := j.Note(journal.NoteServer); err != nil || was == id {
 		return err
 	}
-	return j.Update(func(tx *journal.Tx) error { return tx.SetNote(journal.NoteServer, id) })
+	return j.SetNote(journal.NoteServer, id)
 }
 
 // noteProgram records in the journal that the program of this image can read the journal's format.

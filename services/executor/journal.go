@@ -7,6 +7,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
@@ -54,7 +55,7 @@ func (x *Executor) rebuild(j *journal.Journal, disk inventory.Disk) error {
 	if err := disk.Rebuild(j); err != nil {
 		return err
 	}
-	return j.Update(func(tx *journal.Tx) error { return tx.SetNote(journal.NoteServer, disk.Server()) })
+	return j.SetNote(journal.NoteServer, disk.Server())
 }
 
 const (
@@ -70,9 +71,6 @@ func (x *Executor) retryDamaged(ctx context.Context, err error, wait *time.Durat
 	}
 	x.cfg.Log.Error().Err(err).Msg("journal damaged while running; retrying with a rebuilt one")
 	*wait = min(max(damagedRetry, 2**wait), damagedRetryMax)
-	select {
-	case <-ctx.Done():
-	case <-time.After(*wait):
-	}
+	_ = wakeup.Pause(ctx, *wait) // when it is stopped, the next run ends at once
 	return true
 }

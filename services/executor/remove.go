@@ -60,14 +60,12 @@ func (r removed) OpenJournal(server string) (*journal.Journal, error) { return r
 func (r removed) Engine(who identity.Identity, j *journal.Journal) (engine.Config, func(), error) {
 	x := *r.x
 	x.cfg.Supervisor = SupervisorDirect
-	err := j.Read(func(tx *journal.Tx) error {
-		if tx.Note(noteSupervisor) == SupervisorSystemd {
-			x.cfg.Supervisor = SupervisorAuto
-		}
-		return nil
-	})
+	was, err := j.Note(noteSupervisor)
 	if err != nil {
 		return engine.Config{}, nil, err
+	}
+	if was == SupervisorSystemd {
+		x.cfg.Supervisor = SupervisorAuto
 	}
 	x.process = selfupdate.Fixed(x.selfUpdate(), "this process removes it")
 	return x.engineConfig(who, j, nil, x.cfg.Log)

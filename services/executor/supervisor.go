@@ -31,11 +31,7 @@ const noteSupervisor = "supervisor"
 // supervisor returns the configured supervisor. Agents that the other one runs are stopped and
 // started by this one: a slot has one process.
 func (x *Executor) supervisor(j *journal.Journal, log zerolog.Logger) (supervise.Supervisor, error) {
-	var was string
-	err := j.Read(func(tx *journal.Tx) error {
-		was = tx.Note(noteSupervisor)
-		return nil
-	})
+	was, err := j.Note(noteSupervisor)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +43,7 @@ func (x *Executor) supervisor(j *journal.Journal, log zerolog.Logger) (supervise
 	if was == name {
 		return chosen, nil
 	}
-	return chosen, j.Update(func(tx *journal.Tx) error { return tx.SetNote(noteSupervisor, name) })
+	return chosen, j.SetNote(noteSupervisor, name)
 }
 
 func (x *Executor) choose(was string) (supervise.Supervisor, string, error) {

@@ -6,17 +6,17 @@ import (
 	"sync"
 	"time"
 
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // unidentified keeps the agents while the identity cannot be read: a damaged or missing file is no
@@ -30,9 +30,7 @@ func (x *Executor) unidentified(ctx context.Context, why error) error {
 	}
 	defer func() { _ = j.Close() }()
 	var who identity.Identity
-	if err := j.Read(
-		func(tx *journal.Tx) error { who.ServerID = tx.Note(journal.NoteServer); return nil },
-	); err != nil {
+	if who.ServerID, err = j.Note(journal.NoteServer); err != nil {
 		return err
 	}
 	log := x.cfg.Log.With().Str(logs.Server, who.ServerID).Logger()
@@ -41,12 +39,11 @@ func (x *Executor) unidentified(ctx context.Context, why error) error {
 		return err
 	}
 	defer done()
-	c.Fetcher = noFetcher{}
 	e := engine.New(c)
 	w := &waiter{x: x, since: time.Now(), why: why, server: who.ServerID}
 	s := x.statusWriter(e, who, w.standing, log)
 	parts := []rungroup.Part{{Name: "identity", Run: w.run}, {Name: "join", Run: w.join}, {Name: "status", Run: s.Run}}
-	ready, lives := closed(), alive(nil, j)
+	ready, lives := supervise.Closed, alive(nil, j)
 	if who.ServerID != "" { // it ran before, so there may be agents
 		parts = append(parts, rungroup.Part{Name: "engine", Run: e.Run})
 		ready, lives = e.Ready(), alive(e, j)
@@ -59,20 +56,6 @@ func (x *Executor) unidentified(ctx context.Context, why error) error {
 		s.End(x.cfg.StopAgents)
 	}
 	return nil
-}
-
-// closed returns a closed channel.
-func closed() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}
-
-// noFetcher fetches nothing: without an identity there is no bus.
-type noFetcher struct{}
-
-func (noFetcher) Fetch(context.Context, *imagev1.Blob, func(uint64)) error {
-	return fault.New(fault.Unavailable, "cannot fetch without an identity")
 }
 
 // waiter waits until the identity is readable.
@@ -121,10 +104,8 @@ func (w *waiter) join(ctx context.Context) error {
 				w.mu.Unlock()
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := wakeup.Pause(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -29,12 +29,10 @@ func NewSockets(s Specs, j *journal.Journal, by supervise.Supervisor, log zerolo
 	note := func(agent string) string { return "sockets." + agent }
 	set := sockets.New(sockets.Config{
 		Recall: func(agent string) (marks []sockets.Mark, err error) {
-			err = j.Read(func(tx *journal.Tx) error {
-				if n := tx.Note(note(agent)); n != "" {
-					return json.Unmarshal([]byte(n), &marks)
-				}
-				return nil
-			})
+			text, err := j.Note(note(agent))
+			if err == nil && text != "" {
+				err = json.Unmarshal([]byte(text), &marks)
+			}
 			return marks, err
 		},
 		Remember: func(agent string, marks []sockets.Mark) error {
@@ -45,7 +43,7 @@ func NewSockets(s Specs, j *journal.Journal, by supervise.Supervisor, log zerolo
 			if len(marks) == 0 {
 				data = nil
 			}
-			return j.Update(func(tx *journal.Tx) error { return tx.SetNote(note(agent), string(data)) })
+			return j.SetNote(note(agent), string(data))
 		},
 		Holders: by.Members,
 		Log:     log,

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"time"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -37,18 +38,12 @@ func Coming(r *change.Record) Version {
 
 // ReadyWithin returns how long the version has to become ready, to run through, or to check itself.
 func (v Version) ReadyWithin() time.Duration {
-	if ms := v.Image.GetRun().GetReady().GetTimeoutMs(); ms != 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return healthcheck.DefaultTimeout
+	return cmp.Or(time.Duration(v.run().GetReady().GetTimeoutMs())*time.Millisecond, healthcheck.DefaultTimeout)
 }
 
 // Soak returns how long the version is watched once it is ready.
 func (v Version) Soak() time.Duration {
-	if ms := v.Image.GetRun().GetReady().GetSoakMs(); ms != 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	return healthcheck.DefaultSoak
+	return cmp.Or(time.Duration(v.run().GetReady().GetSoakMs())*time.Millisecond, healthcheck.DefaultSoak)
 }
 
 func (v Version) run() *imagev1.Run { return v.Image.GetRun() }

@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
@@ -86,9 +87,7 @@ func (s Sections) alone(ctx context.Context) (*os.File, error) {
 		if err = errors.Join(err, lock.Close()); err != nil {
 			return nil, err
 		}
-		select {
-		case <-time.After(retryLock):
-		case <-ctx.Done():
+		if wakeup.Pause(ctx, retryLock) != nil {
 			return nil, errUnderWay()
 		}
 	}
@@ -218,9 +217,7 @@ func (s Sections) lock(ctx context.Context, how int) (*os.File, error) {
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 		}
-		select {
-		case <-time.After(retryLock):
-		case <-ctx.Done():
+		if wakeup.Pause(ctx, retryLock) != nil {
 			return nil, errors.Join(errUnderWay(), f.Close())
 		}
 	}

@@ -67,7 +67,7 @@ func (t Tree) write(dir string) error {
 			return err
 		}
 	}
-	return errors.Join(seal(dir), layout.SyncAll(dir))
+	return errors.Join(imagedir.SealDirs(dir), layout.SyncAll(dir))
 }
 
 // writeFile sets a file's group before its content, so that no other user reads it. Nothing
@@ -87,15 +87,6 @@ func (t Tree) writeFile(path string, f File) error {
 		err = out.Chmod(f.Mode.Perm())
 	}
 	return errors.Join(err, out.Close())
-}
-
-func seal(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return os.Chmod(path, 0o555)
-	})
 }
 
 // Check compares a directory with its name.

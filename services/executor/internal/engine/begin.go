@@ -34,7 +34,7 @@ func (e *Engine) situation() (plan.Situation, error) {
 			}
 			here[i.Agent] = i
 		}
-		for _, id := range taskIDs(e.document) {
+		for _, id := range plan.TaskIDs(e.document) {
 			was, err := tx.Ended(id)
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
@@ -46,7 +47,7 @@ type Config struct {
 	BootID     string
 	Version    string // the executor's own
 	Journal    *journal.Journal
-	Fetcher    Fetcher
+	Fetcher    Fetcher // nil means that there is no bus to fetch from
 	Supervisor supervise.Supervisor
 	Sysinfo    func(context.Context) *serverv1.Sysinfo
 	Log        zerolog.Logger
@@ -85,6 +86,9 @@ const (
 func (c Config) withDefaults() Config {
 	c.ContentEvery = cmp.Or(c.ContentEvery, contentEvery)
 	c.LookEvery, c.LookRest = cmp.Or(c.LookEvery, machineEvery), cmp.Or(c.LookRest, machineRest)
+	if c.Fetcher == nil {
+		c.Fetcher = noFetcher{}
+	}
 	if c.Trust == nil {
 		c.Trust = func(*imagev1.Manifest) error { return nil }
 	}
@@ -110,4 +114,12 @@ func (c Config) withDefaults() Config {
 		c.FailPoint = func(string) {}
 	}
 	return c
+}
+
+// noFetcher fetches nothing.
+type noFetcher struct{}
+
+// Fetch implements Fetcher.
+func (noFetcher) Fetch(context.Context, *imagev1.Blob, func(uint64)) error {
+	return fault.New(fault.Unavailable, "no image can be fetched without the bus")
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
 // The content of installed images is read all the time, slowly: a change that keeps a file's name, mode, size and time
@@ -33,10 +34,8 @@ func (e *Engine) readContent(ctx context.Context) {
 	for {
 		began := time.Now()
 		e.readRound(ctx, every)
-		select {
-		case <-ctx.Done():
+		if wakeup.Pause(ctx, max(every-time.Since(began), every/10)) != nil {
 			return
-		case <-time.After(max(every-time.Since(began), every/10)):
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (d *doubts) check() (Doubt, error) {
 			Empty: len(in.Instances) == 0,
 		}
 	} else if len(in.Changes) == 0 && d.settles {
-		err = d.journal.Update(func(tx *journal.Tx) error { return tx.SetNote(journal.NoteLost, "") })
+		err = d.journal.SetNote(journal.NoteLost, "")
 	}
 	d.set(is)
 	return is, err

@@ -38,8 +38,8 @@ type Engine struct {
 	doubts  *doubts
 	driver  *driver
 	machine *machine
-	scans   *scans
-	ahead   *ahead
+	scans   *requests
+	ahead   *requests
 	answers chan answer    // of scans and ahead
 	running sync.WaitGroup // changes, and looks beside the loop
 
@@ -88,15 +88,19 @@ func New(cfg Config) *Engine {
 		read: cfg.Sysinfo, purge: e.rooms.images.GiveUpAll, boot: cfg.BootID, rest: cfg.LookRest, tasks: e.tasks,
 		spawn: e.running.Go, results: make(chan reading),
 	}
-	e.scans = &scans{scan: newScan(cfg), tasks: e.tasks, spawn: e.running.Go, answers: e.answers}
-	e.ahead = &ahead{
-		steps: steps.Ahead{
-			Steps: set.bring, Trust: cfg.Trust,
-			NewRun: func(rec *change.Record) *steps.Run { return e.driver.newRun(rec, false) },
-		},
-		tasks: e.tasks, spawn: e.running.Go, answers: e.answers,
-	}
+	e.scans = e.newRequests(isScan, answerScan(cfg, e.reports))
+	e.ahead = e.newRequests(isAhead, fetchAhead(steps.Ahead{
+		Steps: set.bring, Trust: cfg.Trust,
+		NewRun: func(rec *change.Record) *steps.Run { return e.driver.newRun(rec, false) },
+	}))
 	return e
+}
+
+// newRequests returns what answers the requests of a kind.
+func (e *Engine) newRequests(
+	is func(*desiredv1.Request) bool, do func(context.Context, *desiredv1.Request) reply,
+) *requests {
+	return &requests{is: is, do: do, tasks: e.tasks, spawn: e.running.Go, answers: e.answers}
 }
 
 // Ready is closed when Run has recovered: the journal was read and the agents taken over.

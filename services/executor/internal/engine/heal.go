@@ -36,10 +36,9 @@ func (e *Engine) setPolicy(tx *journal.Tx, d *desiredv1.Document) error {
 
 // recallPolicy takes the policy of the last document before this start.
 func (e *Engine) recallPolicy() error {
-	return e.cfg.Journal.Read(func(tx *journal.Tx) error {
-		e.rooms.repairs.Allow(tx.Note(noteDrift) == "")
-		return nil
-	})
+	forbidden, err := e.cfg.Journal.Note(noteDrift)
+	e.rooms.repairs.Allow(forbidden == "")
+	return err
 }
 
 // healDue notes whether something is damaged now, and reports whether it is to be healed now.

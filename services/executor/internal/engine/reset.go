@@ -36,8 +36,7 @@ func (e *Engine) reset() error {
 		return nil // the next check tries again
 	}
 	e.cfg.FailPoint("reset swept")
-	err = e.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.SetNote(journal.NoteEmptied, id) })
-	if err != nil {
+	if err := e.cfg.Journal.SetNote(journal.NoteEmptied, id); err != nil {
 		return err
 	}
 	e.cfg.FailPoint("reset noted")
@@ -61,7 +60,7 @@ func (e *Engine) emptied(id string) (empty, done bool, err error) {
 
 // endReset forgets that the server was emptied when a document ends the reinstall, or brings an agent.
 func endReset(tx *journal.Tx, d *desiredv1.Document) error {
-	if note := tx.Note(journal.NoteEmptied); note == "" || note == d.GetResetId() && len(d.GetEntries()) == 0 {
+	if tx.Note(journal.NoteEmptied) == d.GetResetId() && len(d.GetEntries()) == 0 {
 		return nil
 	}
 	return tx.SetNote(journal.NoteEmptied, "")

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -15,78 +14,27 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// scans answers requests for the candidates on the server, one at a time and beside the loop. Its methods are called
-// by the loop's goroutine.
-type scans struct {
-	scan    func(context.Context, *serverv1.Scan) (*reportv1.CandidatesReport, error)
-	tasks   tasks
-	spawn   func(func())
-	answers chan<- answer
-	busy    bool
-}
-
-// answer handles in the loop what a request led to beside it, and goes on with the next request of the document.
-type answer func(context.Context, *desiredv1.Document) error
-
-// scanned is how a scan ended.
-type scanned struct {
-	taskID string
-	found  *reportv1.CandidatesReport
-	err    error
-}
-
-// begin begins the next scan that a document asks for, unless one is under way.
-func (s *scans) begin(ctx context.Context, d *desiredv1.Document) error {
-	if s.busy {
-		return nil
-	}
-	due, err := s.tasks.open(d, isScan)
-	if err != nil || len(due) == 0 {
-		return err
-	}
-	s.busy = true
-	q := due[0]
-	s.spawn(func() {
-		found, err := s.scan(ctx, q.GetScan())
-		select {
-		case s.answers <- func(ctx context.Context, d *desiredv1.Document) error {
-			return s.answer(ctx, d, scanned{q.GetTaskId(), found, err})
-		}:
-		case <-ctx.Done():
-		}
-	})
-	return nil
-}
-
 func isScan(q *desiredv1.Request) bool { return q.GetScan() != nil }
 
-// answer reports what a scan found and begins the next one.
-func (s *scans) answer(ctx context.Context, d *desiredv1.Document, r scanned) error {
-	s.busy = false
-	reports := s.tasks.reports
-	err := reports.journal.Update(func(tx *journal.Tx) error {
-		if ended, err := tx.Ended(r.taskID); err != nil || ended != nil {
-			return err
+// answerScan returns what scans the server for the candidates of a request.
+func answerScan(cfg Config, reports *reporter) func(context.Context, *desiredv1.Request) reply {
+	scan := newScan(cfg)
+	return func(ctx context.Context, q *desiredv1.Request) reply {
+		found, failure := scan(ctx, q.GetScan())
+		return func(tx *journal.Tx) (taskv1.State, *taskv1.Outcome, error) {
+			if failure != nil {
+				return taskv1.State_STATE_FAILED, failed(steps.Failure(taskv1.Step_STEP_CHECK, failure)), nil
+			}
+			listed, err := detect.Listed(found.GetCandidates())
+			if err != nil {
+				return taskv1.State_STATE_FAILED, nil, err
+			}
+			out := reports.report()
+			found.TaskId = q.GetTaskId()
+			out.Body = &reportv1.Report_Candidates{Candidates: found}
+			return taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{Listed: listed}, tx.Say(out)
 		}
-		if r.err != nil {
-			f := steps.Failure(taskv1.Step_STEP_CHECK, r.err)
-			return s.tasks.end(tx, r.taskID, taskv1.State_STATE_FAILED,
-				&taskv1.Outcome{FailedStep: f.Step, Code: f.Code, Reason: f.Reason})
-		}
-		listed, err := detect.Listed(r.found.GetCandidates())
-		if err != nil {
-			return err
-		}
-		out := reports.report()
-		r.found.TaskId = r.taskID
-		out.Body = &reportv1.Report_Candidates{Candidates: r.found}
-		return errors.Join(tx.Say(out),
-			s.tasks.end(tx, r.taskID, taskv1.State_STATE_SUCCEEDED, &taskv1.Outcome{Listed: listed}))
-	})
-	if err != nil {
-		return err
 	}
-	return s.begin(ctx, d)
 }
 
 // newScan returns what scans the server of an engine.

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/strict"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
 )
 
 // tasks answers what a document shows and no change does: ended tasks and requests for a
@@ -20,21 +21,6 @@ type tasks struct {
 	reports *reporter
 }
 
-// taskIDs returns the ids in a document; some may be empty.
-func taskIDs(d *desiredv1.Document) []string {
-	var out []string
-	for _, en := range d.GetEntries() {
-		out = append(out, en.GetTaskId())
-	}
-	for _, r := range d.GetRemovals() {
-		out = append(out, r.GetTaskId())
-	}
-	for _, q := range d.GetRequests() {
-		out = append(out, q.GetTaskId())
-	}
-	return out
-}
-
 // answer refuses the requests that this executor does not know, and reports ended tasks again.
 func (t tasks) answer(d *desiredv1.Document) error {
 	return errors.Join(t.refuseUnknown(d), t.repeatEnds(d))
@@ -42,28 +28,19 @@ func (t tasks) answer(d *desiredv1.Document) error {
 
 // refuseUnknown ends the requests that have a field or a value of a newer contract.
 func (t tasks) refuseUnknown(d *desiredv1.Document) error {
-	return t.reports.journal.Update(func(tx *journal.Tx) error {
-		for _, q := range d.GetRequests() {
-			unknown := strict.Check(q)
-			if unknown == nil || q.GetTaskId() == "" {
-				continue
-			}
-			if ended, err := tx.Ended(q.GetTaskId()); err != nil {
-				return err
-			} else if ended != nil {
-				continue
-			}
-			o := &taskv1.Outcome{
-				FailedStep: taskv1.Step_STEP_CHECK,
-				Code:       code.ExecutorTooOld,
+	due, err := t.open(d, func(q *desiredv1.Request) bool { return strict.Check(q) != nil })
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	return t.reports.journal.Update(func(tx *journal.Tx) (err error) {
+		for _, q := range due {
+			err = errors.Join(err, t.end(tx, q.GetTaskId(), taskv1.State_STATE_FAILED, &taskv1.Outcome{
+				FailedStep: taskv1.Step_STEP_CHECK, Code: code.ExecutorTooOld,
 				Reason: "executor " + t.version + " does not know all that the document asks: " +
-					change.OneLine(unknown),
-			}
-			if err := t.end(tx, q.GetTaskId(), taskv1.State_STATE_FAILED, o); err != nil {
-				return err
-			}
+					change.OneLine(strict.Check(q)),
+			}))
 		}
-		return nil
+		return err
 	})
 }
 
@@ -75,7 +52,7 @@ func (t tasks) repeatEnds(d *desiredv1.Document) error {
 		if err != nil {
 			return err
 		}
-		for _, id := range taskIDs(d) {
+		for _, id := range plan.TaskIDs(d) {
 			ended, err := tx.Ended(id)
 			if err != nil {
 				return err
@@ -117,8 +94,7 @@ func (t tasks) succeed(due []string) error {
 func (t tasks) fail(due []string, why *change.Failure) error {
 	return t.reports.journal.Update(func(tx *journal.Tx) (err error) {
 		for _, id := range due {
-			o := &taskv1.Outcome{FailedStep: why.Step, Code: why.Code, Reason: why.Reason}
-			err = errors.Join(err, t.end(tx, id, taskv1.State_STATE_FAILED, o))
+			err = errors.Join(err, t.end(tx, id, taskv1.State_STATE_FAILED, failed(why)))
 		}
 		return err
 	})

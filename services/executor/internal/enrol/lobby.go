@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
@@ -96,12 +97,9 @@ func (k *knocker) untilDecided(ctx context.Context) (serverID string, err error)
 		default:
 			failed = 0
 		}
-		pause := time.NewTimer(later + rand.N(later/4+1)) // machines that start at once do not ask at once
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return "", ctx.Err()
-		case <-pause.C:
+		later += rand.N(later/4 + 1) // machines that start at once do not ask at once
+		if err := wakeup.Pause(ctx, later); err != nil {
+			return "", err
 		}
 	}
 }

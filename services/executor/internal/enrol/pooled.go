@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
 const (
@@ -44,12 +45,8 @@ func askPooled(
 		if !fault.Is(err, fault.Unavailable) {
 			return nil, err
 		}
-		pause := time.NewTimer(rand.N(askAgain))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if wakeup.Pause(ctx, rand.N(askAgain)) != nil {
 			return nil, err
-		case <-pause.C:
 		}
 	}
 }

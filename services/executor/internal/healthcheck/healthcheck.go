@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,7 @@ type Spec struct {
 // Await waits until the agent works, and then through the soak. exited is closed when its process ends. The error
 // carries a refusal with the code of the failure.
 func Await(ctx context.Context, s Spec, exited <-chan struct{}) error {
-	if s.Timeout == 0 {
-		s.Timeout = DefaultTimeout
-	}
-	if s.Soak == 0 {
-		s.Soak = DefaultSoak
-	}
+	s.Timeout, s.Soak = cmp.Or(s.Timeout, DefaultTimeout), cmp.Or(s.Soak, DefaultSoak)
 	if err := s.waitReady(ctx, exited); err != nil {
 		return err
 	}

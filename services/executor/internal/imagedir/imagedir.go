@@ -124,7 +124,7 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 	if err := errors.Join(err, chunks.Close()); err != nil {
 		return err
 	}
-	if err := sealDirs(dir); err != nil {
+	if err := SealDirs(dir); err != nil {
 		return err
 	}
 	tree, err := treeOf(dir)
@@ -156,7 +156,8 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 	return errors.Join(os.Chmod(dir, 0o555), layout.SyncAll(dir))
 }
 
-func sealDirs(dir string) error {
+// SealDirs makes a directory and those below it read-only.
+func SealDirs(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err

@@ -33,11 +33,8 @@ type Contents struct {
 	Outbox    int    `json:"outbox"`
 }
 
-// Examine counts every record that the journal has. It reads all of them.
-func (j *Journal) Examine() (Contents, error) { return j.contents() }
-
-// contents reads every record. An error is ErrDamaged when one cannot be read.
-func (j *Journal) contents() (c Contents, err error) {
+// Examine reads and counts every record that the journal has. An error is ErrDamaged when one cannot be read.
+func (j *Journal) Examine() (c Contents, err error) {
 	err = j.Read(func(tx *Tx) error {
 		if c, err = tx.contents(); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -133,6 +133,17 @@ func (j *Journal) Read(f func(*Tx) error) error {
 	return nil
 }
 
+// Note returns a small value that was kept under a name, or "".
+func (j *Journal) Note(name string) (value string, err error) {
+	err = j.Read(func(tx *Tx) error { value = tx.Note(name); return nil })
+	return value, err
+}
+
+// SetNote keeps a small value under a name.
+func (j *Journal) SetNote(name, value string) error {
+	return j.Update(func(tx *Tx) error { return tx.SetNote(name, value) })
+}
+
 // Tx is one state of the journal, within Update or Read.
 type Tx struct {
 	tx      *bbolt.Tx
@@ -168,8 +179,11 @@ func (t *Tx) Note(name string) string {
 	return string(t.tx.Bucket(bucketMeta).Get([]byte("note." + name)))
 }
 
-// SetNote keeps a small value under a name.
+// SetNote keeps a small value under a name, unless it is kept already.
 func (t *Tx) SetNote(name, value string) error {
+	if t.Note(name) == value {
+		return nil
+	}
 	return t.tx.Bucket(bucketMeta).Put([]byte("note."+name), []byte(value))
 }
 

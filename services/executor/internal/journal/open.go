@@ -142,7 +142,7 @@ func (j *Journal) ours(m mark) error {
 		if err := j.Read(func(tx *Tx) error { return tx.older(m) }); err != nil {
 			return err
 		}
-		if _, err := j.contents(); err != nil {
+		if _, err := j.Examine(); err != nil {
 			return err
 		}
 	}

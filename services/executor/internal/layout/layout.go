@@ -229,5 +229,5 @@ const DigestBytes = 32
 // Digest returns the digest that a name is, if it is one. Other names are not ours.
 func Digest(name string) (digest []byte, ok bool) {
 	digest, err := hex.DecodeString(name)
-	return digest, err == nil && len(digest) == DigestBytes
+	return digest, err == nil && len(digest) == DigestBytes && name == strings.ToLower(name)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
 const (
@@ -50,7 +51,7 @@ func (l *Link) listen(ctx context.Context) error {
 				Msg("bells are ignored: they ring too often; the document is read on a timer")
 			l.deaf.Store(true)
 			l.bell.Wake() // the timer changes
-			pause(ctx, deafFor)
+			_ = wakeup.Pause(ctx, deafFor)
 			l.deaf.Store(false)
 		}
 	}
@@ -63,12 +64,5 @@ func (l *Link) announce(sequence uint64) {
 		if sequence <= known || l.rung.CompareAndSwap(known, sequence) {
 			return
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

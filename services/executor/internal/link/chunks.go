@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
 const (
@@ -70,10 +71,8 @@ func (c *chunks) read(ctx context.Context, n int) ([]byte, error) {
 			}
 		}
 		after := time.Duration(fault.RefusalOf(err).GetRetryAfterMs()) * time.Millisecond
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(jitter(max(wait, after*4/3))):
+		if err := wakeup.Pause(ctx, jitter(max(wait, after*4/3))); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 )
 
 const (
@@ -112,7 +113,7 @@ func (r *reading) once(ctx context.Context, announced uint64) (old bool, err err
 		if old = sequence < announced; !old || n == len(againAfter) {
 			return old, nil
 		}
-		pause(ctx, againAfter[n])
+		_ = wakeup.Pause(ctx, againAfter[n])
 		if err := r.pace.Wait(ctx); err != nil {
 			return true, err
 		}

@@ -56,6 +56,21 @@ func (a Action) TaskID() string {
 	return a.Removal.GetTaskId()
 }
 
+// TaskIDs returns the ids of the tasks in a document; some may be empty.
+func TaskIDs(d *desiredv1.Document) []string {
+	var out []string
+	for _, en := range d.GetEntries() {
+		out = append(out, en.GetTaskId())
+	}
+	for _, r := range d.GetRemovals() {
+		out = append(out, r.GetTaskId())
+	}
+	for _, q := range d.GetRequests() {
+		out = append(out, q.GetTaskId())
+	}
+	return out
+}
+
 // Next returns the actions that may begin now, removals first and then entries by tier and name.
 func Next(d *desiredv1.Document, s Situation) []Action {
 	var out []Action

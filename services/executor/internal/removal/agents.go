@@ -7,8 +7,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -38,7 +36,6 @@ func (r *remover) removeAgents(ctx context.Context, who identity.Identity, j *jo
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	config.Fetcher = noFetcher{}
 	config.Left = func(left engine.Remains) {
 		if left.Changes == 0 { // whatever is left was tried
 			cancel(errSettled)
@@ -67,13 +64,6 @@ func (r *remover) removeAgents(ctx context.Context, who identity.Identity, j *jo
 	}
 	return fault.Refusef(fault.Denied, reason, "not removed: %s; the log says why", describeLeft(j)).
 		Try("executor uninstall --dry-run --root " + string(r.Root)).From("executor")
-}
-
-// noFetcher fetches nothing: a clean-up has no bus.
-type noFetcher struct{}
-
-func (noFetcher) Fetch(context.Context, *imagev1.Blob, func(uint64)) error {
-	return fault.New(fault.Unavailable, "a clean-up fetches no image")
 }
 
 // agentsLeft reports whether the journal has something for an engine to remove. What cannot be

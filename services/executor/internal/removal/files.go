@@ -176,9 +176,7 @@ func isTemporary(name string) bool { return strings.HasPrefix(name, layout.Tempo
 
 func isSection(name string) bool { return strings.HasSuffix(name, layout.SectionSuffix) }
 
-// digestDigits is how many hexadecimal digits a sha256 has.
-const digestDigits = 64
-
 func isDigest(name string) bool {
-	return len(name) == digestDigits && strings.Trim(name, "0123456789abcdef") == ""
+	_, ok := layout.Digest(name)
+	return ok
 }

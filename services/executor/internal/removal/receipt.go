@@ -12,6 +12,7 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -117,10 +118,8 @@ func sendReceipt(ctx context.Context, c Config, s Server) error {
 			return nil
 		}
 		c.Log.Warn().Err(err).Dur("retry_in", wait).Msg("last receipt not stored yet")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := wakeup.Pause(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

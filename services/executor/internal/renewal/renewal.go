@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
@@ -101,12 +102,8 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 		if wait <= 0 {
 			return ctx.Err()
 		}
-		timer := time.NewTimer(min(wait, lookEvery))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := wakeup.Pause(ctx, min(wait, lookEvery)); err != nil {
+			return err
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
 )
 
@@ -115,9 +116,6 @@ func (c *Candidate) read(ctx context.Context, conn *bus.Conn, at topology.Server
 	if err == nil {
 		return nil
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(readPause):
-	}
+	_ = wakeup.Pause(ctx, readPause)
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -263,12 +264,8 @@ func (p *Process) Forget() error {
 // Steady forgets the starts once this program has stayed up. That it reached the bus is not
 // enough: a program that ends at each document would be started without end.
 func (p *Process) Steady(ctx context.Context) error {
-	timer := time.NewTimer(p.cfg.SteadyAfter)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
+	if err := wakeup.Pause(ctx, p.cfg.SteadyAfter); err != nil {
+		return err
 	}
 	p.stayedUp()
 	<-ctx.Done()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -13,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
@@ -110,10 +110,8 @@ func (s *server) options() bus.Options {
 // flap breaks a connection again and again.
 func flap(ctx context.Context, conn *bus.Conn) error {
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(flapEvery/2 + rand.N(flapEvery)):
+		if err := wakeup.Pause(ctx, flapEvery/2+rand.N(flapEvery)); err != nil {
+			return err
 		}
 		if conn.Connected() {
 			_ = conn.Reconnect() // it is already reconnecting

@@ -115,7 +115,7 @@ func (e *engine) answer(d *desiredv1.Document) {
 		for _, w := range m.Outbox {
 			inOutbox[w.TaskID] = true
 		}
-		for _, id := range taskIDs(d) {
+		for _, id := range plan.TaskIDs(d) {
 			was, ok := m.endOf(id)
 			if !ok || inOutbox[id] {
 				continue
@@ -175,19 +175,4 @@ func (e *engine) sayReceipt(m *memory, removal *desiredv1.Removal) {
 		TaskId: removal.GetTaskId(), InstanceId: removal.GetInstanceId(), Agent: removal.GetAgent(),
 	}}
 	m.say(r, topology.ReportReceipt, "")
-}
-
-// taskIDs returns the ids in a document; some may be empty.
-func taskIDs(d *desiredv1.Document) []string {
-	var out []string
-	for _, en := range d.GetEntries() {
-		out = append(out, en.GetTaskId())
-	}
-	for _, r := range d.GetRemovals() {
-		out = append(out, r.GetTaskId())
-	}
-	for _, q := range d.GetRequests() {
-		out = append(out, q.GetTaskId())
-	}
-	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
@@ -69,10 +70,8 @@ func probeTwice(ctx context.Context, p healthcheck.Spec) error {
 	if err := p.Once(ctx); err == nil {
 		return nil
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(secondProbe):
+	if err := wakeup.Pause(ctx, secondProbe); err != nil {
+		return err
 	}
 	return p.Once(ctx)
 }

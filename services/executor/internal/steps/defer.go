@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/busy"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
@@ -93,10 +94,8 @@ func (s Defer) wait(ctx context.Context, r *Run, since time.Time) (overrun bool,
 	next := lookAtSections
 	for {
 		left := time.Until(since.Add(s.Limit()))
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(max(0, min(left, next))):
+		if err := wakeup.Pause(ctx, max(0, min(left, next))); err != nil {
+			return false, err
 		}
 		if s.Unwanted(r.TaskID) {
 			return false, givenUp()
@@ -196,9 +195,4 @@ func describe(last []busy.Section) string {
 }
 
 // ForgetDeferral forgets that a change of an agent waited: it has ended.
-func ForgetDeferral(tx *journal.Tx, agent string) error {
-	if tx.Note(noteDeferred+agent) == "" {
-		return nil
-	}
-	return tx.SetNote(noteDeferred+agent, "")
-}
+func ForgetDeferral(tx *journal.Tx, agent string) error { return tx.SetNote(noteDeferred+agent, "") }

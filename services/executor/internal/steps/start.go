@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
@@ -119,10 +120,8 @@ func (s Starter) signal(ctx context.Context, r *Run, v agent.Version) error {
 		return err
 	}
 	u.Leave()
-	select {
-	case <-time.After(signalAfter - time.Since(u.Status().StartedAt)):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := wakeup.Pause(ctx, signalAfter-time.Since(u.Status().StartedAt)); err != nil {
+		return err
 	}
 	r.signalled = u.Status().Pid
 	if err := u.Signal(syscall.SIGHUP); err != nil {

@@ -51,9 +51,6 @@ func setAhead(tx *journal.Tx, all []ahead) error {
 		line := a.digest + " " + a.until.UTC().Format(time.RFC3339) + " " + a.what
 		text.WriteString(strings.TrimSpace(line) + "\n")
 	}
-	if text.String() == tx.Note(noteAhead) {
-		return nil
-	}
 	return tx.SetNote(noteAhead, text.String())
 }
 

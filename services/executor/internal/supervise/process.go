@@ -208,7 +208,7 @@ func runOnce(s Spec, interrupted <-chan struct{}) error {
 	p, err := start(s, nil)
 	if err != nil {
 		if p != nil { // it runs, and could not be recorded
-			err = errors.Join(err, p.stop(s.stopTimeout()))
+			err = errors.Join(err, p.stop(s.StopWithin()))
 		}
 		return err
 	}
@@ -218,7 +218,7 @@ func runOnce(s Spec, interrupted <-chan struct{}) error {
 			err = fmt.Errorf("%s: %s", s.Name, p.how)
 		}
 	case <-interrupted:
-		err = errors.Join(fmt.Errorf("%s did not end in time", s.Name), p.stop(s.stopTimeout()))
+		err = errors.Join(fmt.Errorf("%s did not end in time", s.Name), p.stop(s.StopWithin()))
 	}
 	return errors.Join(err, removeRecord(s.Record))
 }

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"os"
 	"time"
 
@@ -38,10 +39,7 @@ const DefaultStopTimeout = 10 * time.Second
 // Held waits until the process may be started again, and returns false when stop was closed before.
 func (s Spec) Held(stop <-chan struct{}) bool { return s.Hold == nil || s.Hold(stop) }
 
-// stopTimeout returns how long the process has to end after SIGTERM.
-func (s Spec) stopTimeout() time.Duration {
-	if s.StopTimeout == 0 {
-		return DefaultStopTimeout
-	}
-	return s.StopTimeout
+// StopWithin returns how long the process has to end after SIGTERM.
+func (s Spec) StopWithin() time.Duration {
+	return cmp.Or(s.StopTimeout, DefaultStopTimeout)
 }

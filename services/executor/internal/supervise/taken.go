@@ -35,7 +35,7 @@ type Taken struct {
 // Take returns a unit that has an adopted process. below runs the same slot once that process ended.
 func Take(below Unit, s Spec, is change.Adoption, changed func()) *Taken {
 	return &Taken{
-		below: below, name: s.Name, is: is, within: s.stopTimeout(), notifies: s.Notify, changed: changed,
+		below: below, name: s.Name, is: is, within: s.StopWithin(), notifies: s.Notify, changed: changed,
 		exited: make(chan struct{}), forgot: make(chan struct{}),
 	}
 }
@@ -199,7 +199,7 @@ func (t *Taken) Exited() <-chan struct{} {
 func (t *Taken) Ready() <-chan struct{} {
 	if t.alive() {
 		if t.notifies {
-			return closed()
+			return Closed
 		}
 		return nil
 	}

@@ -80,20 +80,21 @@ func (u *unit) Exited() <-chan struct{} {
 	if p := u.last(); p != nil {
 		return p.exited
 	}
-	return closed()
+	return Closed
 }
 
-func closed() <-chan struct{} {
+// Closed is a closed channel.
+var Closed = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
-}
+}()
 
 // Ready returns a closed channel when the record says that the current process was ready, and nil otherwise: READY=1
 // goes to the NOTIFY_SOCKET that the process was given.
 func (u *unit) Ready() <-chan struct{} {
 	if p := u.last(); p.alive() && p.ready.Load() {
-		return closed()
+		return Closed
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ func (u *unit) Stop() error {
 		return err
 	}
 	if p != nil {
-		if err := p.stop(u.spec.stopTimeout()); err != nil {
+		if err := p.stop(u.spec.StopWithin()); err != nil {
 			return fmt.Errorf("stop %s: %w", u.spec.Name, err)
 		}
 	}

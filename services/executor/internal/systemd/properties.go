@@ -49,7 +49,7 @@ func (s settings) properties(input *os.File) ([]property, error) {
 		set("StandardOutputFileToAppend", s.Output),
 		set("StandardErrorFileToAppend", s.Output),
 		set("KillMode", "control-group"),
-		set("TimeoutStopUSec", micros(stopTimeout(s.Spec))),
+		set("TimeoutStopUSec", micros(s.Spec.StopWithin())),
 	}
 	if input != nil {
 		out = append(out, set("StandardInputFileDescriptor", dbus.UnixFD(input.Fd())),

@@ -157,7 +157,7 @@ func (u *unit) stopWithin() time.Duration {
 	err := u.of.bus.callAt(objectPath(u.name), "org.freedesktop.DBus.Properties.Get", []any{&v},
 		destination+".Service", "TimeoutStopUSec")
 	if us, ok := v.Value().(uint64); err == nil && ok && us < uint64(mostStop.Microseconds()) {
-		return max(time.Duration(us)*time.Microsecond, stopTimeout(u.spec))
+		return max(time.Duration(us)*time.Microsecond, u.spec.StopWithin())
 	}
 	return mostStop
 }

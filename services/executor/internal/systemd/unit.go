@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -41,10 +40,6 @@ const (
 
 // awaitsReady reports whether the start of a service ends with READY=1.
 func awaitsReady(s supervise.Spec, once bool) bool { return s.Notify && !once }
-
-func stopTimeout(s supervise.Spec) time.Duration {
-	return cmp.Or(s.StopTimeout, supervise.DefaultStopTimeout)
-}
 
 // Start starts the service, or adopts the one that runs.
 func (u *unit) Start() (adopted bool, err error) {
@@ -94,7 +89,7 @@ func (u *unit) start() error {
 	if u.taken != nil {
 		return u.startTaken()
 	}
-	if err := u.of.bus.clear(u.name, stopTimeout(u.spec)); err != nil {
+	if err := u.of.bus.clear(u.name, u.spec.StopWithin()); err != nil {
 		return err
 	}
 	if err := u.create(); err != nil {
@@ -105,7 +100,7 @@ func (u *unit) start() error {
 		err = verify(s, u.spec)
 	}
 	if err != nil {
-		return errors.Join(err, u.of.bus.clear(u.name, stopTimeout(u.spec)))
+		return errors.Join(err, u.of.bus.clear(u.name, u.spec.StopWithin()))
 	}
 	u.follow(s)
 	return nil
@@ -186,7 +181,7 @@ func (u *unit) Stop() error {
 	u.Leave()
 	u.changing.Lock()
 	defer u.changing.Unlock()
-	end := func() error { return u.of.bus.clear(u.name, stopTimeout(u.spec)) }
+	end := func() error { return u.of.bus.clear(u.name, u.spec.StopWithin()) }
 	if u.taken != nil {
 		end = u.stopTaken
 	}
@@ -223,9 +218,7 @@ func (u *unit) Exited() <-chan struct{} {
 	if i := u.last(); i != nil {
 		return i.exited
 	}
-	ended := make(chan struct{})
-	close(ended)
-	return ended
+	return supervise.Closed
 }
 
 // Ready returns a channel that is closed when the current process sent READY=1.
