@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,27 +42,21 @@ type Repairs struct {
 
 	allowed atomic.Bool // whether one may come without a task
 
-	mu sync.Mutex
-	of map[string]repairs
+	mu    sync.Mutex
+	of    map[string]repairs   // by agent
+	tried map[string]time.Time // when changes without a task began, by their id
 }
 
 type repairs struct {
 	failed time.Time // when the last one failed
 	done   time.Time // when the last one without a task succeeded
 	inARow int       // how many succeeded, each within LongestRest of the one before
-	tried  attempt   // the last change without a task
-}
-
-// attempt is when a change without a task began.
-type attempt struct {
-	id string
-	at time.Time
 }
 
 // NewRepairs returns a memory without repairs. damaged reports whether an image is damaged;
 // wake lets the repair of one begin.
 func NewRepairs(damaged func(digest []byte) bool, wake func(), log zerolog.Logger) *Repairs {
-	r := &Repairs{damaged: damaged, wake: wake, log: log, of: map[string]repairs{}}
+	r := &Repairs{damaged: damaged, wake: wake, log: log, of: map[string]repairs{}, tried: map[string]time.Time{}}
 	r.allowed.Store(true)
 	return r
 }
@@ -93,13 +88,20 @@ func (r *Repairs) Ended(rec *change.Record) {
 	r.of[rec.Agent] = of
 }
 
-// Began remembers that a change without a task began.
-func (r *Repairs) Began(agent, id string) {
+// Began remembers that a change without a task began, and forgets those of long ago.
+func (r *Repairs) Began(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.of[agent]
-	of.tried = attempt{id, time.Now()}
-	r.of[agent] = of
+	maps.DeleteFunc(r.tried, func(_ string, at time.Time) bool { return time.Since(at) >= LongestRest })
+	r.tried[id] = time.Now()
+}
+
+// TriedWithin reports whether a change without a task began lately.
+func (r *Repairs) TriedWithin(id string, d time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.tried[id]
+	return ok && time.Since(at) < d
 }
 
 // NextAt returns when a change of an agent that was tried may come again without a task; zero when it was not tried,
@@ -108,8 +110,7 @@ func (r *Repairs) NextAt(agent, id string) time.Time {
 	rest := r.Rest(agent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	tried := r.of[agent].tried
-	if next := tried.at.Add(rest); tried.id == id && next.After(time.Now()) && r.Allowed() {
+	if next := r.tried[id].Add(rest); next.After(time.Now()) && r.Allowed() {
 		return next
 	}
 	return time.Time{}
@@ -119,10 +120,7 @@ func (r *Repairs) NextAt(agent, id string) time.Time {
 func (r *Repairs) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for agent, of := range r.of {
-		of.tried = attempt{}
-		r.of[agent] = of
-	}
+	clear(r.tried)
 }
 
 // Rest returns how long a change of an agent without a task rests. The rest doubles with

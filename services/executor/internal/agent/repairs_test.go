@@ -30,7 +30,7 @@ func TestADamagedAgentSaysWhenItIsRepairedAgain(t *testing.T) {
 		if at := r.NextAt("a", "one"); !at.IsZero() {
 			t.Errorf("before the first repair: %v", at)
 		}
-		r.Began("a", "one")
+		r.Began("one")
 		r.Ended(&change.Record{Agent: "a", Repairs: change.RepairsImage})
 		if at := r.NextAt("a", "one"); time.Until(at) != RestAfter {
 			t.Errorf("after a repair: in %v", time.Until(at))
@@ -47,7 +47,7 @@ func TestADamagedAgentSaysWhenItIsRepairedAgain(t *testing.T) {
 		if at := r.NextAt("a", "one"); !at.IsZero() {
 			t.Errorf("after the rest: %v", at)
 		}
-		r.Began("a", "one")
+		r.Began("one")
 		r.Forget()
 		if at := r.NextAt("a", "one"); !at.IsZero() {
 			t.Errorf("forgotten: %v", at)

@@ -70,17 +70,13 @@ func read(pid int) *process {
 	return p
 }
 
-func ownerOf(pid int) int {
-	status, _ := os.ReadFile(proctree.Path(pid, "status"))
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
-			if fields := strings.Fields(rest); len(fields) > 1 {
-				uid, _ := strconv.Atoi(fields[1]) // the effective one
-				return uid
-			}
-		}
+// ownerOf returns the effective user of a process.
+func ownerOf(pid int) (uid int) {
+	status, _ := proctree.Status(pid) // empty for one that is gone
+	if ids := strings.Fields(status["Uid"]); len(ids) > 1 {
+		uid, _ = strconv.Atoi(ids[1])
 	}
-	return 0
+	return uid
 }
 
 // unitOf returns the unit of systemd whose control group a process is in, or "".

@@ -12,7 +12,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/strict"
-	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
@@ -47,7 +46,9 @@ func (e *Engine) situation() (plan.Situation, error) {
 		return here[agent].Foreign() || !e.healDue(agent, !e.rooms.observe.Intact(here[agent]))
 	}
 	s.Ended = func(id string) bool { return ended[id] }
-	s.Tried = func(a plan.Action) bool { return e.tried.within(changeID(a), e.rooms.repairs.Rest(a.Agent())) }
+	s.Tried = func(a plan.Action) bool {
+		return e.rooms.repairs.TriedWithin(changeID(a), e.rooms.repairs.Rest(a.Agent()))
+	}
 	return s, err
 }
 
@@ -77,8 +78,7 @@ type changeEnd struct {
 func (e *Engine) begin(ctx context.Context, a plan.Action) error {
 	rec := newRecord(e.document, a)
 	if rec.TaskID == "" {
-		e.tried.note(rec.ID)
-		e.rooms.repairs.Began(rec.Agent, rec.ID)
+		e.rooms.repairs.Began(rec.ID)
 	}
 	err := e.cfg.Journal.Update(func(tx *journal.Tx) error {
 		from, err := tx.Instance(rec.Agent)
@@ -108,25 +108,6 @@ func (e *Engine) begin(ctx context.Context, a plan.Action) error {
 		}
 	})
 	return nil
-}
-
-// attempts is when changes without a task were tried, by id.
-type attempts map[string]time.Time
-
-// note remembers that a change was tried, and forgets old attempts.
-func (t attempts) note(id string) {
-	for old, at := range t {
-		if time.Since(at) >= agent.LongestRest {
-			delete(t, old)
-		}
-	}
-	t[id] = time.Now()
-}
-
-// within reports whether a change was tried lately.
-func (t attempts) within(id string, d time.Duration) bool {
-	at, ok := t[id]
-	return ok && time.Since(at) < d
 }
 
 // newRecord returns the change that an action of a document asks for.

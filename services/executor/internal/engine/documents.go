@@ -89,7 +89,6 @@ func (e *Engine) enterEpoch(tx *journal.Tx, from, to lineage.Position) error {
 	}
 	e.cfg.Log.Warn().Uint64("from", max(from.Epoch, 1)).Uint64("to", to.Epoch).
 		Msg("an operator accepted that the ledger lost part of this server's history")
-	clear(e.tried)
 	e.rooms.repairs.Forget()
 	return tx.ForgetEnded()
 }

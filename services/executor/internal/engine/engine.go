@@ -55,7 +55,6 @@ type Engine struct {
 	document *desiredv1.Document
 	busy     map[string]bool
 	checking bool // the agents' health
-	tried    attempts
 	damage   *healing.Damage
 	patience lineage.Patience
 	shown    lineage.Relation // why documents are not taken, as it was shown
@@ -71,7 +70,7 @@ func New(cfg Config) *Engine {
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel),
 		ready: make(chan struct{}), leaveFor: make(chan error, 1),
 		checked: make(chan struct{}), turns: make(chan struct{}), answers: make(chan answer),
-		busy: map[string]bool{}, tried: attempts{}, damage: healing.NewDamage(min(topology.HealAfter, cfg.CheckEvery)),
+		busy: map[string]bool{}, damage: healing.NewDamage(min(topology.HealAfter, cfg.CheckEvery)),
 	}
 	e.rooms = newRooms(cfg, e.changed.Wake)
 	e.reports = &reporter{

@@ -68,7 +68,7 @@ func (e *Engine) reap(ctx context.Context) error {
 // under way.
 func (e *Engine) remove(ctx context.Context, i *change.Instance) error {
 	a := plan.Action{Removal: &desiredv1.Removal{Agent: i.Agent, InstanceId: i.ID}}
-	if e.tried.within(changeID(a), agent.RestAfter) || !e.rooms.deferrals.Take(i.Agent) {
+	if e.rooms.repairs.TriedWithin(changeID(a), agent.RestAfter) || !e.rooms.deferrals.Take(i.Agent) {
 		return nil
 	}
 	return e.begin(ctx, a)

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -104,21 +102,10 @@ func writeMark(path string, m mark) error {
 	}
 	data = sum.Add(markName, data)
 	data = append(data, bytes.Repeat([]byte{'\n'}, max(0, markSize-len(data)))...)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+	if layout.Overwrite(path, data) == nil {
+		return nil
 	}
-	info, err := f.Stat()
-	if err == nil {
-		_, err = f.WriteAt(data, 0)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil && info.Size() == 0 {
-		err = layout.SyncDir(filepath.Dir(path))
-	}
-	return err
+	return layout.Write(path, data, 0o600) // the first one
 }
 
 // noteKnows is where the journal keeps, for each program that worked with it, the newest

@@ -39,6 +39,17 @@ func Read(pid int) (s Stat, ok bool) {
 	return s, err == nil
 }
 
+// Status returns what the kernel says about a process in words (proc(5), status), by name.
+func Status(pid int) (map[string]string, error) {
+	data, err := os.ReadFile(Path(pid, "status"))
+	out := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		out[name] = strings.TrimSpace(value)
+	}
+	return out, err
+}
+
 // Stopped reports whether a signal stopped a process. One that a debugger holds is not stopped.
 func Stopped(pid int) bool {
 	s, _ := Read(pid)

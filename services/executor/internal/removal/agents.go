@@ -108,19 +108,18 @@ func (r *remover) noteReceipts(j *journal.Journal, from uint64) {
 func describeLeft(j *journal.Journal) string {
 	var words []string
 	_ = j.Read(func(tx *journal.Tx) error { // on an error the text only names less
-		instances, err := tx.Instances()
-		for _, i := range instances {
+		in, err := tx.Inventory()
+		for _, i := range in.Instances {
 			words = append(words, "agent "+i.Agent)
 		}
 		trash, err2 := tx.Trash()
 		for _, t := range trash {
 			words = append(words, "files of agent "+t.Agent+" ("+t.Why+")")
 		}
-		changes, err3 := tx.Changes()
-		for _, open := range changes {
+		for _, open := range in.Changes {
 			words = append(words, "the change of agent "+open.Agent)
 		}
-		return errors.Join(err, err2, err3)
+		return errors.Join(err, err2)
 	})
 	return strings.Join(words, ", ")
 }

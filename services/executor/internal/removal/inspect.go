@@ -118,19 +118,18 @@ func (r *remover) inspectAgents(f *facts) (err error) {
 
 // remainingIn returns the agents and the open changes of a journal.
 func remainingIn(tx *journal.Tx) (left Remaining, err error) {
-	instances, err := tx.Instances()
-	for _, i := range instances {
+	in, err := tx.Inventory()
+	trash, err2 := tx.Trash()
+	for _, i := range in.Instances {
 		left.Agents = append(left.Agents, i.Agent)
 	}
-	trash, err2 := tx.Trash()
 	for _, t := range trash {
 		left.Agents = append(left.Agents, t.Agent)
 	}
-	open, err3 := tx.Changes()
-	for _, c := range open {
+	for _, c := range in.Changes {
 		left.Changes = append(left.Changes, c.Agent)
 	}
-	return left, errors.Join(err, err2, err3)
+	return left, errors.Join(err, err2)
 }
 
 // factsOfBus asks the bus, as the executor itself does.

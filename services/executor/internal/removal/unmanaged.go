@@ -24,18 +24,17 @@ type known struct{ images, agents map[string]bool }
 
 func knownTo(tx *journal.Tx) (known, error) {
 	k := known{map[string]bool{}, map[string]bool{}}
-	instances, err := tx.Instances()
-	for _, i := range instances {
+	in, err := tx.Inventory()
+	for _, i := range in.Instances {
 		k.add(i.Agent, i.Image)
 	}
-	changes, err2 := tx.Changes()
-	for _, c := range changes {
+	for _, c := range in.Changes {
 		k.add(c.Agent, c.To)
 		if c.From != nil {
 			k.add(c.Agent, c.From.Image)
 		}
 	}
-	return k, errors.Join(err, err2)
+	return k, err
 }
 
 func (k known) add(agent string, image change.Manifest) {

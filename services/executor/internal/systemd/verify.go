@@ -106,7 +106,7 @@ func groupValue(pid int, controller, own, unified string) (string, error) {
 }
 
 func verifySandbox(pid int, b *imagev1.Sandbox) error {
-	status, err := statusOf(pid)
+	status, err := proctree.Status(pid)
 	if b.GetNoNewPrivileges() && status["NoNewPrivs"] != "1" {
 		err = errors.Join(err, errors.New("sandbox.no_new_privileges does not hold"))
 	}
@@ -128,16 +128,6 @@ func verifySandbox(pid int, b *imagev1.Sandbox) error {
 		}
 	}
 	return errors.Join(err, verifyMounts(pid, b))
-}
-
-func statusOf(pid int) (map[string]string, error) {
-	data, err := os.ReadFile(proctree.Path(pid, "status"))
-	out := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		out[name] = strings.TrimSpace(value)
-	}
-	return out, err
 }
 
 // verifyMounts checks the process's view of the file system.
