@@ -90,7 +90,8 @@ func TestAProcessThatLeftTheSessionOfARecordedStartIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := shell(t, "exec sleep 60")
 			token := proctree.NewToken()
-			if err := (record{Token: token, Boot: proctree.BootID(), Pid: 1 << 22, Start: 1}).write(s.Record); err != nil {
+			r := record{Token: token, Boot: proctree.BootID(), Pid: 1 << 22, Start: 1}
+			if err := r.write(s.Record); err != nil {
 				t.Fatal(err)
 			}
 			before := shell(t, daemonizes(stays)+"exit 0")

@@ -130,7 +130,8 @@ func TestAReusedProcessIDIsNeitherAdoptedNorSignalled(t *testing.T) {
 	}
 	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
 	s := shell(t, "sleep 60")
-	if err := (record{Token: "x", Boot: proctree.BootID(), Pid: other.Process.Pid, Start: 1}).write(s.Record); err != nil {
+	r := record{Token: "x", Boot: proctree.BootID(), Pid: other.Process.Pid, Start: 1}
+	if err := r.write(s.Record); err != nil {
 		t.Fatal(err)
 	}
 	u := startable(t, s)
