@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"strings"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -66,6 +67,19 @@ func (f *fakes) hear(m bus.Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.intents[address.ID] = r
+}
+
+// intent returns an intent by its id or a prefix of it, or nil. It must be called while f is locked.
+func (f *fakes) intent(id string) *intentv1.Record {
+	if r := f.intents[id]; r != nil {
+		return r
+	}
+	for whole, r := range f.intents {
+		if len(id) >= 4 && strings.HasPrefix(whole, id) {
+			return r
+		}
+	}
+	return nil
 }
 
 func agentOf(i *intentv1.Intent) string {

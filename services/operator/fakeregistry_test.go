@@ -3,7 +3,6 @@ package operator
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -92,13 +91,8 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
 	})
 	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
-		if r := f.intents[q.GetIntentId()]; r != nil {
+		if r := f.intent(q.GetIntentId()); r != nil {
 			return &registryv1.GetIntentResponse{Intent: r}, nil
-		}
-		for id, r := range f.intents {
-			if len(q.GetIntentId()) >= 4 && strings.HasPrefix(id, q.GetIntentId()) {
-				return &registryv1.GetIntentResponse{Intent: r}, nil
-			}
 		}
 		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
 	})
