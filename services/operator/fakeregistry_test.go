@@ -40,19 +40,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	f.servers(t, s)
 	f.labelRules(t, s)
 	f.invitations(t, s)
-	handle(
-		t,
-		f,
-		s,
-		"ListInstances",
-		func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
-			rows := slices.DeleteFunc(instances(q.GetAgent()), func(r *registryv1.InstanceRow) bool {
-				return q.GetServer() != "" && q.GetServer() != r.GetInstance().GetServerId() &&
-					q.GetServer() != r.GetServerName()
-			})
-			return &registryv1.ListInstancesResponse{Instances: rows}, nil
-		},
-	)
+	f.instances(t, s)
 	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
 		return &registryv1.ListAgentsResponse{Agents: f.agents}, nil
 	})
@@ -161,6 +149,22 @@ func (f *fakes) invitations(t testing.TB, s *bus.Service) {
 			ExpiresAt: timestamppb.New(noon.Add(q.GetValidFor().AsDuration())),
 		}, nil
 	})
+}
+
+func (f *fakes) instances(t testing.TB, s *bus.Service) {
+	handle(
+		t,
+		f,
+		s,
+		"ListInstances",
+		func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
+			rows := slices.DeleteFunc(instances(q.GetAgent()), func(r *registryv1.InstanceRow) bool {
+				return q.GetServer() != "" && q.GetServer() != r.GetInstance().GetServerId() &&
+					q.GetServer() != r.GetServerName()
+			})
+			return &registryv1.ListInstancesResponse{Instances: rows}, nil
+		},
+	)
 }
 
 func (f *fakes) groups(t testing.TB, s *bus.Service) {
