@@ -97,9 +97,8 @@ func newRoot(env *cli.Env) *cobra.Command {
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.PersistentFlags().
-		StringVar(&env.ContextName, "context", "", "context `FILE` or saved name (default: GARRISON_CONTEXT, else "+
-			"the selected context)")
+	cli.TextVar(root.PersistentFlags(), &env.ContextName, "context", cli.NotEmpty("context"),
+		"context `FILE` or saved name (default: GARRISON_CONTEXT, else the selected context)")
 	cli.OutputFlags(env.Output, root.PersistentFlags())
 	cli.ColorFlag(env, root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},

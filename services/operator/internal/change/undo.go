@@ -29,7 +29,7 @@ were. Servers that another intent changed since are left out and named.`,
 				return err
 			}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id}}}
-			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(ask)}
+			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(ask), Differs: true}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -78,7 +79,7 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 	return Usage("%s. Try: %s --help", text, help)
 }
 
-// Exactly requires one argument for each name. Its error names the missing one.
+// Exactly requires one argument for each name. Its error names the one that is missing or empty.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
@@ -86,6 +87,9 @@ func Exactly(names ...string) cobra.PositionalArgs {
 			return Usage("%s: %s is missing. Try: %s --help", c.CommandPath(), names[len(args)], c.CommandPath())
 		case len(args) > len(names):
 			return unexpected(c, args, len(names))
+		}
+		if n := slices.Index(args, ""); n >= 0 { // such as an unset variable of a script
+			return Usage("%s: %s is empty. Try: %s --help", c.CommandPath(), names[n], c.CommandPath())
 		}
 		return nil
 	}

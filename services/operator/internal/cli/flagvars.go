@@ -151,7 +151,7 @@ func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 		"print what this jq program `EXPR` makes of the rows, an array of objects with the keys of the columns; with "+
 			"-o json, of that document")
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "omit the header line of tables")
-	f.StringSliceVar(&o.Columns, "columns", nil, "print only these `COLUMNS`, in this order")
+	NamesVar(f, &o.Columns, "columns", NotEmpty("column"), "print only these `COLUMNS`, in this order")
 	f.StringVar(&o.Sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts in descending order")
 }
 

@@ -32,6 +32,17 @@ func CheckDirectory(path, try string) error {
 	return nil
 }
 
+// CheckFile refuses a path at which nothing is, or a directory; - is standard input.
+func CheckFile(path, try string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return Usage("%s is a directory; name a file in it. Try: %s", output.Quote(path), try)
+	}
+	if err := CheckPath(path, try); err != nil && path != "-" {
+		return Usage("%v", err)
+	}
+	return nil
+}
+
 func missing(path, try string) error {
 	text := "no file or directory " + output.Quote(path)
 	entries, _ := os.ReadDir(filepath.Dir(path)) // without a directory nothing is near

@@ -32,7 +32,7 @@ func (s Secrets) Seal(ctx context.Context, env *Env) (map[string]string, error) 
 	for _, word := range s {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
-			return nil, Usage("--set-secret: a value is not NAME=@FILE or NAME=VALUE")
+			return nil, Usage("--set-secret: a value is not NAME=@FILE or NAME=VALUE. Try: --set-secret NAME=@FILE")
 		}
 		if err := metadata.CheckName(name); err != nil {
 			return nil, Usage("--set-secret: %v", err)

@@ -22,6 +22,7 @@ func TestATargetIsAFileThatCanBeWritten(t *testing.T) {
 		dir: "is not a regular file", "/dev/null": "is not a regular file", link: "is not a regular file",
 		filepath.Join(dir, "none", "new"): "Try: mkdir -p " + filepath.Join(dir, "none"),
 		filepath.Join(file, "new"):        "cannot write to directory",
+		"/proc/new":                       "cannot write to directory /proc: ",
 	} {
 		err := CheckTarget(path)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

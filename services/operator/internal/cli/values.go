@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -133,7 +134,7 @@ func (v *Values) read(env *Env) (map[string]string, error) {
 func readPair(env *Env, flag, word string, limit int64) (name, value string, err error) {
 	name, value, ok := strings.Cut(word, "=")
 	if !ok || name == "" {
-		return "", "", Usage("%s: %q is not NAME=VALUE", flag, word)
+		return "", "", Usage("%s: %q is not NAME=VALUE. Try: %[1]s %[3]s=VALUE", flag, word, cmp.Or(name, "NAME"))
 	}
 	if err := metadata.CheckName(name); err != nil {
 		return "", "", Usage("%s: %v", flag, err)

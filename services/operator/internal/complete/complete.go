@@ -2,6 +2,7 @@ package complete
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,11 +15,15 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // within bounds how long a shell waits for names.
 const within = 10 * time.Second
+
+// newestIntents is how many intents are offered.
+const newestIntents = 200
 
 // names returns the names of a noun; only some when there are very many.
 type names func(ctx context.Context, env *cli.Env) ([]string, error)
@@ -45,6 +50,7 @@ var known = map[string]names{
 		func(ctx context.Context, env *cli.Env, q proto.Message) (proto.Message, error) {
 			return cli.Call[*catalogv1.ListChannelsResponse](ctx, env, q)
 		}),
+	"INTENT": intents,
 }
 
 // ofFlag is the noun of a flag whose placeholder does not name it.
@@ -75,6 +81,17 @@ func listed(
 		}
 		return out, nil
 	}
+}
+
+// intents returns the ids of the newest intents, each with what a shell shows beside it.
+func intents(ctx context.Context, env *cli.Env) (out []string, err error) {
+	r, err := cli.Call[*registryv1.ListIntentsResponse](ctx, env,
+		&registryv1.ListIntentsRequest{Page: &apiv1.Page{Limit: newestIntents}})
+	for _, i := range r.GetIntents() {
+		out = append(out, cobra.CompletionWithDesc(i.GetId(), fmt.Sprintf("%s, by %s at %s",
+			display.IntentText(i.GetIntent()), i.GetActor(), output.Stamp(i.GetDecidedAt()))))
+	}
+	return out, err
 }
 
 // Add adds completion to a command and to those below it.

@@ -38,7 +38,7 @@ func ansibleCommand(env *cli.Env) *cobra.Command {
 		Args:    cli.Exactly("INVENTORY"),
 		PreRunE: cli.Prints(env, inventory.Listing),
 		RunE: func(c *cobra.Command, a []string) error {
-			if err := cli.CheckPath(a[0], "the path of an inventory: garrison import ansible --help"); err != nil {
+			if err := cli.CheckFile(a[0], "the path of an inventory: garrison import ansible --help"); err != nil {
 				return err
 			}
 			return f.run(c.Context(), env, a[0])

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -66,8 +65,5 @@ func readFile(path string) (declare.File, error) {
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, declare.MaxFile+1))
-	if err != nil {
-		return declare.File{}, fmt.Errorf("read %s: %w", path, err)
-	}
-	return declare.File{Name: path, Data: data}, nil
+	return declare.File{Name: path, Data: data}, err
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -54,6 +53,11 @@ func (i *Invitations) prepare() error {
 // invite invites a server and writes its token. A server's name has no slash, so that its file is in the directory.
 func (i *Invitations) invite(ctx context.Context, env *cli.Env, c declare.Change) error {
 	s := c.Next.(*serverv1.Server)
+	target, err := cli.ReserveTarget(filepath.Join(i.Dir, c.Name+".token"))
+	if err != nil {
+		return err
+	}
+	defer target.Discard()
 	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, &registryv1.InviteServerRequest{
 		Name: c.Name, Cell: s.GetCell(), Labels: s.GetLabels(), Environment: s.GetEnvironment(),
 		Ownership: s.GetOwnership(), ServerId: s.GetId(), ValidFor: durationpb.New(i.Valid), Owner: c.Owner,
@@ -61,8 +65,7 @@ func (i *Invitations) invite(ctx context.Context, env *cli.Env, c declare.Change
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(i.Dir, c.Name+".token")
-	if err := renameio.WriteFile(file, []byte(r.GetToken()+"\n"), 0o600); err != nil {
+	if err := target.Keep(r.GetToken()); err != nil {
 		return fmt.Errorf("server %s is invited, and its token is lost: %w. Try: garrison server forget %s", c.Name,
 			err, r.GetServerId())
 	}

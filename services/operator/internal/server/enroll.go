@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -108,9 +107,11 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, keepToken(ctx, env, q.GetName(), file))
 	}
-	if err := cli.CheckTarget(file); err != nil {
+	target, err := cli.ReserveTarget(file)
+	if err != nil {
 		return err
 	}
+	defer target.Discard()
 	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, q)
 	if err != nil {
 		return err
@@ -120,8 +121,8 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 	}
 	env.Say("server %s (%s) may join until %s; on the machine, as root: executor join --token-file FILE", q.GetName(),
 		r.GetServerId(), output.Stamp(r.GetExpiresAt()))
-	if file != "" {
-		return renameio.WriteFile(file, []byte(r.GetToken()+"\n"), 0o600)
+	if target != nil {
+		return target.Keep(r.GetToken())
 	}
 	return output.ShowBare(env.Output, r, r.GetToken())
 }
@@ -146,10 +147,10 @@ func keepToken(ctx context.Context, env *cli.Env, name, file string) error {
 		Try("rm " + file + ", then the same command")
 }
 
-// checkNew refuses a token file that exists, for it may hold a token that is still needed, or that cannot be written.
-func checkNew(file string) error {
+// reserveNew makes room for a token, and refuses a file that exists, for it may hold a token that is still needed.
+func reserveNew(file string) (*cli.Target, error) {
 	if _, err := os.Stat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
-		return cli.Usage("%s exists. Try: another --token-file", file)
+		return nil, cli.Usage("%s exists. Try: another --token-file", file)
 	}
-	return cli.CheckTarget(file)
+	return cli.ReserveTarget(file)
 }

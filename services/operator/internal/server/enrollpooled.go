@@ -7,8 +7,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -19,9 +17,11 @@ func enrollPooled(ctx context.Context, env *cli.Env, m many, file string) error 
 	if m.out != "" {
 		return cli.Usage("--out is for a token each. Try: --pooled %s --token-file FILE", m.pooled)
 	}
-	if err := checkNew(file); err != nil {
+	target, err := reserveNew(file)
+	if err != nil {
 		return err
 	}
+	defer target.Discard()
 	all, err := m.read(env)
 	if err != nil {
 		return err
@@ -37,8 +37,8 @@ func enrollPooled(ctx context.Context, env *cli.Env, m many, file string) error 
 	}
 	env.Say("%s may join until %s, under their host names; on each machine, as root: executor join --token-file FILE",
 		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
-	if file != "" {
-		return renameio.WriteFile(file, []byte(r.GetSecret()+"\n"), 0o600)
+	if target != nil {
+		return target.Keep(r.GetSecret())
 	}
 	return output.ShowBare(env.Output, r, r.GetSecret())
 }

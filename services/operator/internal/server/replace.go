@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -63,9 +62,11 @@ that joins with the token is the server again, with its agents as they are.`,
 
 // replace shows what it will do, voids the credentials of the old machine and prints the token for the new one.
 func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerRequest, f replaceFlags) error {
-	if err := checkNew(f.file); err != nil {
+	target, err := reserveNew(f.file)
+	if err != nil {
 		return err
 	}
+	defer target.Discard()
 	found, err := fleet.Server(ctx, env, q.GetServer())
 	if err != nil {
 		return err
@@ -88,8 +89,8 @@ func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerReque
 	}
 	env.Say("a new machine may join as %s until %s; on it, as root: executor join --token-file FILE", found.GetName(),
 		output.Stamp(r.GetExpiresAt()))
-	if f.file != "" {
-		return renameio.WriteFile(f.file, []byte(r.GetToken()+"\n"), 0o600)
+	if target != nil {
+		return target.Keep(r.GetToken())
 	}
 	return output.ShowBare(env.Output, r, r.GetToken())
 }

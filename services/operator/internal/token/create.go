@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -104,17 +103,19 @@ func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest,
 		env.Say("%s exists; no new token created", file)
 		return err
 	}
-	if err := cli.CheckTarget(file); err != nil {
+	target, err := cli.ReserveTarget(file)
+	if err != nil {
 		return err
 	}
+	defer target.Discard()
 	r, err := cli.Call[*registryv1.CreateTokenResponse](ctx, env, q)
 	if err != nil {
 		return err
 	}
 	env.Say("%s may join until %s; on each machine, as root: executor join --token-file FILE",
 		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
-	if file != "" {
-		return renameio.WriteFile(file, []byte(r.GetSecret()+"\n"), 0o600)
+	if target != nil {
+		return target.Keep(r.GetSecret())
 	}
 	return output.ShowBare(env.Output, r, r.GetSecret())
 }
