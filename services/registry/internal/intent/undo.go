@@ -81,7 +81,7 @@ func undoable(past *intentv1.Record) *apiv1.Refusal {
 		message = fmt.Sprintf("intent %s is a %s, which cannot be undone", past.Id, verb)
 	}
 	switch {
-	case past.State != intentv1.State_STATE_ACCEPTED:
+	case past.State != intentv1.State_STATE_ACCEPTED && past.State != intentv1.State_STATE_WITHDRAWN: // some began
 		message = fmt.Sprintf("intent %s was not accepted, so it changed nothing", past.Id)
 	case past.GetIntent().GetDryRun() || past.Changed == 0:
 		message = fmt.Sprintf("intent %s changed nothing", past.Id)
