@@ -57,6 +57,16 @@ func TestARolloutOfAVersionThatWorksNowhereTouchesTheFirstWaveOnly(t *testing.T)
 	}
 }
 
+// All servers are released at once, and 20 tasks go on at a time.
+func TestAHaltStopsWhatWasReleasedAndNotBegun(t *testing.T) {
+	t.Parallel()
+	r := rolled(t, fleet.Options{}, simulated.Rollout{Flags: []string{"--max-broken", "1"}},
+		"--bad", "2.0.0=1", "--duration", "2s").Rolled
+	if !r.Halted() || r.Touched == rolledServers || r.Counts[rolloutv1.TargetState_TARGET_STATE_PENDING] == 0 {
+		t.Errorf("%+v; want servers that keep what they have", r)
+	}
+}
+
 func TestARolloutWhoseServicesAreKilledAgainAndAgainChangesEveryServerOnce(t *testing.T) {
 	t.Parallel()
 	r := rolled(t, fleet.Options{Apart: true, Views: true}, simulated.Rollout{

@@ -292,10 +292,10 @@ func TestAnObservationIsConfirmedByABeatWithTheSameSum(t *testing.T) {
 		}
 		s.r.presence.Receive(
 			bus.Message{Subject: topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: id}), Data: data})
-		return s.instance("web").GetConfirmedAt()
+		return s.get(id).InventoryConfirmedAt
 	}
 	for what, c := range map[string]*timestamppb.Timestamp{
-		"without a beat": s.instance("web").ConfirmedAt, "without a look": beat(right, 0),
+		"without a beat": s.get(id).InventoryConfirmedAt, "without a look": beat(right, 0),
 		"by another sum": beat(right+1, 1),
 	} {
 		if c != nil {
@@ -313,8 +313,8 @@ func TestAnObservationIsConfirmedByABeatWithTheSameSum(t *testing.T) {
 	if next := beat(right, 1).AsTime(); !next.After(old) {
 		t.Errorf("confirmed at %v; want later than %v", next, old)
 	}
-	if c := s.get(id).InventoryConfirmedAt; c == nil {
-		t.Error("the server shows no time")
+	if have, want := s.instance("web").ConfirmedAt, s.get(id).InventoryConfirmedAt; !proto.Equal(have, want) {
+		t.Errorf("the instance is confirmed at %v, want the server's last look at %v", have, want)
 	}
 }
 

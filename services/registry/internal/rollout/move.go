@@ -38,6 +38,7 @@ const (
 	Back                           // the server is online again
 	Gone                           // the server is dying, dead or forgotten
 	Finished                       // the rollout succeeded before it reached the server: Reason
+	Withheld                       // a change was withdrawn before it began, since the rollout stopped: Change, Reason
 )
 
 // Event is something that happened to a target.
@@ -90,6 +91,8 @@ func reason(t *rolloutv1.Target, e Event) *apiv1.Refusal {
 		return halt(code.AwayAtItsTurn, "the server is offline; it is served when it is back")
 	case e.Kind == Finished:
 		return halt(code.NotReachedAtTheEnd, "the rollout ended before it reached the server")
+	case e.Kind == Ended:
+		return halt(code.ChangedSince, "the rollout stopped before the other changes of this step began")
 	}
 	return nil
 }
@@ -119,6 +122,8 @@ func next(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.TargetSt
 		}
 	case Away, Finished, Back:
 		return waiting(r, t, e)
+	case Withheld:
+		return withheld(r, t, e)
 	}
 	return t.State
 }

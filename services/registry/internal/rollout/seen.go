@@ -24,6 +24,9 @@ func ended(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	if e.Change < len(t.Done) && !t.Done[e.Change] {
 		t.Done[e.Change], t.Awaited[e.Change] = true, e.Generation
 	}
+	if halfway(t) {
+		return leftOut
+	}
 	return finished(t, e)
 }
 

@@ -203,8 +203,11 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 			if follows && i.GetIntentId() == task.IntentId {
 				return // another task of the same change
 			}
-			e = rollout.Event{Kind: rollout.LeftOut, Reason: refusal(
-				ledger.Dispatcher, code.ChangedSince, "another intent changed it since, or it was withdrawn")}
+			e.Kind, e.Reason = rollout.LeftOut, refusal(
+				ledger.Dispatcher, code.ChangedSince, "another intent changed it since, or it was withdrawn")
+			if c.GetWithdrawn() && row(v.intents, task.IntentId).GetWithdrawnBy() == ledger.Registry {
+				e.Kind = rollout.Withheld // the rollout stopped before the change began
+			}
 		}
 		v.applyTarget(r, t.ServerId, f, e)
 		if e.Generation > 0 { // the report that shows the agent after its change may have come first

@@ -111,7 +111,8 @@ func (w *Work) all(ctx context.Context) time.Duration {
 	var ids []string
 	w.records.Follower.Read(func() {
 		for _, r := range w.records.View.Rollouts() {
-			if goesOn(r, w.records.View.CountUnrestored(r.Id)) || joins(r, w.records.Now()) {
+			if goesOn(r, w.records.View.CountUnrestored(r.Id)) || joins(r, w.records.Now()) ||
+				len(w.released(r)) > 0 {
 				ids = append(ids, r.Id)
 			}
 		}
@@ -216,6 +217,9 @@ func (w *Work) decide(
 			drafts = w.acted(r, d, basis)
 		}
 	default:
+		if drafts = w.withdraw(r, run.At); len(drafts) > 0 {
+			return d, drafts, nil
+		}
 		drafts = rolling.Restore(view, run, w.unrestored(r))
 		if len(drafts) == 0 && len(missing) == 0 {
 			drafts = w.Join(run, false)

@@ -1,0 +1,124 @@
+package registry
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+// A wave is released as a whole, and the dispatcher changes so many servers at once. What none of them began by the
+// time that the rollout stops is withdrawn, waits for its turn again, and is released again when the rollout goes on.
+func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
+	s := rolledOut(t, 4)
+	strategy := &rolloutv1.Strategy{MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 0}}}
+	id := s.accepted(topology.VerbRollout, inOneWave(strategy)).Id
+	due := s.wantsOnAll(4, "1.1.0")
+
+	s.append(worked(due[0], true)...)
+	bustest.Eventually(t, "what the halted rollout released is withdrawn", func() (withdrawn bool) {
+		s.r.follower.Read(func() {
+			in, _ := s.r.records.View.Intent(due[1].IntentId)
+			withdrawn = in.GetState() == intentv1.State_STATE_WITHDRAWN && in.WithdrawnBy == ledger.Registry
+		})
+		return withdrawn
+	})
+	s.cancelQueued(due[1:])
+	s.targetsAre(id, map[rolloutv1.TargetState]int{
+		rolloutv1.TargetState_TARGET_STATE_BROKEN: 1, rolloutv1.TargetState_TARGET_STATE_PENDING: 3,
+	})
+	s.wantsOnAll(4, "1.0.0")
+
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
+	s.eventually("the rollout ends", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if have := s.versions(); have["1.1.0"] != 3 {
+		t.Errorf("versions %v, want 1.1.0 on the three that were held back", have)
+	}
+}
+
+func TestAPauseWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
+	s := rolledOut(t, 2)
+	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
+	due := s.wantsOnAll(2, "1.1.0")
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_PAUSE)
+	s.cancelQueued(due)
+	s.targetsAre(id, map[rolloutv1.TargetState]int{rolloutv1.TargetState_TARGET_STATE_PENDING: 2})
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
+	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if have := s.versions(); have["1.1.0"] != 2 {
+		t.Errorf("versions %v", have)
+	}
+}
+
+func inOneWave(strategy *rolloutv1.Strategy) *intentv1.Intent {
+	in := waves(strategy)
+	in.GetRollout().Strategy.Stages = nil
+	return in
+}
+
+// wantsOnAll waits until a version of web is wanted on so many servers, and returns their instances.
+func (s *site) wantsOnAll(servers int, version string) (out []*instancev1.Instance) {
+	s.t.Helper()
+	bustest.Eventually(s.t, version+" is wanted", func() bool {
+		out = nil
+		s.r.follower.Read(func() {
+			for i := range s.r.records.View.InstancesOfAgent("web") {
+				if i.Wanted.GetVersion() == version {
+					out = append(out, proto.CloneOf(i))
+				}
+			}
+		})
+		return len(out) == servers
+	})
+	return out
+}
+
+// cancelQueued does what the dispatcher does about the queued tasks of intents that are withdrawn.
+func (s *site) cancelQueued(due []*instancev1.Instance) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "their intents are withdrawn", func() (all bool) {
+		s.r.follower.Read(func() {
+			all = !slices.ContainsFunc(due, func(i *instancev1.Instance) bool {
+				in, _ := s.r.records.View.Intent(i.IntentId)
+				return in.GetState() != intentv1.State_STATE_WITHDRAWN
+			})
+		})
+		return all
+	})
+	for _, i := range due {
+		id := ident.New()
+		s.append(
+			fact(ledger.Task, id, &taskv1.Queued{
+				Verb: taskv1.Verb_VERB_UPGRADE, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id,
+				Generation: i.Generation, Attempt: 1, From: i.Observed, To: i.Wanted, IntentId: i.IntentId,
+			}),
+			fact(ledger.Task, id, &taskv1.Cancelled{Reason: "its intent was withdrawn by registry", Withdrawn: true}))
+	}
+}
+
+func (s *site) targetsAre(id string, want map[rolloutv1.TargetState]int) {
+	s.t.Helper()
+	bustest.Eventually(s.t, "the targets move", func() (are bool) {
+		s.r.follower.Read(func() {
+			are = true
+			for state, n := range want {
+				have := 0
+				for range s.r.records.View.TargetsOf(id, state) {
+					have++
+				}
+				are = are && have == n
+			}
+		})
+		return are
+	})
+}
