@@ -42,7 +42,9 @@ type ListTasksRequest struct {
 	// Only tasks on one of these servers, by id; 10,000 at most, and empty means all.
 	ServerIds []string `protobuf:"bytes,6,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// Only tasks under way that are slow: at their step for more than three times its median (Live.slow).
-	Slow          bool `protobuf:"varint,7,opt,name=slow,proto3" json:"slow,omitempty"`
+	Slow bool `protobuf:"varint,7,opt,name=slow,proto3" json:"slow,omitempty"`
+	// Only tasks of one of these intents; 10,000 at most, and empty means all.
+	IntentIds     []string `protobuf:"bytes,8,rep,name=intent_ids,json=intentIds,proto3" json:"intent_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -124,6 +126,13 @@ func (x *ListTasksRequest) GetSlow() bool {
 		return x.Slow
 	}
 	return false
+}
+
+func (x *ListTasksRequest) GetIntentIds() []string {
+	if x != nil {
+		return x.IntentIds
+	}
+	return nil
 }
 
 // ListTasksResponse is one part of the tasks.
@@ -845,7 +854,7 @@ var File_garrison_dispatcher_v1_dispatcher_service_proto protoreflect.FileDescri
 
 const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\n" +
-	"/garrison/dispatcher/v1/dispatcher_service.proto\x12\x16garrison.dispatcher.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/desired/v1/desired.proto\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1bgarrison/task/v1/task.proto\"\xf1\x01\n" +
+	"/garrison/dispatcher/v1/dispatcher_service.proto\x12\x16garrison.dispatcher.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/desired/v1/desired.proto\x1a%garrison/dispatcher/v1/progress.proto\x1a\x1bgarrison/task/v1/task.proto\"\x90\x02\n" +
 	"\x10ListTasksRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x1b\n" +
@@ -854,7 +863,9 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x06states\x18\x05 \x03(\x0e2\x17.garrison.task.v1.StateR\x06states\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x06 \x03(\tR\tserverIds\x12\x12\n" +
-	"\x04slow\x18\a \x01(\bR\x04slow\"\xb6\x01\n" +
+	"\x04slow\x18\a \x01(\bR\x04slow\x12\x1d\n" +
+	"\n" +
+	"intent_ids\x18\b \x03(\tR\tintentIds\"\xb6\x01\n" +
 	"\x11ListTasksResponse\x12,\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x16.garrison.task.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

@@ -201,6 +201,10 @@ type PlanRolloutResponse struct {
 	Values []*ValueChange `protobuf:"bytes,40,rep,name=values,proto3" json:"values,omitempty"`
 	// How many more differences there are.
 	MoreValues uint32 `protobuf:"varint,41,opt,name=more_values,json=moreValues,proto3" json:"more_values,omitempty"`
+	// Combinations of what canaries cover that no server of the first wave has, sorted: the first 20 of them.
+	Uncovered []string `protobuf:"bytes,61,rep,name=uncovered,proto3" json:"uncovered,omitempty"`
+	// How many more there are.
+	MoreUncovered uint32 `protobuf:"varint,62,opt,name=more_uncovered,json=moreUncovered,proto3" json:"more_uncovered,omitempty"`
 	// Part of the targets, by wave and server; owed ones last.
 	Targets []*RolloutTarget `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
 	// The cursor of the next part; empty after the last.
@@ -306,6 +310,20 @@ func (x *PlanRolloutResponse) GetValues() []*ValueChange {
 func (x *PlanRolloutResponse) GetMoreValues() uint32 {
 	if x != nil {
 		return x.MoreValues
+	}
+	return 0
+}
+
+func (x *PlanRolloutResponse) GetUncovered() []string {
+	if x != nil {
+		return x.Uncovered
+	}
+	return nil
+}
+
+func (x *PlanRolloutResponse) GetMoreUncovered() uint32 {
+	if x != nil {
+		return x.MoreUncovered
 	}
 	return 0
 }
@@ -1567,8 +1585,10 @@ type ForecastRolloutResponse struct {
 	Tasks uint32 `protobuf:"varint,14,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// How many of those tasks failed, in permille.
 	FailedPermille uint32 `protobuf:"varint,15,opt,name=failed_permille,json=failedPermille,proto3" json:"failed_permille,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How many changes were assumed to be under way at once: those of the task-dispatcher, or fewer by the strategy.
+	Slots         uint32 `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForecastRolloutResponse) Reset() {
@@ -1706,6 +1726,13 @@ func (x *ForecastRolloutResponse) GetFailedPermille() uint32 {
 	return 0
 }
 
+func (x *ForecastRolloutResponse) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
 var File_garrison_registry_v1_rollouts_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
@@ -1718,7 +1745,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12)\n" +
 	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1a\n" +
 	"\bforecast\x18< \x01(\bR\bforecast\x12\x17\n" +
-	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xdb\x05\n" +
+	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xa0\x06\n" +
 	"\x13PlanRolloutResponse\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12.\n" +
 	"\x05steps\x18\x02 \x03(\v2\x18.garrison.intent.v1.PlanR\x05steps\x12\x14\n" +
@@ -1728,7 +1755,9 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\arefusal\x18\x06 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x129\n" +
 	"\x06values\x18( \x03(\v2!.garrison.registry.v1.ValueChangeR\x06values\x12\x1f\n" +
 	"\vmore_values\x18) \x01(\rR\n" +
-	"moreValues\x12=\n" +
+	"moreValues\x12\x1c\n" +
+	"\tuncovered\x18= \x03(\tR\tuncovered\x12%\n" +
+	"\x0emore_uncovered\x18> \x01(\rR\rmoreUncovered\x12=\n" +
 	"\atargets\x18\a \x03(\v2#.garrison.registry.v1.RolloutTargetR\atargets\x12\x1f\n" +
 	"\vnext_cursor\x18\b \x01(\tR\n" +
 	"nextCursor\x12\x14\n" +
@@ -1832,7 +1861,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x12\n" +
 	"\x04runs\x18\x02 \x01(\rR\x04runs\x12'\n" +
 	"\x0fbroken_permille\x18\x03 \x01(\rR\x0ebrokenPermille\x12\x12\n" +
-	"\x04seed\x18\x04 \x01(\x04R\x04seed\"\xb4\x06\n" +
+	"\x04seed\x18\x04 \x01(\x04R\x04seed\"\xca\x06\n" +
 	"\x17ForecastRolloutResponse\x12\x12\n" +
 	"\x04runs\x18\x01 \x01(\rR\x04runs\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\rR\tsucceeded\x12\x16\n" +
@@ -1851,7 +1880,8 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\tbroken_50\x18\f \x01(\rR\bbroken50\x12\x1b\n" +
 	"\tbroken_90\x18\r \x01(\rR\bbroken90\x12\x14\n" +
 	"\x05tasks\x18\x0e \x01(\rR\x05tasks\x12'\n" +
-	"\x0ffailed_permille\x18\x0f \x01(\rR\x0efailedPermille\x1a;\n" +
+	"\x0ffailed_permille\x18\x0f \x01(\rR\x0efailedPermille\x12\x14\n" +
+	"\x05slots\x18\x10 \x01(\rR\x05slots\x1a;\n" +
 	"\rHaltedInEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a@\n" +
