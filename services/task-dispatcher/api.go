@@ -24,7 +24,7 @@ import (
 )
 
 // The sizes of a page of a list, and how many servers a filter names at most.
-const defaultLimit, maxLimit, maxServers = 100, 1000, 10_000
+const defaultLimit, maxLimit, maxNamed = 100, 1000, 10_000
 
 // api answers requests.
 type api struct {
@@ -105,16 +105,15 @@ func (a *api) filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
 	f := view.Filter{
 		Intent: q.GetIntentId(), Server: q.GetServerId(), Agent: q.GetAgent(), States: q.GetStates(),
 	}
-	if n := len(q.GetServerIds()); n > maxServers {
+	if n := len(q.GetServerIds()); n > maxNamed {
 		return f, fault.Refusef(fault.Invalid, code.BadFilter, "the filter names %d servers; %d are the most", n,
-			maxServers).Try("fewer servers, or another filter: --agent, --intent or --state")
+			maxNamed).Try("fewer servers, or another filter: --agent, --intent or --state")
 	}
-	for _, id := range q.GetServerIds() {
-		if f.Servers == nil {
-			f.Servers = map[string]bool{}
-		}
-		f.Servers[id] = true
+	if n := len(q.GetIntentIds()); n > maxNamed {
+		return f, fault.Refusef(fault.Invalid, code.BadFilter, "the filter names %d intents; %d are the most", n,
+			maxNamed).Try("another filter: --agent, --on or --state")
 	}
+	f.Servers, f.Intents = setOf(q.GetServerIds()), setOf(q.GetIntentIds())
 	if q.GetSlow() {
 		f.Only = a.live.slow()
 		if len(f.States) == 0 {
@@ -122,6 +121,18 @@ func (a *api) filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
 		}
 	}
 	return f, nil
+}
+
+// setOf returns a set of ids; nil without any.
+func setOf(ids []string) map[string]bool {
+	if len(ids) == 0 {
+		return nil
+	}
+	set := map[string]bool{}
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 // row completes a copy of a task. It must be called while the view stands still.

@@ -50,11 +50,20 @@ func TestTasksAreListedPageByPageNewestFirst(t *testing.T) {
 		q    *dispatcherv1.ListTasksRequest
 		want int
 	}{
-		"all":             {&dispatcherv1.ListTasksRequest{}, 10},
-		"of an agent":     {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
-		"on a server":     {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
-		"of both":         {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
-		"of an intent":    {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
+		"all":          {&dispatcherv1.ListTasksRequest{}, 10},
+		"of an agent":  {&dispatcherv1.ListTasksRequest{Agent: "b"}, 5},
+		"on a server":  {&dispatcherv1.ListTasksRequest{ServerId: all[0]}, 2},
+		"of both":      {&dispatcherv1.ListTasksRequest{ServerId: all[0], Agent: "b"}, 1},
+		"of an intent": {&dispatcherv1.ListTasksRequest{IntentId: ident.From("intent", "a", "1")}, 5},
+		"of some intents": {&dispatcherv1.ListTasksRequest{
+			IntentIds: []string{"none", ident.From("intent", "a", "1"), ident.From("intent", "b", "1")},
+		}, 10},
+		"of some intents, of an agent": {&dispatcherv1.ListTasksRequest{
+			IntentIds: []string{"none", ident.From("intent", "a", "1"), ident.From("intent", "b", "1")}, Agent: "b",
+		}, 5},
+		"of one intent among some": {&dispatcherv1.ListTasksRequest{
+			IntentIds: []string{"none", ident.From("intent", "a", "1")},
+		}, 5},
 		"on some servers": {&dispatcherv1.ListTasksRequest{ServerIds: all[1:3]}, 4},
 		"on some servers, of an agent": {
 			&dispatcherv1.ListTasksRequest{ServerIds: append([]string{"none"}, all[1:4]...), Agent: "a"}, 3,

@@ -72,7 +72,7 @@ func TestTasksAreCountedByTheValuesOfFields(t *testing.T) {
 			Filter: &dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Limit: 1}},
 		}, code.BadPage},
 		{&dispatcherv1.CountTasksRequest{
-			Filter: &dispatcherv1.ListTasksRequest{ServerIds: servers(maxServers + 1)},
+			Filter: &dispatcherv1.ListTasksRequest{ServerIds: servers(maxNamed + 1)},
 		}, code.BadFilter},
 	} {
 		_, err := call[*dispatcherv1.CountTasksResponse](w, "CountTasks", c.q)

@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 
@@ -23,7 +24,7 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultConcurrency    = 20
+	DefaultConcurrency    = task.DefaultConcurrency
 	DefaultQueuedDeadline = 24 * time.Hour
 	DefaultTaskDeadline   = 10 * time.Minute
 	DefaultLeastDeadline  = 3 * time.Minute

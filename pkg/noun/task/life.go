@@ -6,6 +6,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 )
 
+// DefaultConcurrency is how many tasks of a fleet are under way at once when nothing else is configured.
+const DefaultConcurrency = 20
+
 // State is a state in a task's life.
 type State string
 

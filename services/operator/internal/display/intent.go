@@ -70,9 +70,17 @@ var Records = output.Listing[Record]{
 
 func recordNext(_ output.View, r Record) string {
 	if r.GetState() == intentv1.State_STATE_ACCEPTED && r.GetChanged() > 0 && !r.GetIntent().GetDryRun() {
-		return "garrison task list --intent " + r.GetId()
+		return TasksOf(r)
 	}
 	return ""
+}
+
+// TasksOf returns the command that lists the tasks of an intent.
+func TasksOf(r Record) string {
+	if r.GetIntent().GetRollout() != nil {
+		return "garrison task list --rollout " + r.GetId()
+	}
+	return "garrison task list --intent " + r.GetId()
 }
 
 func recordReason(r Record) string {

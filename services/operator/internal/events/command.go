@@ -42,7 +42,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Use: "events", Short: "Read the ledger: every decision, its time and its actor.", Args: cli.Exactly(),
 		Long: `Read the ledger: every decision, its time and its actor. -f starts at the end of the ledger; with
 --since, --cursor or --limit it prints earlier facts first. With --since or --noun task, the id or name of
-a server also finds the tasks on it. With -f, --jq runs for each fact: on its row, or with -o json on the fact.`,
+a server also finds the tasks on it. The id of a rollout also finds the intents that it led to and their
+tasks. With -f, --jq runs for each fact: on its row, or with -o json on the fact.`,
 		SuggestFor: []string{"log", "history", "audit", "journal"},
 		Example: "  garrison events --since 10m --noun task\n" +
 			"  garrison events --since yesterday --until today --actor ann --noun intent,hold\n" +

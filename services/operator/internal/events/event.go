@@ -170,6 +170,12 @@ func isPartOf(given, whole string) bool {
 		return true
 	}
 	given = strings.ToLower(strings.TrimPrefix(given, "…"))
-	return ident.IsUUID(whole) && len(given) >= leastOfID &&
+	return ident.IsUUID(whole) && canBePart(given) &&
 		(strings.HasPrefix(whole, given) || strings.HasSuffix(whole, given))
+}
+
+// canBePart reports whether what is given can be an id, or the start or the end of one.
+func canBePart(given string) bool {
+	given = strings.ToLower(strings.TrimPrefix(given, "…"))
+	return len(given) >= leastOfID && strings.Trim(given, "0123456789abcdef-") == ""
 }

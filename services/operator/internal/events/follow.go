@@ -21,7 +21,7 @@ func follow(ctx context.Context, env *cli.Env, r *reader, p *eventPrinter) error
 		}
 		env.Say("reset: the ledger does not have fact %d any more; it was set back, "+
 			"as by a restored backup. Reading it from its start", reset.Last.Sequence)
-		p.limit, p.last, r.again = limit, last, true
+		p.limit, p.last, r.again, r.derived = limit, last, true, nil
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"slices"
 
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 )
 
 // factsAtOnce is the number of facts that are printed at a time.
@@ -21,6 +24,8 @@ type reader struct {
 	ids    []string        // only facts with one of these; none means all
 	again  bool            // the ledger was set back, and is read from its start
 	tasks  map[string]bool // the tasks on a server among ids, as they were found
+	// derived is the intents that rollouts among ids led to; nil until they were looked for.
+	derived map[string]bool
 }
 
 // fits reports whether a fact is to be printed. Facts about tasks on a server must be passed in their order.
@@ -30,7 +35,36 @@ func (r *reader) fits(e client.Event) bool {
 		!f.until.IsZero() && !e.At.Before(f.until) {
 		return false
 	}
-	return matches(e, r.ids) || r.onServer(e)
+	return matches(e, r.ids) || r.ofRollout(e) || r.onServer(e)
+}
+
+// ofRollout reports whether a fact is about an intent that a rollout among the ids led to, or follows from one.
+func (r *reader) ofRollout(e client.Event) bool {
+	if r.derived != nil && fleet.IsDerived(e, r.has) {
+		r.derived[e.Key] = true
+	}
+	return r.derived[e.Key] || r.derived[e.Request]
+}
+
+// has reports whether an id is among the ids.
+func (r *reader) has(id string) bool {
+	return slices.ContainsFunc(r.ids, func(given string) bool { return isPartOf(given, id) })
+}
+
+// derive finds the intents that rollouts among the ids led to. What an intent changes may be recorded before it.
+func (r *reader) derive(ctx context.Context) error {
+	if r.derived != nil || !slices.ContainsFunc(r.ids, canBePart) {
+		return nil
+	}
+	ids, err := fleet.Derived(ctx, r.client, r.has)
+	if err != nil {
+		return err
+	}
+	r.derived = map[string]bool{}
+	for _, id := range ids {
+		r.derived[id] = true
+	}
+	return nil
 }
 
 // onServer reports whether a fact is about a task on a server among the ids: its first fact names the server.
@@ -85,6 +119,9 @@ func (r *reader) narrow(ctx context.Context) error {
 
 // begin reads the current matching facts and returns the query for those that follow.
 func (r *reader) begin(ctx context.Context, take taker) (client.Query, error) {
+	if err := r.derive(ctx); err != nil {
+		return client.Query{}, err
+	}
 	if r.flags.follow && r.flags.last() && r.flags.limit == 0 && !r.again {
 		return r.end(ctx)
 	}
@@ -104,27 +141,32 @@ func (r *reader) begin(ctx context.Context, take taker) (client.Query, error) {
 }
 
 // readKey reads the facts of one key, if --id is a whole id. Only an intent's id is also the request of facts about
-// other keys; for an intent, and for an id that is not a key, it reads nothing and reports false.
+// other keys, and only a rollout leads to other intents; for these, and for an id that is not a key, it reads nothing
+// and reports false.
 func (r *reader) readKey(ctx context.Context, take taker) (found bool, err error) {
 	if len(r.ids) != 1 || !ident.IsUUID(r.ids[0]) || !r.flags.last() {
 		return false, nil
 	}
 	q := r.query()
 	q.Key = r.ids[0]
-	if q.Noun != ledger.Intent {
-		for e, err := range r.client.Events(ctx, q) {
-			if err != nil || e.Noun == ledger.Intent {
-				return false, err
-			}
-			found = true
-			break
+	for e, err := range r.client.Events(ctx, q) {
+		if err != nil || e.Noun == ledger.Intent && (q.Noun == "" || isRollout(e)) {
+			return false, err
 		}
-		if !found {
-			return false, nil
-		}
+		found = true
+		break
+	}
+	if !found && q.Noun != ledger.Intent {
+		return false, nil
 	}
 	_, err = r.read(ctx, q, take)
 	return true, err
+}
+
+// isRollout reports whether a fact is about an intent that is a rollout.
+func isRollout(e client.Event) bool {
+	b, _ := e.Body.(interface{ GetIntent() *intentv1.Intent })
+	return b != nil && b.GetIntent().GetRollout() != nil
 }
 
 // end returns the query for the facts behind the last one.

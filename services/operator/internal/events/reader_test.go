@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
@@ -17,6 +19,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -209,4 +214,57 @@ func TestALedgerThatWasSetBackIsReportedAndReadAgain(t *testing.T) {
 	bustest.Eventually(t, "all seven are read again", func() bool { return out.count("\n") == 12 })
 	cancel()
 	<-ended
+}
+
+// A rollout's servers are changed by intents of its own, whose facts name those intents and not the rollout.
+func TestTheIntentsAndTasksOfARolloutAreFoundByItsID(t *testing.T) {
+	b := bustest.Start(t)
+	id, derived, another, task := ident.New(), ident.From("d"), ident.From("e"), ident.From("t")
+	fact := func(n ledger.Noun, key, request string, body proto.Message) ledger.Draft {
+		return ledger.Free(ledger.Fact{
+			Noun: n, Key: key, Body: body, ID: ident.New(), At: noon, Source: ledger.Registry, Actor: "x",
+			Request: request,
+		})
+	}
+	accepted := func(rollout string) *intentv1.Accepted {
+		return &intentv1.Accepted{Intent: &intentv1.Intent{
+			Ask: &intentv1.Intent_Upgrade{}, Source: &intentv1.Source{RolloutId: rollout},
+		}}
+	}
+	_, err := b.Writer(t, b.Dial(t, "writer")).Append(t.Context(),
+		fact(ledger.Intent, id, id, &intentv1.Accepted{Intent: &intentv1.Intent{Ask: &intentv1.Intent_Rollout{
+			Rollout: &intentv1.Rollout{Title: "up"},
+		}}}),
+		fact(ledger.Rollout, id, id, &rolloutv1.Planned{}),
+		fact(ledger.Instance, ledger.Key(web1, "beacon"), derived, &instancev1.Wanted{}),
+		fact(ledger.Intent, derived, derived, accepted(id)),
+		fact(ledger.Instance, ledger.Key(web2, "beacon"), another, &instancev1.Wanted{}),
+		fact(ledger.Intent, another, another, accepted(ident.New())),
+		fact(ledger.Task, task, derived, &taskv1.Queued{ServerId: web1}),
+		fact(ledger.Task, task, derived, &taskv1.Assigned{}),
+		fact(ledger.Task, ident.New(), another, &taskv1.Queued{ServerId: web2}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveLedger(t, b)
+	c := client.New(b.Dial(t, "ann"), 0)
+	for name, q := range map[string]struct {
+		flags eventFlags
+		id    string
+		want  []uint64
+	}{
+		"by its id":            {eventFlags{}, id, []uint64{1, 2, 3, 4, 7, 8}},
+		"by a part of it":      {eventFlags{}, id[len(id)-8:], []uint64{1, 2, 3, 4, 7, 8}},
+		"its tasks":            {eventFlags{noun: "task", nouns: []string{"task"}}, id, []uint64{7, 8}},
+		"its intents":          {eventFlags{noun: "intent", nouns: []string{"intent"}}, id, []uint64{1, 4}},
+		"its own facts":        {eventFlags{noun: "rollout", nouns: []string{"rollout"}}, id, []uint64{2}},
+		"the last ones":        {eventFlags{limit: 3}, id, []uint64{4, 7, 8}},
+		"one of its intents":   {eventFlags{}, derived, []uint64{3, 4, 7, 8}},
+		"an intent by its key": {eventFlags{noun: "intent", nouns: []string{"intent"}}, derived, []uint64{4}},
+	} {
+		if have := sequences(t, c, q.flags, q.id); !slices.Equal(have, q.want) {
+			t.Errorf("%s: %v, want %v", name, have, q.want)
+		}
+	}
 }

@@ -57,7 +57,7 @@ func show(ctx context.Context, env *cli.Env, id string) error {
 func serversText(r display.Record) string {
 	text := strings.Join(r.GetServerIds(), "\n")
 	if more := int(r.GetChanged()) - len(r.GetServerIds()); more > 0 && len(r.GetServerIds()) > 0 {
-		text += fmt.Sprintf("\n… and %d more: garrison task list --intent %s --limit 0", more, r.GetId())
+		text += fmt.Sprintf("\n… and %d more: %s --limit 0", more, display.TasksOf(r))
 	}
 	return text
 }

@@ -61,12 +61,6 @@ type watcher struct {
 	left   string    // the answer
 }
 
-// Named returns the id of the rollout that has this id, or the beginning of it.
-func Named(ctx context.Context, env *cli.Env, word string) (string, error) {
-	r, err := get(ctx, env, word)
-	return r.GetRollout().GetId(), err
-}
-
 // Follow follows a rollout until it ends or halts, and prints how it went. A quiet one shows nothing before.
 func Follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration, quiet bool) error {
 	once, cancel := context.WithTimeoutCause(ctx, timeout, cli.ErrWaited)

@@ -9,6 +9,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
@@ -18,7 +20,7 @@ import (
 
 func listCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
-	var server string
+	var server, rollout string
 	var on selector.Flags
 	q := &dispatcherv1.ListTasksRequest{}
 	c := &cobra.Command{
@@ -27,11 +29,16 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Short:   "List tasks, the newest first.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			some, err := narrow(c.Context(), env, q, server, &on)
+			if err == nil && !some {
+				env.Say("no server matches --on, so there is no task to list: garrison server list")
+			}
+			if err == nil && some && rollout != "" {
+				some, err = ofRollout(c.Context(), env, q, rollout)
+			}
 			switch {
 			case err != nil:
 				return err
 			case !some:
-				env.Say("no server matches --on, so there is no task to list: garrison server list")
 				return show(c.Context(), env, &dispatcherv1.ListTasksResponse{}, nil)
 			}
 			return list(c.Context(), env, page, q)
@@ -39,6 +46,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 	}
 	page.Add(c, 100)
 	cli.TextVar(c.Flags(), &q.IntentId, "intent", cli.ID("intent"), "only tasks of this intent, by `ID`")
+	cli.TextVar(c.Flags(), &rollout, "rollout", cli.IDPrefix("a rollout"), "only tasks of this `ROLLOUT`")
 	cli.TextVar(c.Flags(), &server, "server", cli.ServerName, "only tasks on this `SERVER`")
 	on.Add(c)
 	cli.TextVar(c.Flags(), &q.Agent, "agent", cli.Name("agent"), "only tasks of this `AGENT`")
@@ -47,8 +55,39 @@ func listCommand(env *cli.Env) *cobra.Command {
 	return c
 }
 
-// mostServers is how many servers the task-dispatcher takes in a filter.
-const mostServers = 10_000
+// mostServers and mostIntents are how many servers and intents the task-dispatcher takes in a filter.
+const mostServers, mostIntents = 10_000, 10_000
+
+// ofRollout sets the intents of a request to those that a rollout led to, and reports whether there are some. The
+// ledger holds them all.
+func ofRollout(
+	ctx context.Context, env *cli.Env, q *dispatcherv1.ListTasksRequest, word string,
+) (some bool, err error) {
+	id := word
+	if !ident.IsUUID(word) {
+		if id, err = fleet.RolloutID(ctx, env, word); err != nil {
+			return false, err
+		}
+	}
+	c, err := env.Client(ctx)
+	if err != nil {
+		return false, err
+	}
+	q.IntentIds, err = fleet.Derived(ctx, c, func(rollout string) bool { return rollout == id })
+	switch n := len(q.IntentIds); {
+	case err != nil:
+		return false, err
+	case n > mostIntents:
+		return false, cli.Usage("--rollout: it led to %d intents; a list of tasks takes %d at most. Try: garrison "+
+			"events --noun task --id %s", n, mostIntents, id)
+	case n == 0:
+		if _, err := fleet.RolloutID(ctx, env, id); err != nil {
+			return false, err
+		}
+		env.Say("the rollout changed no server yet: garrison rollout show %s", id)
+	}
+	return len(q.IntentIds) > 0, nil
+}
 
 // narrow sets the servers of a request, and reports whether there are some. The registry, which knows names and labels,
 // resolves the selector; the task-dispatcher filters by the servers.
@@ -91,12 +130,22 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *dispatcherv1
 	if err := show(ctx, env, whole, whole.GetTasks()); err != nil {
 		return err
 	}
+	if len(whole.GetTasks()) == 0 && q.IntentId != "" {
+		sayRollout(ctx, env, q.IntentId)
+	}
 	cli.SayMore(env, whole)
 	if n := whole.GetKeptEnded(); n > 0 && whole.GetNextCursor() == "" {
 		env.Say("the last %d succeeded tasks and the last %d others are kept; "+
 			"older ones are in the ledger: garrison events --noun task", n, n)
 	}
 	return nil
+}
+
+// sayRollout names the command for the tasks of an intent that is a rollout, which has none of its own.
+func sayRollout(ctx context.Context, env *cli.Env, intent string) {
+	if r, err := fleet.Intent(ctx, env, intent, 0); err == nil && r.GetIntent().GetRollout() != nil {
+		env.Say("this intent is a rollout: %s", display.TasksOf(r))
+	}
 }
 
 // show prints tasks with the names of their servers.

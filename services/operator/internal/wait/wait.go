@@ -70,7 +70,7 @@ func some(verb string) cobra.PositionalArgs {
 // follow follows what the words name: intents, tasks, or one rollout.
 func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []string, quiet bool) error {
 	if len(words) == 1 {
-		switch id, err := rollout.Named(ctx, env, words[0]); {
+		switch id, err := fleet.RolloutID(ctx, env, words[0]); {
 		case err == nil:
 			return rollout.Follow(ctx, env, id, timeout, quiet)
 		case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.AmbiguousRollout:

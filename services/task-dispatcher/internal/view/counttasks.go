@@ -32,8 +32,8 @@ func (v *View) Count(f Filter, by []string, top int) *dispatcherv1.CountTasksRes
 		}
 		groups[key].Count += uint64(n)
 	}
-	if slices.Equal(by, []string{"state"}) && f.Intent+f.Server+f.Agent == "" && f.Servers == nil &&
-		f.Only == nil {
+	if slices.Equal(by, []string{"state"}) && f.Intent+f.Server+f.Agent == "" && f.Intents == nil &&
+		f.Servers == nil && f.Only == nil {
 		v.lists.eachState(f.States, func(s taskv1.State, n int) { add([]string{word(s.String(), "STATE_")}, n) })
 	} else {
 		v.lists.each(f, func(t *taskv1.Task) {

@@ -71,15 +71,14 @@ func (l *taskLists) shortest(f Filter) []string {
 	if f.Intent != "" {
 		candidates = append(candidates, []string{inIntent(f.Intent)})
 	}
+	if f.Intents != nil {
+		candidates = append(candidates, namesOf(f.Intents, inIntent))
+	}
 	if f.Server != "" {
 		candidates = append(candidates, []string{inServer(f.Server)})
 	}
 	if f.Servers != nil {
-		var names []string
-		for id := range f.Servers {
-			names = append(names, inServer(id))
-		}
-		candidates = append(candidates, names)
+		candidates = append(candidates, namesOf(f.Servers, inServer))
 	}
 	if f.Agent != "" {
 		candidates = append(candidates, []string{inAgent(f.Agent)})
@@ -95,6 +94,14 @@ func (l *taskLists) shortest(f Filter) []string {
 		}
 	}
 	return slices.MinFunc(candidates, func(a, b []string) int { return cmp.Compare(l.length(a), l.length(b)) })
+}
+
+// namesOf returns the names of the lists of ids.
+func namesOf(ids map[string]bool, name func(id string) string) (names []string) {
+	for id := range ids {
+		names = append(names, name(id))
+	}
+	return names
 }
 
 func intentStates(intent string, states []taskv1.State) []string {

@@ -18,7 +18,7 @@ import (
 // Filter selects tasks. All conditions that are set must hold.
 type Filter struct {
 	Intent, Server, Agent string
-	Servers               map[string]bool // nil means all
+	Intents, Servers      map[string]bool // nil means all
 	States                []taskv1.State
 	Only                  func(*taskv1.Task) bool // nil means all
 	Before                uint64                  // only tasks queued before this sequence; 0 means all
@@ -26,8 +26,9 @@ type Filter struct {
 }
 
 func (f Filter) matches(t *taskv1.Task) bool {
-	return (f.Intent == "" || t.IntentId == f.Intent) && (f.Server == "" || t.ServerId == f.Server) &&
-		(f.Servers == nil || f.Servers[t.ServerId]) && (f.Agent == "" || t.Agent == f.Agent) &&
+	return (f.Intent == "" || t.IntentId == f.Intent) && (f.Intents == nil || f.Intents[t.IntentId]) &&
+		(f.Server == "" || t.ServerId == f.Server) && (f.Servers == nil || f.Servers[t.ServerId]) &&
+		(f.Agent == "" || t.Agent == f.Agent) &&
 		(len(f.States) == 0 || slices.Contains(f.States, t.State)) && (f.Only == nil || f.Only(t))
 }
 
