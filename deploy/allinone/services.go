@@ -37,7 +37,7 @@ func (g *Garrison) addService(name string) error {
 			JoinURL: g.joinURL, Lobby: g.config.Lobby, CA: g.certs.Bundle, ImageKeys: g.config.ImageKeys,
 			BeatInterval: g.config.Tuning.BeatInterval, ServerBudget: g.config.Tuning.ServerBudget,
 			ServerCredentials: g.config.Tuning.ServerCredentials, BlockAfter: g.config.Tuning.BlockAfter,
-			Secrets: g.secrets,
+			Secrets: g.secrets, TaskConcurrency: g.config.Tuning.Concurrency,
 			Metrics: g.config.Metrics.Under(name),
 			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})

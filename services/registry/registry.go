@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
+	tasknoun "github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/secret"
@@ -75,11 +77,14 @@ type Config struct {
 	ServerCredentials time.Duration
 	// ServerBudget is how many bytes of facts one server may cause in a day; 0 means DefaultServerBudget.
 	ServerBudget uint64
-	Debug        *debug.State     // takes what a debug socket shows; may be nil
-	Metrics      *metrics.Set     // takes what is measured; may be nil
-	Log          zerolog.Logger   // one line for each change
-	Now          func() time.Time // nil means time.Now
-	NewID        func() string    // nil means ident.New
+	// TaskConcurrency is how many tasks the task-dispatcher has under way at once, on which forecasts rest; 0 means
+	// tasknoun.DefaultConcurrency.
+	TaskConcurrency int
+	Debug           *debug.State     // takes what a debug socket shows; may be nil
+	Metrics         *metrics.Set     // takes what is measured; may be nil
+	Log             zerolog.Logger   // one line for each change
+	Now             func() time.Time // nil means time.Now
+	NewID           func() string    // nil means ident.New
 }
 
 // Registry is the service.
@@ -114,6 +119,7 @@ func New(cfg Config) (*Registry, error) {
 	if cfg.BeatInterval < 0 {
 		return nil, fault.New(fault.Invalid, "registry: beat interval %v is negative", cfg.BeatInterval)
 	}
+	cfg.TaskConcurrency = cmp.Or(cfg.TaskConcurrency, tasknoun.DefaultConcurrency)
 	if cfg.BeatInterval == 0 {
 		cfg.BeatInterval = DefaultBeatInterval
 	}

@@ -51,8 +51,8 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 		pairs = append(pairs, [2]string{title, fmt.Sprintf(format, args...)})
 	}
 	if f.GetSucceeded() > 0 {
-		add("TAKES", "%s (50 %%), %s (90 %%)",
-			output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()))
+		add("TAKES", "%s (50 %%), %s (90 %%)%s",
+			output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()), atOnce(f))
 	}
 	if n := f.GetRuns() - min(f.GetRuns(), f.GetSucceeded()+f.GetHalted()); n > 0 {
 		add("DOES NOT END", "in %s: look at the budgets and gates", output.Plural(int(n), "run"))
@@ -92,8 +92,16 @@ func TakesText(f *registryv1.ForecastRolloutResponse) string {
 	if f.GetTasks() == 0 {
 		rests = "no task was recorded in the last 7 days, so 20 s for each server were assumed"
 	}
-	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it is approved; %s", output.Span(f.GetTook_50().AsDuration()),
-		output.Span(f.GetTook_90().AsDuration()), rests)
+	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it is approved%s; %s",
+		output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()), atOnce(f), rests)
+}
+
+// atOnce returns how many servers a forecast changes at once; empty from a registry that does not count them.
+func atOnce(f *registryv1.ForecastRolloutResponse) string {
+	if f.GetSlots() == 0 {
+		return ""
+	}
+	return ", at " + output.Plural(int(f.GetSlots()), "server") + " at once"
 }
 
 // LeftText returns how long a rollout goes on; empty when that is not known.

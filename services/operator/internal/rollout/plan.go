@@ -225,6 +225,9 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 	}
 	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(servers), "server"), wavesText(p))
 	env.Say("  %s", strategyText(p.GetStrategy()))
+	for _, line := range strategyLines(p) {
+		env.Say("  %s", line)
+	}
 	if p.GetBytes() > 0 {
 		env.Say("  fetches at most %s of images", output.Size(p.GetBytes()))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -132,6 +133,28 @@ func strategyText(s *rolloutv1.Strategy) string {
 	add(s.GetOverride(), "freezes and windows overridden")
 	add(s.GetEmergency(), "emergency")
 	return strings.Join(parts, ", ")
+}
+
+// strategyLines describes, each in one line, what a strategy asks for that few rollouts do, and what its canaries leave
+// uncovered. Defaults are not named.
+func strategyLines(p *registryv1.PlanRolloutResponse) (lines []string) {
+	s, asked := p.GetStrategy(), p.GetIntent().GetRollout().GetStrategy()
+	add := func(is bool, format string, args ...any) {
+		if is {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+	}
+	add(len(asked.GetCover()) > 0, "canaries cover the combinations of %s", strings.Join(s.GetCover(), ", "))
+	more := ""
+	if n := p.GetMoreUncovered(); n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	add(len(p.GetUncovered()) > 0, "no canary covers: %s%s", strings.Join(p.GetUncovered(), "; "), more)
+	add(s.GetSpread() != "", "each wave takes servers of each %s in turn", s.GetSpread())
+	add(asked.GetSilence() != nil, "broken once reached and offline for %s", durationOf(s.GetSilence()))
+	add(asked.GetDonePercent() > 0, "ends once %d %% of the servers succeeded and %s passed since the last wave began",
+		s.GetDonePercent(), durationOf(s.GetDoneAfter()))
+	return lines
 }
 
 func durationOf(d *durationpb.Duration) time.Duration { return d.AsDuration() }

@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
@@ -41,6 +42,9 @@ func main() {
 			config.Checked(fs, &c.BlockAfter, "block-after", registry.DefaultBlockAfter,
 				"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; "+
 					"0 means never", config.From(0))
+			config.Checked(fs, &c.TaskConcurrency, "task-concurrency", task.DefaultConcurrency,
+				"how many tasks the task-dispatcher has under way at once, by its -concurrency; forecasts rest on it",
+				config.From(1))
 			config.Checked(fs, &c.ServerCredentials, "server-credentials", registry.DefaultServerCredentials,
 				"how long the credentials of a server are valid; it renews them after half of that",
 				config.Lasting(time.Minute))

@@ -145,3 +145,56 @@ func TestARolloutOnItsWayTakesWhatIsLeftOfIt(t *testing.T) {
 		t.Errorf("of 5 runs %d succeeded, in %s and %s, %v; want all in 15s", o.Succeeded, o.Took50, o.Took90, err)
 	}
 }
+
+// alike is a world of servers whose changes take 20 s each, in one wave.
+func alike(n int) forecast.World {
+	w := forecast.World{ID: "r", Strategy: rollout.Filled(nil), Durations: []time.Duration{20 * time.Second}, Slots: 20}
+	for i := range n {
+		w.Servers = append(w.Servers, forecast.Server{Candidate: rollout.Candidate{ServerID: fmt.Sprint("s", i)}})
+	}
+	return w
+}
+
+func TestChangesWaitForASlot(t *testing.T) {
+	for name, c := range map[string]struct {
+		servers     int
+		concurrency uint32
+		slots       int
+		want        time.Duration
+	}{
+		"as many as slots":      {20, 0, 20, 20 * time.Second},
+		"more than slots":       {150, 0, 20, 160 * time.Second},
+		"a smaller concurrency": {150, 10, 20, 300 * time.Second},
+		"a larger concurrency":  {150, 50, 20, 160 * time.Second},
+		"no limit":              {150, 0, 0, 20 * time.Second},
+	} {
+		w := alike(c.servers)
+		w.Slots, w.Strategy.Concurrency = c.slots, c.concurrency
+		if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != c.want {
+			t.Errorf("%s: %s after %s; want success after %s", name, r.State, r.Took, c.want)
+		}
+	}
+}
+
+// Of 60 servers, 20 are being changed for a time that is not known, since they were released with the others.
+func TestARolloutOnItsWayTakesAsLongAsItsQueue(t *testing.T) {
+	w, now := alike(60), time.Unix(1_000_000, 0)
+	ago := timestamppb.New(now.Add(-100 * time.Second))
+	w.From = &forecast.Point{Now: now, Rollout: &rolloutv1.Rollout{
+		Id: "r", State: rolloutv1.State_STATE_RUNNING, Strategy: w.Strategy, Owed: &rolloutv1.Wave{},
+		Waves: []*rolloutv1.Wave{{Servers: 60, OpenedAt: ago, Counts: map[uint32]uint32{
+			uint32(rolloutv1.TargetState_TARGET_STATE_REACHED): 60,
+		}}},
+	}}
+	for n, s := range w.Servers {
+		w.From.Targets = append(w.From.Targets, &rolloutv1.Target{
+			ServerId: s.ServerID, Wave: 1, State: rolloutv1.TargetState_TARGET_STATE_REACHED, TakenAt: ago,
+			Place: uint32(n),
+		})
+		w.From.Queued = append(w.From.Queued, n%3 > 0)
+	}
+	r := run(t, w)
+	if r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took < 40*time.Second || r.Took > 60*time.Second {
+		t.Errorf("%s after %s; want success after 40 s to 60 s", r.State, r.Took)
+	}
+}

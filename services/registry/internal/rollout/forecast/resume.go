@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"slices"
 	"time"
 
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -13,9 +14,11 @@ type Point struct {
 	Now     time.Time
 	Rollout *rolloutv1.Rollout
 	Targets []*rolloutv1.Target // parallel to the servers of the world
+	Queued  []bool              // parallel to them: released, but its change has not begun; nil means none
 }
 
-// resume goes on from a point: what is under way takes as long as changes take that took so long already.
+// resume goes on from a point: what is under way takes as long as changes take that took so long already, and what is
+// queued begins after it.
 func (s *simulation) resume() {
 	p := s.From
 	s.begin, s.now, s.Strategy = p.Now, p.Now, p.Rollout.Strategy
@@ -29,12 +32,33 @@ func (s *simulation) resume() {
 		s.scheduleFaults(i)
 		if p.Targets[i].State == rolloutv1.TargetState_TARGET_STATE_REACHED {
 			s.busy[i] = true
-			s.at(s.rest(p.Now.Sub(p.Targets[i].TakenAt.AsTime())), i, rollout.Event{
-				Kind: rollout.Ended, OK: s.random.Float64() >= s.Fails,
-			})
+		}
+	}
+	for _, queued := range []bool{false, true} {
+		for i := range s.Servers {
+			if s.busy[i] && p.queued(i) == queued {
+				s.goOn(i, queued)
+			}
 		}
 	}
 	s.count()
+}
+
+func (p *Point) queued(i int) bool { return i < len(p.Queued) && p.Queued[i] }
+
+// goOn puts the end of a change on the agenda. Where others are queued it waited for a time that is not known, and is
+// somewhere in its course.
+func (s *simulation) goOn(i int, queued bool) {
+	took := s.duration()
+	switch {
+	case queued:
+	case slices.Contains(s.From.Queued, true):
+		took = time.Duration(float64(took) * s.random.Float64())
+	default:
+		took = s.rest(s.From.Now.Sub(s.From.Targets[i].TakenAt.AsTime()))
+	}
+	took += s.slots.wait(s.Slots, s.now, took)
+	s.at(took, i, rollout.Event{Kind: rollout.Ended, OK: s.random.Float64() >= s.Fails})
 }
 
 // tries is how often a duration that is longer than what has passed is drawn.
@@ -44,10 +68,7 @@ const tries = 20
 // recorded takes half as long again.
 func (s *simulation) rest(passed time.Duration) time.Duration {
 	for range tries {
-		if len(s.Durations) == 0 {
-			break
-		}
-		if took := s.Durations[s.random.IntN(len(s.Durations))]; took > passed {
+		if took := s.duration(); took > passed {
 			return took - passed
 		}
 	}

@@ -67,6 +67,7 @@ type simulation struct {
 	works   map[[2]string][2]int // by field and value: how many work, and how many there are
 	busy    map[int]bool
 	kept    *keep.Tally // by the groups of standing budgets
+	slots   slots
 }
 
 // Run runs a world to the end of its rollout. It approves every wave at once. It returns the refusal of a strategy

@@ -33,18 +33,24 @@ func (s *simulation) scheduleFaults(i int) {
 	}
 }
 
+// duration returns how long a change takes.
+func (s *simulation) duration() time.Duration {
+	if len(s.Durations) == 0 {
+		return time.Second
+	}
+	return s.Durations[s.random.IntN(len(s.Durations))]
+}
+
 // release begins the change of a server.
 func (s *simulation) release(i int) {
 	server := s.Servers[i]
 	s.touched++
 	s.change(i, func() { s.busy[i] = true })
-	took := time.Second
-	if len(s.Durations) > 0 {
-		took = s.Durations[s.random.IntN(len(s.Durations))]
-	}
+	took := s.duration()
 	if server.Slow {
 		took *= 10
 	}
+	took += s.slots.wait(s.Slots, s.now, took)
 	ok := s.random.Float64() >= s.Fails
 	if f := s.Fault; (f.Field == "" || server.Fields[f.Field] == f.Value) && s.random.Float64() < f.Share {
 		if s.random.Float64() < f.Late {

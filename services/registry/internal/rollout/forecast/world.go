@@ -28,6 +28,9 @@ type World struct {
 	Fault Fault
 	// BreaksPerDay is how often a server becomes unhealthy by itself, changed or not.
 	BreaksPerDay float64
+	// Slots is how many changes are under way at once; further ones wait in the order in which they were released. 0
+	// means that there is no limit.
+	Slots int
 	// OfflinePerDay is how often a server goes offline by itself, and OfflineFor how long it stays away on average.
 	OfflinePerDay float64
 	OfflineFor    time.Duration

@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -71,6 +73,7 @@ func (a *API) plan(
 		resp.Intent, resp.Steps, resp.Waves, resp.Owed = p.Intent, p.Steps, p.Waves, p.Owed
 		resp.Strategy, resp.Refusal, resp.Title = p.Strategy, p.Refusal, p.Title
 		resp.Values, resp.MoreValues = p.Values, p.More
+		resp.Uncovered, resp.MoreUncovered = a.uncovered(p)
 		cost := rolling.CostOf(a.records.View, p, a.records.Now())
 		resp.Bytes, resp.Closed, resp.ClosedBecause = cost.Bytes, uint32(cost.Closed), cost.Because
 		resp.Primed = uint32(cost.Primed)
@@ -83,6 +86,27 @@ func (a *API) plan(
 	return request.Answer(resp, err)
 }
 
+// mostUncovered is how many combinations a plan names that no canary covers.
+const mostUncovered = 20
+
+// uncovered returns the combinations that the canaries of a plan are to cover and do not, and how many more there are.
+// It must run inside Read.
+func (a *API) uncovered(p rolling.Planned) (first []string, more uint32) {
+	if stages := p.Strategy.GetStages(); len(stages) == 0 || stages[0].GetCanaries() == 0 {
+		return nil, 0
+	}
+	var candidates []rollout.Candidate
+	var layout rollout.Layout
+	for _, t := range p.Targets {
+		s, _ := a.records.View.Server(t.ServerId)
+		candidates = append(candidates, rollout.Candidate{ServerID: t.ServerId, Fields: rolling.Fields(s)})
+		layout.Placements = append(layout.Placements, rollout.Placement{ServerID: t.ServerId, Wave: t.Wave})
+	}
+	all := rollout.Uncovered(candidates, p.Strategy, layout)
+	first = all[:min(mostUncovered, len(all))]
+	return first, uint32(len(all) - len(first))
+}
+
 // everyAgent adds an upgrade of each agent on the selected servers, or its repair. It must run inside Read.
 func (a *API) everyAgent(in *intentv1.Intent, asked *registryv1.PlanRolloutRequest) error {
 	q := in.GetRollout()
@@ -91,6 +115,8 @@ func (a *API) everyAgent(in *intentv1.Intent, asked *registryv1.PlanRolloutReque
 	if refusal != nil {
 		return request.NotFound(refusal)
 	}
+	var out []string
+	try := ""
 	for _, one := range all {
 		agent := intent.AgentOf(one)
 		step := &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent}}}
@@ -101,14 +127,24 @@ func (a *API) everyAgent(in *intentv1.Intent, asked *registryv1.PlanRolloutReque
 		if p.Changed > 0 {
 			q.Steps = append(q.Steps, step)
 		}
+		for _, r := range p.Reasons {
+			if r.Effect == intentv1.Effect_EFFECT_LEFT_OUT {
+				out = append(out, fmt.Sprintf("%s: %d left out: %s: %s", agent, r.Count, r.Code, r.First.GetMessage()))
+				try = cmp.Or(try, r.First.GetTry())
+			}
+		}
 	}
 	if len(q.Steps) > 0 {
 		return nil
 	}
+	why := "no agent on the selected servers has a newer image"
 	if asked.Repair {
-		return fault.Refusef(fault.Invalid, code.NothingLeft, "no agent on the selected servers drifts")
+		why = "no agent on the selected servers drifts"
 	}
-	return fault.Refusef(fault.Invalid, code.NothingLeft, "no agent on the selected servers has a newer image")
+	if len(out) > 0 {
+		why += " that it may get: " + strings.Join(out, "; ")
+	}
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code.NothingLeft, Message: why, Try: try})
 }
 
 // planPage adds one part of the targets. The cursor is the position of the next one.

@@ -67,7 +67,10 @@ func outlook(
 ) (*registryv1.ForecastRolloutResponse, error) {
 	w.Durations, w.Fails = learnt.durations, learnt.fails
 	resp := &registryv1.ForecastRolloutResponse{
-		Tasks: learnt.tasks, FailedPermille: uint32(learnt.fails * 1000),
+		Tasks: learnt.tasks, FailedPermille: uint32(learnt.fails * 1000), Slots: uint32(w.Slots),
+	}
+	if n := w.Strategy.GetConcurrency(); n > 0 {
+		resp.Slots = min(resp.Slots, n)
 	}
 	o, err := forecast.Runs(ctx.Done(), w, runs)
 	if err != nil {
@@ -92,7 +95,8 @@ func outlook(
 func (p *Past) world(c bus.Caller, q *registryv1.ForecastRolloutRequest) (w forecast.World, err error) {
 	in := proto.CloneOf(q.Intent)
 	w = forecast.World{
-		ID: "forecast", Seed: max(q.Seed, 1), Fault: forecast.Fault{Share: float64(q.BrokenPermille) / 1000, Late: 0.5},
+		ID: "forecast", Seed: max(q.Seed, 1), Slots: p.slots,
+		Fault: forecast.Fault{Share: float64(q.BrokenPermille) / 1000, Late: 0.5},
 	}
 	p.records.Follower.Read(func() {
 		plan := rolling.Plan(p.records.View, intent.Ask{

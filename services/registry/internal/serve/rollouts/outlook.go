@@ -157,6 +157,18 @@ func (p *Past) median(id string, learnt lessons) time.Duration {
 	return max(time.Second, seen[len(seen)/2])
 }
 
+// queued is the step of a change that was released and has not begun.
+const queued = "queued"
+
+// waits reports whether a server was released and no change of it has begun. It must run inside Read.
+func (p *Past) waits(t *rolloutv1.Target) bool {
+	if t.State != rolloutv1.TargetState_TARGET_STATE_REACHED {
+		return false
+	}
+	_, step := p.stepOf(t)
+	return step == queued
+}
+
 // stepOf returns the first change of a server that has not ended, and where it is.
 func (p *Past) stepOf(t *rolloutv1.Target) (agent, step string) {
 	for n, c := range t.Changes {
@@ -170,7 +182,7 @@ func (p *Past) stepOf(t *rolloutv1.Target) (agent, step string) {
 		case i.GetTaskGeneration() == i.GetGeneration() && i.GetTaskState() == taskv1.State_STATE_RUNNING:
 			return c.Agent, "running"
 		}
-		return c.Agent, "queued"
+		return c.Agent, queued
 	}
 	for n, c := range t.Changes {
 		if n < len(t.Awaited) && t.Awaited[n] > 0 {
@@ -230,7 +242,7 @@ func (o *outlooks) keep(id string, r rest) {
 
 // onItsWay returns a rollout as it is, as a world; false when it has too many servers.
 func (p *Past) onItsWay(id string, now time.Time) (w forecast.World, ok bool) {
-	w = forecast.World{ID: id, Seed: 1, From: &forecast.Point{Now: now}}
+	w = forecast.World{ID: id, Seed: 1, From: &forecast.Point{Now: now}, Slots: p.slots}
 	p.records.Follower.Read(func() {
 		r, _ := p.records.View.Rollout(id)
 		n := 0
@@ -244,6 +256,7 @@ func (p *Past) onItsWay(id string, now time.Time) (w forecast.World, ok bool) {
 		for t := range p.records.View.Targets(id, "") {
 			s, _ := p.records.View.Server(t.ServerId)
 			w.From.Targets = append(w.From.Targets, proto.CloneOf(t))
+			w.From.Queued = append(w.From.Queued, p.waits(t))
 			w.Servers = append(w.Servers, forecast.Server{
 				Candidate: rollout.Candidate{ServerID: t.ServerId, Fields: rolling.Fields(s), Owed: t.Wave == 0},
 				Dead:      s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE,

@@ -33,17 +33,18 @@ const (
 // processor time by the size of the fleet, so one request at a time is served.
 type Past struct {
 	*API
-	conn *bus.Conn
-	turn chan struct{} // holds an element while a request is served
+	conn  *bus.Conn
+	slots int           // how many tasks the task-dispatcher has under way at once
+	turn  chan struct{} // holds an element while a request is served
 
 	lessons  learning
 	outlooks outlooks
 }
 
-// NewPast returns what replays and forecasts rollouts.
-func NewPast(rollouts *API, conn *bus.Conn) *Past {
+// NewPast returns what replays and forecasts rollouts, for a task-dispatcher that has so many tasks under way at once.
+func NewPast(rollouts *API, conn *bus.Conn, slots int) *Past {
 	return &Past{
-		API: rollouts, conn: conn, turn: make(chan struct{}, 1),
+		API: rollouts, conn: conn, slots: slots, turn: make(chan struct{}, 1),
 		lessons: learning{turn: make(chan struct{}, 1)}, outlooks: outlooks{last: map[string]rest{}},
 	}
 }
