@@ -90,10 +90,10 @@ var records = []Entry{
 		"garrison env default unset ENVIRONMENT AGENT",
 	},
 	{
-		TooWide, by(registry),
-		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure or " +
-			"remove, a default of an environment, a move of servers to an environment with defaults, or a drift " +
-			"policy that heals.",
+		TooWide, by(registry, cli),
+		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, " +
+			"remove, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an " +
+			"environment, a move of servers to an environment with defaults, or a drift policy that heals.",
 		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%, with --then-default ENVIRONMENT " +
 			"for a default, or garrison rollout start --repair --all for drift; or the same command with --at-once",
 	},

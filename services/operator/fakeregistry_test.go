@@ -95,6 +95,9 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 func (f *fakes) servers(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "ListServers", func(q *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
 		all := servers()
+		if rack := q.GetOn().GetLabels()["rack"]; rack == "long" {
+			return &registryv1.ListServersResponse{Servers: slices.Repeat(all[:1], 101)}, nil
+		}
 		if q.GetLeaked() || q.GetLife() == serverv1.Life_LIFE_DEAD {
 			return deadServers(q), nil
 		}

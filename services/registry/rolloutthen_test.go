@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +40,9 @@ func members(t *testing.T, servers int) (s *site, ids []string) {
 				Sysinfo: &serverv1.Sysinfo{Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}},
 			}))
 	}
-	s.append(drafts...)
+	for part := range slices.Chunk(drafts, topology.MaxBatch) {
+		s.append(part...)
+	}
 	s.comeOnline()
 	return s, ids
 }

@@ -13,6 +13,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -80,6 +81,87 @@ func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.
 	}})
 }
 
+func TestARolloutOfManyServersInOneWaveIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	s, ids := members(t, environments.MostAtOnce+1)
+	in := bringing(true)
+	for name, c := range map[string]struct {
+		strategy *rolloutv1.Strategy
+		on       []string
+		atOnce   bool
+		refused  bool
+	}{
+		"one wave":                   {strategy: &rolloutv1.Strategy{}, on: ids, refused: true},
+		"no strategy":                {on: ids, refused: true},
+		"gates, and one wave":        {strategy: &rolloutv1.Strategy{SuccessPercent: 99}, on: ids, refused: true},
+		"an emergency, and one wave": {strategy: &rolloutv1.Strategy{Emergency: true}, on: ids, refused: true},
+		"one wave, too many side by side": {
+			strategy: &rolloutv1.Strategy{Concurrency: environments.MostAtOnce + 1}, on: ids, refused: true,
+		},
+		"one wave, few side by side": {strategy: &rolloutv1.Strategy{Concurrency: 10}, on: ids},
+		"one wave, and it says so":   {on: ids, atOnce: true},
+		"waves":                      {strategy: bringing(true).GetRollout().Strategy, on: ids},
+		"fewer servers":              {on: ids[1:]},
+	} {
+		in.GetRollout().Strategy, in.GetRollout().On = c.strategy, &intentv1.Selector{Servers: c.on}
+		in.AtOnce = c.atOnce
+		plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
+		why := plan.GetRefusal()
+		if have := why.GetCode() == code.TooWide; have != c.refused || !have && why != nil {
+			t.Errorf("%s: %v; want it refused: %v", name, why, c.refused)
+		}
+		if c.refused && !strings.Contains(why.GetTry(), "--canaries 3 --waves 10%,50%") {
+			t.Errorf("%s: the refusal suggests %q", name, why.GetTry())
+		}
+	}
+	in.GetRollout().Strategy, in.GetRollout().On, in.AtOnce = nil, &intentv1.Selector{Servers: ids}, false
+	if have := s.outcome(s.publish(topology.VerbRollout, in)).GetRefusal(); have.GetCode() != code.TooWide {
+		t.Errorf("the intent: %v; want %s", have, code.TooWide)
+	}
+	in.AtOnce = true
+	id := s.accepted(topology.VerbRollout, in).Id
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
+	s.eventually("every server is released", nil, func() bool { return s.with("web") == len(ids) })
+	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
+		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
+	})
+	back := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: undo})
+	if back.Refusal != nil {
+		t.Errorf("its undo, in one wave as it was: %v; want it accepted", back.Refusal)
+	}
+}
+
+func TestADecommissionOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	s, ids := members(t, environments.MostAtOnce+1)
+	everywhere := &intentv1.Selector{Environment: "prod"}
+	for name, q := range map[string]*intentv1.Decommission{
+		"decommission": {On: everywhere}, "by force": {On: everywhere, Lost: true, Force: true},
+	} {
+		in := &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: q}}
+		why := s.outcome(s.publish(topology.VerbDecommission, in)).GetRefusal()
+		const try = "garrison server decommission --on env=prod --on LABEL=VALUE, "
+		if why.GetCode() != code.TooWide || !strings.HasPrefix(why.GetTry(), try) {
+			t.Errorf("%s of %d servers: %v; want %s", name, len(ids), why, code.TooWide)
+		}
+		plan := must[*registryv1.PlanIntentResponse](s, "PlanIntent", &registryv1.PlanIntentRequest{Intent: in})
+		if have := plan.GetPlans()[0].GetRefusal().GetCode(); have != code.TooWide {
+			t.Errorf("the plan of %s: %q; want %s", name, have, code.TooWide)
+		}
+	}
+	if is := s.get(ids[0]); is.Life != serverv1.Life_LIFE_ALIVE {
+		t.Errorf("a server after the refusals: %v", is.Life)
+	}
+	q := &intentv1.Decommission{On: &intentv1.Selector{Servers: ids[1:]}}
+	in := &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: q}, DryRun: true}
+	if r := s.accepted(topology.VerbDecommission, in); r.Changed != environments.MostAtOnce {
+		t.Errorf("a dry run of fewer: %v", r)
+	}
+	q.On, in.AtOnce, in.DryRun = everywhere, true, false
+	if r := s.accepted(topology.VerbDecommission, in); int(r.Changed) != len(ids) {
+		t.Errorf("at once: %v", r)
+	}
+	s.untilLife(ids[0], serverv1.Life_LIFE_DEAD)
+}
+
 func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 	s, _ := members(t, environments.MostAtOnce+1)
 	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
@@ -125,6 +207,18 @@ func TestAMoveCountsTheDefaultsThatRolloutsUnderWayEndWith(t *testing.T) {
 	})
 	if r := must[*registryv1.MoveServersResponse](s, "MoveServers", q); r.Moved != environments.MostAtOnce+1 {
 		t.Errorf("once it is aborted %d servers moved", r.Moved)
+	}
+}
+
+func TestAMoveOfMoreServersThanMoveAtOnceNamesTheCommandForAPart(t *testing.T) {
+	s, _ := members(t, topology.MaxBatch)
+	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}}
+	if have := s.code("MoveServers", q); have != code.TooManyServers {
+		t.Errorf("a move of %d: %q; want %s", topology.MaxBatch, have, code.TooManyServers)
+	}
+	const want = "garrison server move --on env=prod --on LABEL=VALUE --env none, part after part"
+	if have := s.try("MoveServers", q); have != want {
+		t.Errorf("it suggests %q; want %q", have, want)
 	}
 }
 

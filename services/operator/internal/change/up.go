@@ -36,8 +36,8 @@ never lowers a version, and does not try one again that failed on a server; name
 done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.
 
 With --batch, --stop-after or --soak the upgrade is a rollout, which halts by itself and can be undone as a
-whole; garrison rollout start has more gates. With --dry-run, the exit code is 3 when a server would change, and
-0 when none would.`,
+whole; garrison rollout start has more gates. More than 100 servers need --batch or --at-once. With --dry-run,
+the exit code is 3 when a server would change, and 0 when none would.`,
 		Aliases: []string{"upgrade"}, SuggestFor: []string{"update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
 			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
@@ -121,7 +121,7 @@ func (u *up) rollout(on *intentv1.Selector, w work.Flags) *registryv1.PlanRollou
 	}
 	return &registryv1.PlanRolloutRequest{
 		Intent: &intentv1.Intent{
-			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: w.Strict, Note: w.Note,
+			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: w.Strict, Note: w.Note, AtOnce: w.AtOnce,
 		},
 		EveryAgent: u.all, Exclude: u.exclude,
 	}

@@ -24,8 +24,6 @@ import (
 )
 
 const (
-	// mostInstalls is how many servers get an agent at once without --at-once.
-	mostInstalls = 100
 	// servedByIntent is how many servers one intent names.
 	servedByIntent = 500
 )
@@ -162,10 +160,10 @@ func (i installs) check(atOnce bool) error {
 		n[key[0]] += len(servers)
 	}
 	for _, agent := range slices.Sorted(maps.Keys(n)) {
-		if n[agent] > mostInstalls && !atOnce {
+		if n[agent] > work.MostAtOnce && !atOnce {
 			return cli.Usage("--install would install %s on %d servers at once; %d are allowed. Try: garrison rollout "+
 				"start --install %s@VERSION --on SELECTOR --canaries 3 --waves 10%%, and then the import again; or "+
-				"--at-once", agent, n[agent], mostInstalls, agent)
+				"--at-once", agent, n[agent], work.MostAtOnce, agent)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ type asked struct {
 	exclude         []string
 	install, remove bool
 	repair          bool
-	strict          bool
+	strict, atOnce  bool
 	title, note     string
 	configured      configured
 	then            thenFlags
@@ -49,6 +49,8 @@ func (q *asked) add(c *cobra.Command) {
 	flags.BoolVar(&q.repair, "repair", false, "bring what is wanted again where something else than a task changed "+
 		"the agents, instead of an upgrade; with --all, of every agent that drifts")
 	flags.BoolVar(&q.strict, "strict", false, "do nothing if a server must be left out")
+	flags.BoolVar(&q.atOnce, "at-once", false, "change more than 100 servers in one wave, without --canaries "+
+		"or --waves")
 	cli.TextVar(flags, &q.title, "title", cli.NotEmpty("title"), "what the rollout brings, in one `LINE`")
 	cli.NoteVar(flags, &q.note)
 	q.configured.add(flags)
@@ -117,6 +119,7 @@ func (q *asked) request(
 	return &registryv1.PlanRolloutRequest{
 		Intent: &intentv1.Intent{
 			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: q.strict, Note: q.note,
+			AtOnce: q.atOnce,
 		},
 		EveryAgent: q.all, Exclude: q.exclude, Repair: q.repair && q.all,
 	}, nil

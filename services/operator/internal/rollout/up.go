@@ -62,7 +62,9 @@ func (b *batches) Upgrade(ctx context.Context, q *registryv1.PlanRolloutRequest,
 		s.MaxBroken = &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: b.stopAfter - 1}}
 	}
 	q.Intent.GetRollout().Strategy = s
+	q.Intent.AtOnce = true // the batches are made of what this plan counts
 	servers, err := b.servers(ctx, q)
+	q.Intent.AtOnce = w.AtOnce
 	if err != nil {
 		return err
 	}

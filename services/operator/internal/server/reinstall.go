@@ -39,11 +39,15 @@ that failed. To put another machine in the place of a server: garrison server re
 	}
 	w.Add(c, false)
 	w.AddYes(c)
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "empty more than 100 servers at once")
 	return c
 }
 
 // reinstall shows what is removed from each server and what comes back, and asks for all of them.
 func reinstall(ctx context.Context, env *cli.Env, w work.Flags, names []string) error {
+	if err := work.CheckWidth("empty", len(names), w.AtOnce); err != nil {
+		return err
+	}
 	p := work.Proposal{Verb: topology.VerbReinstall, Question: "Remove every agent"}
 	for _, name := range names {
 		found, err := fleet.Server(ctx, env, name)

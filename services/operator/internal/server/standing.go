@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
 // standingVerb changes whether servers are believed and let in.
@@ -23,6 +24,7 @@ type standingVerb struct {
 	short, long string
 	suggest     []string
 	next        string // the command that takes it back, before the servers
+	shutsOut    bool   // so that it needs --at-once for many servers
 	ask         func(ctx context.Context, env *cli.Env, server, reason string) (display.Server, error)
 }
 
@@ -32,11 +34,12 @@ type standingFlags struct {
 	reason string
 	dryRun bool
 	yes    bool
+	atOnce bool
 }
 
 func quarantineCommand(env *cli.Env) *cobra.Command {
 	return standingVerb{
-		name: "quarantine", past: "quarantined", next: "garrison server release",
+		name: "quarantine", past: "quarantined", next: "garrison server release", shutsOut: true,
 		short: "Shut servers out until they are released.",
 		long: `Shut servers out until they are released: the bus drops their connections and refuses new ones, what they
 report does not count, and nothing new is sent to them. Their agents keep running as they are. garrison server release
@@ -67,7 +70,7 @@ converge to what is wanted.`,
 
 func revokeCommand(env *cli.Env) *cobra.Command {
 	return standingVerb{
-		name: "revoke", past: "revoked", next: "garrison server enroll",
+		name: "revoke", past: "revoked", next: "garrison server enroll", shutsOut: true,
 		short: "Void the credentials of servers for good.",
 		long: `Void the credentials of servers for good, for example of a machine that was stolen or whose disk was
 copied: the bus drops their connections and refuses their keys. The servers stay in the inventory with their instances,
@@ -101,6 +104,9 @@ func (v standingVerb) command(env *cli.Env) *cobra.Command {
 	c.Flags().StringVar(&f.reason, "reason", "", "why, a `TEXT` of one line that is recorded")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers; change nothing")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+	if v.shutsOut {
+		c.Flags().BoolVar(&f.atOnce, "at-once", false, "shut out more than 100 servers at once")
+	}
 	return c
 }
 
@@ -109,9 +115,17 @@ func (v standingVerb) run(ctx context.Context, env *cli.Env, f *standingFlags, n
 	if err != nil {
 		return err
 	}
+	var wide error
+	if v.shutsOut {
+		wide = work.CheckWidth(v.name, len(found), f.atOnce)
+	}
 	if f.dryRun {
 		env.Say("%s would be %s", output.Plural(len(found), "server"), v.past)
-		return output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
+		err := output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
+		return cli.FirstError(err, wide)
+	}
+	if wide != nil {
+		return wide
 	}
 	for _, s := range found {
 		env.Say("server %s (%s), %s", s.GetName(), s.GetId(), display.ServerState(s))

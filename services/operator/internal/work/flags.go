@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -45,6 +47,19 @@ func (w *Flags) Add(c *cobra.Command, selector bool) {
 // AddStrict adds --strict.
 func (w *Flags) AddStrict(c *cobra.Command) {
 	c.Flags().BoolVar(&w.Strict, "strict", false, "do nothing if a server must be left out")
+}
+
+// MostAtOnce is how many servers change at once without --at-once. The registry refuses an intent for more; a command
+// that sends an intent or a request for each server refuses it by itself.
+const MostAtOnce = 100
+
+// CheckWidth refuses a command that would do something to many servers, unless it says so by --at-once.
+func CheckWidth(verb string, servers int, atOnce bool) error {
+	if servers <= MostAtOnce || atOnce {
+		return nil
+	}
+	return fault.Refusef(fault.Invalid, code.TooWide, "the command would %s %d servers; %d are allowed at once", verb,
+		servers, MostAtOnce).Try("fewer servers, part after part; or the same command with --at-once")
 }
 
 // AddAtOnce adds --at-once.

@@ -15,12 +15,12 @@ import (
 // MostAtOnce is how many servers a change reaches without waves, unless its request allows more.
 const MostAtOnce = 100
 
-// waves is the strategy that refusals suggest.
-const waves = "--canaries 3 --waves 10%,50% --soak 5m"
+// Waves is the strategy that refusals suggest.
+const Waves = "--canaries 3 --waves 10%,50% --soak 5m"
 
 // InWaves returns the command that brings a change to servers in waves.
 func InWaves(change string, on *intentv1.Selector) string {
-	return fmt.Sprintf("garrison rollout start %s %s %s", change, selector.Flags(on), waves)
+	return fmt.Sprintf("garrison rollout start %s %s %s", change, selector.Flags(on), Waves)
 }
 
 // RepairInWaves returns the command that repairs in waves what drifted on servers.
@@ -58,13 +58,8 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 		}
 	case *intentv1.Intent_Remove:
 		what, change, on = "the intent would remove "+q.Remove.Agent, "--remove "+q.Remove.Agent, q.Remove.On
-	case *intentv1.Intent_Refresh:
-		if q.Refresh.PurgeKept {
-			return purgesMany(n, q.Refresh.On)
-		}
-		return nil
 	default:
-		return nil
+		return inParts(in, n)
 	}
 	if o.repairs() {
 		change = "--repair " + agentOf(in)
@@ -80,13 +75,23 @@ func (o *outcome) repairs() bool {
 	})
 }
 
-// purgesMany refuses to delete the versions that many servers keep for a way back. No rollout deletes them.
-func purgesMany(servers int, on *intentv1.Selector) *apiv1.Refusal {
-	purge := "garrison purge-undo " + selector.Flags(on)
+// inParts refuses what no rollout does to many servers, and names the command for fewer of them. It returns nil for an
+// intent that may reach any number.
+func inParts(in *intentv1.Intent, servers int) *apiv1.Refusal {
+	var what, command string
+	var on *intentv1.Selector
+	switch {
+	case in.GetRefresh().GetPurgeKept():
+		what, command, on = "delete what %d servers keep for a way back", "garrison purge-undo", in.GetRefresh().On
+	case in.GetDecommission() != nil:
+		what, command, on = "retire %d servers", "garrison server decommission", in.GetDecommission().On
+	default:
+		return nil
+	}
 	return &apiv1.Refusal{
-		Code: code.TooWide, Try: purge + " --on LABEL=VALUE, part after part; or the same command with --at-once",
-		Message: fmt.Sprintf("the intent would delete what %d servers keep for a way back; %d are allowed at once",
-			servers, MostAtOnce),
+		Code: code.TooWide, Try: fmt.Sprintf("%s %s --on LABEL=VALUE, part after part; or the same command with "+
+			"--at-once", command, selector.Flags(on)),
+		Message: fmt.Sprintf("the intent would "+what+"; %d are allowed at once", servers, MostAtOnce),
 	}
 }
 

@@ -100,6 +100,9 @@ func Plan(r Reader, a intent.Ask) Planned {
 	if refusal == nil {
 		refusal = p.place()
 	}
+	if refusal == nil {
+		refusal = p.wide()
+	}
 	p.seal(refusal)
 	p.Values, p.More = p.values.List()
 	return p.Planned

@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -72,7 +73,9 @@ func (a *Defaults) moved(q *registryv1.MoveServersRequest) ([]*serverv1.Server, 
 	}
 	if n := len(found.Servers); n > topology.MaxBatch-1 {
 		return nil, fault.Refusef(fault.Invalid, code.TooManyServers,
-			"%d servers are selected; %d move at once at most", n, topology.MaxBatch-1).Try("a narrower selector")
+			"%d servers are selected; %d move at once at most", n, topology.MaxBatch-1).Try(fmt.Sprintf(
+			"garrison server move %s --on LABEL=VALUE --env %s, part after part", selector.Flags(q.On),
+			cmp.Or(q.Environment, environment.None)))
 	}
 	return found.Servers, nil
 }
