@@ -135,9 +135,6 @@ func parse(args []string) (*flags, error) {
 	return f, errors.Join(err, enoughFiles(f.fleet.Servers))
 }
 
-// spareFiles is how many files a process has open beside the servers' connections.
-const spareFiles = 256
-
 // enoughFiles refuses more servers than the process may have connections. The Go runtime raised the soft limit to the
 // hard one.
 func enoughFiles(servers int) error {
@@ -145,9 +142,9 @@ func enoughFiles(servers int) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	if uint64(servers)+spareFiles > limit.Cur {
+	if uint64(servers)+sim.SpareFiles > limit.Cur {
 		return fault.New(fault.Invalid, "%d servers need %d open files; the limit is %d. Raise it (ulimit -n), or "+
-			"start several processes with a --dir and a --name each", servers, servers+spareFiles, limit.Cur)
+			"start several processes with a --dir and a --name each", servers, servers+sim.SpareFiles, limit.Cur)
 	}
 	return nil
 }

@@ -7,5 +7,6 @@
 //     is acknowledged.
 //  2. A server that is started again continues: it keeps its identity, agents, ended tasks and unacknowledged reports.
 //  3. Which fault a server has, and how long a task takes, follows from the seed and the host name alone.
-//  4. Check compares the ledger with what the servers did, and changes nothing.
+//  4. A fleet has one file open for each server, its connection, and SpareFiles more at most.
+//  5. Check compares the ledger with what the servers did, and changes nothing.
 package sim

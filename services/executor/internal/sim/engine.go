@@ -33,6 +33,7 @@ type engine struct {
 	fault    Fault
 	settings Settings
 	seen     *Seen
+	files    files
 	progress func(*taskv1.Progress) // reports live where a task is
 
 	offers chan *desiredv1.Document
@@ -53,7 +54,7 @@ func (f *Fleet) newEngine(root layout.Root, server string, m *memory) *engine {
 	name := filepath.Base(string(root))
 	return &engine{
 		root: root, name: name, server: server, boot: f.boot, machine: f.machine(name),
-		fault: f.cfg.Shares.of(f.cfg.Seed, name), settings: f.cfg.Settings, seen: &f.Seen,
+		fault: f.cfg.Shares.of(f.cfg.Seed, name), settings: f.cfg.Settings, seen: &f.Seen, files: f.files,
 		offers: make(chan *desiredv1.Document, 1), done: make(chan plan.Action), news: wakeup.New(),
 		progress: func(*taskv1.Progress) {}, left: wakeup.New(), memory: m,
 		busy: map[string]bool{}, hangs: map[string]string{},
@@ -222,9 +223,11 @@ func (e *engine) update(change func(*memory)) {
 }
 
 func (e *engine) save() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.memory.write(e.root)
+	return e.files.do(func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.memory.write(e.root)
+	})
 }
 
 // report returns a report without a body.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,6 +51,7 @@ type Fleet struct {
 
 	cfg     Config
 	boot    string
+	files   files
 	servers []*server
 }
 
@@ -68,7 +68,7 @@ func New(c Config) (*Fleet, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the fleet: %w", err)
 	}
-	return &Fleet{cfg: c, boot: ident.New()}, nil
+	return &Fleet{cfg: c, boot: ident.New(), files: newFiles()}, nil
 }
 
 // Join joins the servers that did not join yet, each with a key of its own, and returns how many joined now.
@@ -123,7 +123,8 @@ func (f *Fleet) machine(name string) *serverv1.Sysinfo {
 	return &serverv1.Sysinfo{Hostname: name, Platform: sysinfo.Platform(), ExecutorVersion: "simulated"}
 }
 
-// Run keeps the servers online until ctx is done. Its error names the servers that ended by themselves.
+// Run keeps the servers online until ctx is done. Its error counts the servers that ended by themselves, and names the
+// first ones.
 func (f *Fleet) Run(ctx context.Context) error {
 	pace := make(chan struct{}, startsAtOnce)
 	var mu sync.Mutex
@@ -140,15 +141,19 @@ func (f *Fleet) Run(ctx context.Context) error {
 		all.Go(func() {
 			time.AfterFunc(startPause, func() { <-pace })
 			if err := s.run(ctx); err != nil && ctx.Err() == nil {
-				f.cfg.Log.Error().Err(err).Msg("simulated server ended")
 				mu.Lock()
+				defer mu.Unlock()
 				errs = append(errs, err)
-				mu.Unlock()
+				level := zerolog.ErrorLevel
+				if len(errs) > namedEnds { // they are counted at the end
+					level = zerolog.InfoLevel
+				}
+				f.cfg.Log.WithLevel(level).Err(err).Msg("simulated server ended")
 			}
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return endedEarly(errs)
 }
 
 // startPause is the time for which a server that starts counts as logging in.

@@ -96,7 +96,8 @@ func (s *server) options() bus.Options {
 	o := bus.Options{
 		URL: s.who.URL, Name: s.who.ServerID, Log: s.fleet.cfg.Log, Persist: true,
 		FirstWait: topology.ServerFirstWait, MaxBackoff: topology.ServerBackoff,
-		Credentials: identity.Credentials(s.root), API: topology.NodesAPI, TLS: s.who.TLS(s.root),
+		Credentials: s.fleet.files.credentials(identity.Credentials(s.root)), API: topology.NodesAPI,
+		TLS: s.who.TLS(s.root),
 	}
 	if s.fleet.cfg.URL != "" {
 		o.URL = s.fleet.cfg.URL
