@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,8 +59,10 @@ func DiffCommand(env *cli.Env) *cobra.Command {
 	var files []string
 	var o declare.Options
 	c := &cobra.Command{
-		Use:     "diff -f FILE|DIRECTORY|-",
-		Short:   "Show what an apply of files would change; exit with 3 when something differs.",
+		Use:   "diff -f FILE|DIRECTORY|-",
+		Short: "Show what an apply of files would change; exit with 3 when something differs.",
+		Long: `Show what an apply of files would change. The exit code is 3 when something differs, and 1 when a file
+changes a field that cannot change.`,
 		Example: "  garrison diff -f fleet.yaml",
 		Args:    cli.Exactly(),
 		PreRunE: cli.Prints(env, inventory.Listing),
@@ -76,10 +79,13 @@ func DiffCommand(env *cli.Env) *cobra.Command {
 			for _, p := range plan.Problems {
 				env.Say("%s", cli.LineOf(refusal(p)))
 			}
-			if !plan.Differs() {
-				return nil
+			switch {
+			case slices.ContainsFunc(plan.Problems, func(p declare.Problem) bool { return p.Fixed }):
+				return cli.Ended(cli.ExitError) // no apply makes it equal
+			case plan.Differs():
+				return cli.Ended(cli.ExitDifferent)
 			}
-			return cli.Ended(cli.ExitDifferent)
+			return nil
 		},
 	}
 	filesVar(c, &files)
