@@ -27,7 +27,7 @@ const (
 	DefaultConcurrency    = task.DefaultConcurrency
 	DefaultQueuedDeadline = 24 * time.Hour
 	DefaultTaskDeadline   = 10 * time.Minute
-	DefaultLeastDeadline  = 3 * time.Minute
+	DefaultLeastDeadline  = 5 * time.Minute
 	DefaultMostDeadline   = time.Hour
 	DefaultTakeOverAfter  = time.Second
 )
