@@ -42,7 +42,7 @@ type Reader interface {
 }
 
 // maxSteps bounds the changes of one server, which are released in one atomic batch.
-const maxSteps = 8
+const maxSteps = 32
 
 // Planned is what a rollout would do now.
 type Planned struct {
@@ -111,7 +111,11 @@ func Plan(r Reader, a intent.Ask) Planned {
 // steps plans each change as an intent of its own.
 func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 	if n := len(q.Steps); n == 0 || n > maxSteps {
-		return &apiv1.Refusal{Code: code.Malformed, Message: fmt.Sprintf("%d steps; want 1 to %d", n, maxSteps)}
+		return &apiv1.Refusal{
+			Code:    code.Malformed,
+			Message: fmt.Sprintf("the rollout changes %d agents; it changes at least 1 and at most %d", n, maxSteps),
+			Try:     "--exclude AGENT, and a second rollout of those",
+		}
 	}
 	for _, step := range q.Steps {
 		if Ask(step, q.On) == nil {
