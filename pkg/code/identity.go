@@ -133,7 +133,7 @@ var identities = []Entry{
 			"there executor uninstall --tombstone FILE, and join with a new token",
 	},
 	{
-		LoginExpired, by(executor, registry),
+		LoginExpired, by(registry, executor),
 		"The credentials of the server or of its account have expired: the server was disconnected for longer than " +
 			"they are valid. Agents keep running, and the executor retries.",
 		"garrison server enroll NAME, and there executor join --token-file FILE",
@@ -150,10 +150,10 @@ var identities = []Entry{
 		"executor status there; a newer executor",
 	},
 	{
-		ClockSkew, by(executor),
-		"The credentials of the server are not valid yet by its own clock. Set the clock; agents keep running " +
-			"meanwhile.",
-		"date -u, there and on the machine of the bus",
+		ClockSkew, by(registry, executor),
+		"The server's clock differs: by its last beats from the registry's by more than 30 seconds, or its " +
+			"credentials are not valid yet by it. Set the clock; agents keep running meanwhile.",
+		"set the clock; date -u, there and on the machine of the bus",
 	},
 	{
 		BusStarting, by(executor),
@@ -166,14 +166,14 @@ var identities = []Entry{
 		"garrisond",
 	},
 	{
-		LedgerBehind, by(executor, registry),
+		LedgerBehind, by(registry, executor),
 		"The server has applied a document that the ledger does not have: the ledger lost part of the server's " +
 			"history, for example by the restore of a backup. The server keeps and heals its agents, takes no " +
 			"document and is sent nothing, until the loss is accepted.",
 		"garrison restore status, then garrison restore accept --on SERVER",
 	},
 	{
-		PlaceUnproven, by(executor, registry),
+		PlaceUnproven, by(registry, executor),
 		"The server was disconnected for so long that its document does not prove that it continues what the " +
 			"server applied last. The registry compares it with the ledger; a few seconds later the server takes the " +
 			"document, or is found to be ahead.",

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"google.golang.org/protobuf/types/known/durationpb"
 	"time"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -122,6 +123,7 @@ func dead() []*serverv1.Server {
 			Reinstall: &serverv1.Reinstall{IntentId: web1, Actor: "ann", Since: ago(time.Minute)},
 
 			CredentialsSince: ago(10 * 24 * time.Hour), CredentialsExpireAt: ago(-80 * 24 * time.Hour),
+			ClockAhead: durationpb.New(-2 * time.Hour),
 			Duties: []*serverv1.Duty{
 				{Kind: serverv1.DutyKind_DUTY_KIND_AGENT, Agent: "cron", Since: ago(time.Minute), Ended: true},
 				{Kind: serverv1.DutyKind_DUTY_KIND_EMPTY, Since: ago(time.Minute)},

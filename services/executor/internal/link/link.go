@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -222,7 +223,8 @@ func (l *Link) beatOnce() error {
 		DocumentEpoch: max(p.Place.Epoch, 1), DocumentGeneration: p.Place.Generation, DocumentMark: p.Place.Mark,
 		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(p.Outbox),
 		AgentsSum: uint64(p.Agents), AgentsAgeMs: p.age(time.Now()), ResetId: p.Reset,
-		State: p.State, Code: p.Code, Reason: strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], ""),
+		SentAt: timestamppb.Now(),
+		State:  p.State, Code: p.Code, Reason: strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], ""),
 	})
 	if err != nil {
 		return err

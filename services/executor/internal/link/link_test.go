@@ -266,7 +266,7 @@ func (s *stand) reports(t *testing.T) (numbers []uint64) {
 }
 
 func TestBeatsSayWhereTheServerIs(t *testing.T) {
-	s := newStand(t)
+	s, began := newStand(t), time.Now()
 	beats := make(chan *reportv1.Beat, 100)
 	stop, err := s.conn.Subscribe(topology.BeatSubject(here), func(m bus.Message) {
 		b := &reportv1.Beat{}
@@ -286,6 +286,9 @@ func TestBeatsSayWhereTheServerIs(t *testing.T) {
 	case b := <-beats:
 		if b.GetDocumentGeneration() != 7 || b.GetOutboxLength() != 1 || b.GetBootId() != "boot" {
 			t.Errorf("beat %v", b)
+		}
+		if sent := b.GetSentAt().AsTime(); sent.Before(began) || sent.After(time.Now()) {
+			t.Errorf("a beat says that it was sent at %v", sent)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("no beat came")

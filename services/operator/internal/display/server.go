@@ -6,6 +6,8 @@ import (
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -73,6 +75,7 @@ var Servers = output.Listing[Server]{
 		output.Wide("KERNEL", func(s Server) string { return s.GetSysinfo().GetKernel() }),
 		output.Wide("EXECUTOR", func(s Server) string { return s.GetSysinfo().GetExecutorVersion() }),
 		{Title: "CONFIRMED", Wide: true, Value: serverConfirmed},
+		output.Wide("CLOCK", clock),
 		{Title: "CREDENTIALS", Wide: true, Value: credentialsLine},
 		output.Wide("ENROLLED", func(s Server) string { return output.Stamp(s.GetEnrolledAt()) }),
 		output.Wide("REINSTALLED", func(s Server) string { return output.Stamp(s.GetReinstalledAt()) }),
@@ -94,6 +97,14 @@ func serverConfirmed(v output.View, s Server) string {
 	default:
 		return output.Stamp(at) + " (" + confirmedAge(v, at) + " ago)"
 	}
+}
+
+// clock returns how far the clock of a server differs from the registry's; empty while it agrees.
+func clock(s Server) string {
+	if s.GetClockAhead() == nil {
+		return ""
+	}
+	return server.ClockText(s.GetClockAhead().AsDuration())
 }
 
 // credentialsLine returns until when the credentials of a server are valid.

@@ -29,6 +29,8 @@ type Situation struct {
 	ConfirmedAt time.Time     // until when its last list is known to be true; zero when it is not known
 	Listening   time.Time     // since when beats are received
 	Beat        time.Duration // how often servers beat
+	ClockAhead  time.Duration // how far the server's clock is ahead; 0 while it agrees
+	ClockSince  time.Time     // since when it differs
 	Heals       bool          // executors may heal drift in the server's environment now
 
 	// Merged returns the digest of an instance's metadata as it is now, or why it cannot be merged; nil compares none.

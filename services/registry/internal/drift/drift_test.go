@@ -56,6 +56,27 @@ func active() map[string]*imagev1.Image {
 
 var all = Scope{Servers: true, Agents: true}
 
+func TestAClockThatDiffersIsADifferenceOfItsOwn(t *testing.T) {
+	s, i := healthy()
+	at := look(s, i, active())
+	at.ClockAhead, at.ClockSince = 2*time.Hour, now.Add(-time.Minute)
+	rows, _ := Of(at, all)
+	if len(rows) != 1 || rows[0].Cause != code.ClockSkew || rows[0].Remedy != byPerson ||
+		rows[0].Observed != "2h ahead" ||
+		!rows[0].Since.AsTime().Equal(at.ClockSince) || !strings.Contains(rows[0].Cure, "set the clock of the server") {
+		t.Errorf("%v", rows)
+	}
+	if rows, _ := Of(at, Scope{Agents: true}); len(rows) != 0 {
+		t.Errorf("among agents: %v", rows)
+	}
+	s.Condition = &serverv1.ServerCondition{
+		State: serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED, Code: code.ClockSkew,
+	}
+	if rows, _ := Of(at, all); len(rows) != 1 {
+		t.Errorf("its executor says it too: %v", rows)
+	}
+}
+
 func TestAServerAsItIsWantedDiffersInNothing(t *testing.T) {
 	s, i := healthy()
 	if rows, agents := Of(look(s, i, active()), all); len(rows) != 0 || agents != 1 {

@@ -33,6 +33,9 @@ func (s Situation) ofServer() []*registryv1.Difference {
 	} else if d := s.stale(); d != nil {
 		out = append(out, d)
 	}
+	if s.ClockAhead != 0 && s.Server.GetCondition().GetCode() != code.ClockSkew {
+		out = append(out, s.skewed())
+	}
 	switch {
 	case s.Server.Life == serverv1.Life_LIFE_DYING:
 		out = append(out, s.leaving())
@@ -165,6 +168,16 @@ func (s Situation) stale() *registryv1.Difference {
 		Remedy: registryv1.Remedy_REMEDY_REFRESH,
 		Reason: fmt.Sprintf("it is online and has not confirmed its reports for %s",
 			s.Now.Sub(from).Round(time.Second)),
+	}
+}
+
+// skewed returns that the clock of a server differs from the registry's.
+func (s Situation) skewed() *registryv1.Difference {
+	observed := server.ClockText(s.ClockAhead)
+	return &registryv1.Difference{
+		Wanted: "the registry's clock", Observed: observed, Cause: code.ClockSkew, Since: timestamppb.New(s.ClockSince),
+		Remedy: person, Reason: "by its beats, its clock is " + observed + " of the registry's, and so are its times",
+		Cure: "set the clock of the server; when many differ alike, that of the registry",
 	}
 }
 

@@ -27,6 +27,7 @@ type Beat struct {
 	Reason   string
 	Reset    string   // the reinstall for which its executor last kept nothing of agents; empty for none
 	Sessions Sessions // the executors that beat as this server in the last while
+	Clock    Clock    // what the last beats show of the server's clock
 	// When a beat last said that no report is waiting in the server's outbox.
 	SettledAt time.Time
 }

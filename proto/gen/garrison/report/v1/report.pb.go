@@ -952,7 +952,9 @@ type Beat struct {
 	// it did not look since it started.
 	AgentsAgeMs uint64 `protobuf:"varint,31,opt,name=agents_age_ms,json=agentsAgeMs,proto3" json:"agents_age_ms,omitempty"`
 	// The document's reset_id for which the executor last deleted what it kept of agents; empty before the first.
-	ResetId       string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
+	ResetId string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
+	// When the beat was sent, by the server's clock; unset by an executor of before there was this field.
+	SentAt        *timestamppb.Timestamp `protobuf:"bytes,110,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,6 +1094,13 @@ func (x *Beat) GetResetId() string {
 	return ""
 }
 
+func (x *Beat) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
 var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
@@ -1176,7 +1185,7 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"candidates\x12\x1d\n" +
 	"\n" +
 	"journal_id\x18\f \x01(\tR\tjournalIdB\x06\n" +
-	"\x04body\"\x87\x04\n" +
+	"\x04body\"\xbc\x04\n" +
 	"\x04Beat\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12/\n" +
@@ -1195,7 +1204,8 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\n" +
 	"agents_sum\x18\x1e \x01(\x06R\tagentsSum\x12\"\n" +
 	"\ragents_age_ms\x18\x1f \x01(\x04R\vagentsAgeMs\x12\x19\n" +
-	"\breset_id\x18d \x01(\tR\aresetIdBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
+	"\breset_id\x18d \x01(\tR\aresetId\x123\n" +
+	"\asent_at\x18n \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAtBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
 
 var (
 	file_garrison_report_v1_report_proto_rawDescOnce sync.Once
@@ -1262,11 +1272,12 @@ var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	6,  // 22: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
 	4,  // 23: garrison.report.v1.Report.candidates:type_name -> garrison.report.v1.CandidatesReport
 	23, // 24: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 25: garrison.report.v1.Beat.sent_at:type_name -> google.protobuf.Timestamp
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }

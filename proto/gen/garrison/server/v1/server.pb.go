@@ -12,6 +12,7 @@ import (
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -2378,8 +2379,11 @@ type Server struct {
 	// Since when it has its credentials: it enrolled, or they were last renewed. Its executor renews them after half of
 	// the time until they expire.
 	CredentialsSince *timestamppb.Timestamp `protobuf:"bytes,102,opt,name=credentials_since,json=credentialsSince,proto3" json:"credentials_since,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How far its clock is ahead of the registry's; behind when negative. Only in answers of the registry; unset while the
+	// clocks agree, and when this replica does not know.
+	ClockAhead    *durationpb.Duration `protobuf:"bytes,110,opt,name=clock_ahead,json=clockAhead,proto3" json:"clock_ahead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Server) Reset() {
@@ -2748,6 +2752,13 @@ func (x *Server) GetCredentialsSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Server) GetClockAhead() *durationpb.Duration {
+	if x != nil {
+		return x.ClockAhead
+	}
+	return nil
+}
+
 // Duty is one thing that the end or the reinstall of a server waits for.
 type Duty struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2843,7 +2854,7 @@ var File_garrison_server_v1_server_proto protoreflect.FileDescriptor
 
 const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/server/v1/server.proto\x12\x12garrison.server.v1\x1a\x1dgarrison/owner/v1/owner.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\x1fgarrison/server/v1/intake.proto\x1a\"garrison/server/v1/reinstall.proto\x1a\x1fgoogle/protobuf/timestamp.proto\".\n" +
+	"\x1fgarrison/server/v1/server.proto\x12\x12garrison.server.v1\x1a\x1dgarrison/owner/v1/owner.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\x1fgarrison/server/v1/intake.proto\x1a\"garrison/server/v1/reinstall.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\".\n" +
 	"\bPlatform\x12\x0e\n" +
 	"\x02os\x18\x01 \x01(\tR\x02os\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\"O\n" +
@@ -2992,7 +3003,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"(\n" +
 	"\tForgotten\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xe4\x13\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xa0\x14\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -3047,7 +3058,9 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\vrule_labels\x18Z \x03(\v2*.garrison.server.v1.Server.RuleLabelsEntryR\n" +
 	"ruleLabels\x12+\n" +
 	"\x11lobby_fingerprint\x18[ \x01(\tR\x10lobbyFingerprint\x12G\n" +
-	"\x11credentials_since\x18f \x01(\v2\x1a.google.protobuf.TimestampR\x10credentialsSince\x1a9\n" +
+	"\x11credentials_since\x18f \x01(\v2\x1a.google.protobuf.TimestampR\x10credentialsSince\x12:\n" +
+	"\vclock_ahead\x18n \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"clockAhead\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a\\\n" +
@@ -3165,6 +3178,7 @@ var file_garrison_server_v1_server_proto_goTypes = []any{
 	(*DocumentPlace)(nil),         // 45: garrison.server.v1.DocumentPlace
 	(*Intake)(nil),                // 46: garrison.server.v1.Intake
 	(*Reinstall)(nil),             // 47: garrison.server.v1.Reinstall
+	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
 }
 var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	6,  // 0: garrison.server.v1.Sysinfo.platform:type_name -> garrison.server.v1.Platform
@@ -3221,15 +3235,16 @@ var file_garrison_server_v1_server_proto_depIdxs = []int32{
 	40, // 51: garrison.server.v1.Server.reinstalled_at:type_name -> google.protobuf.Timestamp
 	39, // 52: garrison.server.v1.Server.rule_labels:type_name -> garrison.server.v1.Server.RuleLabelsEntry
 	40, // 53: garrison.server.v1.Server.credentials_since:type_name -> google.protobuf.Timestamp
-	5,  // 54: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
-	40, // 55: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
-	14, // 56: garrison.server.v1.Labelled.LabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	14, // 57: garrison.server.v1.Server.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	48, // 54: garrison.server.v1.Server.clock_ahead:type_name -> google.protobuf.Duration
+	5,  // 55: garrison.server.v1.Duty.kind:type_name -> garrison.server.v1.DutyKind
+	40, // 56: garrison.server.v1.Duty.since:type_name -> google.protobuf.Timestamp
+	14, // 57: garrison.server.v1.Labelled.LabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	14, // 58: garrison.server.v1.Server.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_garrison_server_v1_server_proto_init() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
@@ -68,8 +69,21 @@ func (p *Watch) LastBeat(id string) time.Time {
 	return p.last[id].At
 }
 
-// Show puts the presence of a copy of a server's record as it is shown.
+// ClockOf returns what the last beats of a server show of its clock; nothing of one that is not online.
+func (p *Watch) ClockOf(s *serverv1.Server) presence.Clock {
+	if s.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
+		return presence.Clock{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[s.Id].Clock
+}
+
+// Show puts the presence and the clock of a copy of a server's record as they are shown.
 func (p *Watch) Show(row *serverv1.Server) {
+	if ahead := p.ClockOf(row).Ahead(); ahead != 0 {
+		row.ClockAhead = durationpb.New(ahead)
+	}
 	presence, since := p.PresenceOf(row)
 	if presence != serverv1.Presence_PRESENCE_LATE {
 		return

@@ -192,7 +192,9 @@ func (p *Watch) Receive(m bus.Message) {
 	beat := beatOf(body, p.records.Now())
 	timeout := presence.SessionTimeout(p.Interval)
 	p.mu.Lock()
-	beat.Sessions = p.last[from.Server].Sessions.Add(presence.SightingOf(body), beat.At, timeout)
+	last := p.last[from.Server]
+	beat.Sessions = last.Sessions.Add(presence.SightingOf(body), beat.At, timeout)
+	beat.Clock = last.Clock.Add(body.SentAt, beat.At)
 	p.mu.Unlock()
 	managed, changes := p.assess(from, beat)
 	if !managed {

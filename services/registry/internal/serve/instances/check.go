@@ -191,7 +191,9 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 			}
 		}
 	}
+	clock := c.api.presence.ClockOf(s)
 	at := drift.Situation{
+		ClockAhead: clock.Ahead(), ClockSince: clock.DiffersSince(),
 		Server: s, Instances: instances, Image: view.Image, Now: c.api.records.Now(),
 		Externals:   c.api.externals.on(s.Id),
 		ConfirmedAt: c.api.presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.presence.Interval,
