@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -200,7 +201,19 @@ func (t TLS) explain(urls string, err error) error {
 	}
 	return fault.Refusef(fault.Denied, code.BusNotTrusted, "%s is not trusted: %s; %s names %s. Nothing was sent to it",
 		urls, t.seen(err), cmp.Or(t.Source, "this machine"), t.wanted()).
-		Try(cmp.Or(t.Renew, "the CA of the bus"))
+		Try(setClock(err, time.Now()) + cmp.Or(t.Renew, "the CA of the bus"))
+}
+
+// setClock returns what to try first when a certificate that was presented is not valid at a time, by this machine's
+// clock; "" when all are.
+func setClock(err error, now time.Time) string {
+	bad, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	if !ok || !slices.ContainsFunc(bad.UnverifiedCertificates, func(c *x509.Certificate) bool {
+		return now.Before(c.NotBefore) || now.After(c.NotAfter)
+	}) {
+		return ""
+	}
+	return "set the clock of this machine if it is not " + now.UTC().Format(time.RFC3339) + "; otherwise "
 }
 
 // seen describes what the other side presented.

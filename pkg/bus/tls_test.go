@@ -101,6 +101,7 @@ func TestAClientSendsNothingToAnotherBus(t *testing.T) {
 	otherPins, _ := trust.Pins(other.Bundle())
 	strange, named := certificate(t, other, now, "127.0.0.1"), certificate(t, ours, now, "elsewhere")
 	expired := certificate(t, ours, now.AddDate(0, -4, 0), "127.0.0.1")
+	early := certificate(t, ours, now.AddDate(0, 0, 7), "127.0.0.1")
 	ca := bus.TLS{CA: func() ([]byte, error) { return ours.Bundle(), nil }}
 	unreadable := bus.TLS{CA: func() ([]byte, error) { return nil, io.ErrUnexpectedEOF }}
 	pinned := bus.TLS{Pins: pins}
@@ -109,25 +110,27 @@ func TestAClientSendsNothingToAnotherBus(t *testing.T) {
 		trust  bus.TLS
 		scheme string
 		want   string // the refusal's code; empty means let in
+		clock  bool   // it says to set the clock
 	}{
-		"our bus, by the CA":                    {good, ca, "tls", ""},
-		"our bus, by a pin":                     {good, pinned, "tls", ""},
-		"our bus, by an address without TLS":    {good, ca, "nats", ""},
-		"a bus of another CA":                   {strange, ca, "tls", code.BusNotTrusted},
-		"a bus of another CA, by a pin":         {strange, pinned, "tls", code.BusNotTrusted},
-		"a token whose pin was changed":         {good, bus.TLS{Pins: otherPins}, "tls", code.BusNotTrusted},
-		"another name":                          {named, ca, "tls", code.BusNotTrusted},
-		"another name, by a pin":                {named, pinned, "tls", code.BusNotTrusted},
-		"an expired certificate":                {expired, ca, "tls", code.BusNotTrusted},
-		"an expired certificate, by a pin":      {expired, pinned, "tls", code.BusNotTrusted},
-		"the CA's own certificate, by a pin":    {stolen(t, ours, other), pinned, "tls", code.BusNotTrusted},
-		"no CA known":                           {good, bus.TLS{}, "tls", code.BusNotTrusted},
-		"no TLS where a CA is known":            {nil, ca, "nats", code.BusNotTrusted},
-		"no TLS where a pin is known":           {nil, pinned, "tls", code.BusNotTrusted},
-		"no TLS on this host without a CA":      {nil, bus.TLS{}, "nats", ""},
-		"a CA that cannot be read":              {good, unreadable, "nats", "-"},
-		"an old version of TLS":                 {old, ca, "tls", "-"},
-		"an old version of TLS, known by a pin": {old, pinned, "tls", "-"},
+		"our bus, by the CA":                    {good, ca, "tls", "", false},
+		"our bus, by a pin":                     {good, pinned, "tls", "", false},
+		"our bus, by an address without TLS":    {good, ca, "nats", "", false},
+		"a bus of another CA":                   {strange, ca, "tls", code.BusNotTrusted, false},
+		"a bus of another CA, by a pin":         {strange, pinned, "tls", code.BusNotTrusted, false},
+		"a token whose pin was changed":         {good, bus.TLS{Pins: otherPins}, "tls", code.BusNotTrusted, false},
+		"another name":                          {named, ca, "tls", code.BusNotTrusted, false},
+		"another name, by a pin":                {named, pinned, "tls", code.BusNotTrusted, false},
+		"an expired certificate":                {expired, ca, "tls", code.BusNotTrusted, true},
+		"an expired certificate, by a pin":      {expired, pinned, "tls", code.BusNotTrusted, true},
+		"a certificate that is not valid yet":   {early, ca, "tls", code.BusNotTrusted, true},
+		"the CA's own certificate, by a pin":    {stolen(t, ours, other), pinned, "tls", code.BusNotTrusted, false},
+		"no CA known":                           {good, bus.TLS{}, "tls", code.BusNotTrusted, false},
+		"no TLS where a CA is known":            {nil, ca, "nats", code.BusNotTrusted, false},
+		"no TLS where a pin is known":           {nil, pinned, "tls", code.BusNotTrusted, false},
+		"no TLS on this host without a CA":      {nil, bus.TLS{}, "nats", "", false},
+		"a CA that cannot be read":              {good, unreadable, "nats", "-", false},
+		"an old version of TLS":                 {old, ca, "tls", "-", false},
+		"an old version of TLS, known by a pin": {old, pinned, "tls", "-", false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := listen(t, c.peer)
@@ -137,6 +140,10 @@ func TestAClientSendsNothingToAnotherBus(t *testing.T) {
 			}
 			if got := fault.RefusalOf(err).GetCode(); (err == nil) != (c.want == "") || c.want != "-" && got != c.want {
 				t.Errorf("%v; want %q", err, c.want)
+			}
+			try := fault.RefusalOf(err).GetTry()
+			if have := strings.HasPrefix(try, "set the clock of this machine if it is not "); have != c.clock {
+				t.Errorf("it says to try %q", try)
 			}
 			if n := p.logins.Load(); (n == 0) != (c.want != "") {
 				t.Errorf("%d logins were sent", n)
