@@ -279,7 +279,7 @@ var changes = []Entry{
 		"executor busy list; executor busy end NAME",
 	},
 	{
-		GivenUp, by(dispatcher, executor, registry),
+		GivenUp, by(dispatcher, executor),
 		"The change waited on its server for the end of a critical section when it was not wanted any more. The " +
 			"server gave it up before it touched anything, and runs what it ran.",
 		"garrison task show TASK names what is wanted instead",

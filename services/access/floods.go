@@ -252,6 +252,7 @@ func (s *floods) add(want map[string]view.Revoked, next time.Time) time.Time {
 	now := s.cfg.Now()
 	for account, keys := range s.suspended {
 		refused := want[account]
+		refused.Keys = slices.Clone(refused.Keys) // the view keeps its own
 		for key, is := range keys {
 			switch {
 			case now.Before(is.until):

@@ -7,6 +7,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
@@ -27,6 +29,9 @@ func explainNewest(
 		ask.Ask = &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent, Image: choice, On: on}}
 	}
 	r, err := cli.Call[*registryv1.PlanIntentResponse](ctx, env, &registryv1.PlanIntentRequest{Intent: ask})
+	if fault.Is(err, fault.Unavailable) {
+		return rows, nil // the rest answers what is asked
+	}
 	if err != nil {
 		return nil, err
 	}

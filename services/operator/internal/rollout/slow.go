@@ -12,6 +12,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	noun "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -26,6 +27,9 @@ const mostSlow = 100
 // task-dispatcher, which alone knows the executor's steps, those whose present step does. Without its answer the
 // registry's remain as they are.
 func findSlow(ctx context.Context, env *cli.Env, r *registryv1.GetRolloutResponse) {
+	if noun.Ended(r.GetRollout().GetState()) {
+		return // what is slow there now is another change
+	}
 	for _, agent := range r.GetRollout().GetAgents() {
 		slow, err := cli.Call[*dispatcherv1.ListTasksResponse](ctx, env, &dispatcherv1.ListTasksRequest{
 			Page: &apiv1.Page{Limit: mostSlow}, Agent: agent, Slow: true,

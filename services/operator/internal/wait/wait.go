@@ -104,6 +104,15 @@ func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []st
 	return err
 }
 
+// taskOnly reports whether a word that is too short for an intent, or begins several, begins one task.
+func taskOnly(ctx context.Context, env *cli.Env, word string, err error) bool {
+	if !fault.Is(err, fault.Invalid) && fault.RefusalOf(err).GetCode() != code.AmbiguousIntent {
+		return false
+	}
+	_, none := fleet.Task(ctx, env, word)
+	return none == nil
+}
+
 // orderOf returns the intent with an id or a prefix of one; NotFound for another word.
 func orderOf(ctx context.Context, env *cli.Env, word string) (watch.Order, error) {
 	if err := cli.IDPrefix("an intent")(word); err != nil {
@@ -117,6 +126,8 @@ func orderOf(ctx context.Context, env *cli.Env, word string) (watch.Order, error
 		r, err = fleet.Intent(ctx, env, word, decidedWithin) // it may be published a moment ago
 	}
 	switch {
+	case err != nil && !ident.IsUUID(word) && taskOnly(ctx, env, word, err):
+		return watch.Order{}, fault.New(fault.NotFound, "%w", err)
 	case err != nil:
 		return watch.Order{}, err
 	case r.GetState() == intentv1.State_STATE_REFUSED:

@@ -1,6 +1,7 @@
 package rolling
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -83,7 +84,7 @@ func keysOf(t *rolloutv1.Target, step uint32) map[string]int {
 		if rollout.StepOf(c) != step {
 			continue
 		}
-		key := strconv.Itoa(n) + " " + c.Agent + " " + c.To.GetId()
+		key := fmt.Sprintf("%06d %s %s", n, c.Agent, c.To.GetId()) // they are answered in this order
 		if n < len(t.UndoIntentIds) {
 			key += " " + t.UndoIntentIds[n]
 		}

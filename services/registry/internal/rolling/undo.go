@@ -109,7 +109,7 @@ func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
 		if there && have.IntentId != id {
 			id = "" // it is asked for anew, where what the rollout brought is wanted again
 		}
-		if !there && c.To != nil || id == "" && !asLeft(have, c) {
+		if !there && c.To != nil || id == "" && !asLeft(have, c) || c.Repair {
 			later[c.Agent] = false
 			plan.LeftOut++
 			continue

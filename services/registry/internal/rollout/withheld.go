@@ -1,12 +1,19 @@
 package rollout
 
 import (
+	"slices"
+
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
 // A rollout that is paused, halted, aborted or undone begins nothing more: the registry withdraws what it released and
 // no server began. A server of which that is all waits for its turn again.
+
+// Repairs reports whether a target brings again what is wanted already. There is nothing to take such a server back to.
+func Repairs(t *rolloutv1.Target) bool {
+	return slices.ContainsFunc(t.GetChanges(), (*rolloutv1.Change).GetRepair)
+}
 
 // Stopped reports whether a rollout in a state must begin nothing.
 func Stopped(s rolloutv1.State) bool {

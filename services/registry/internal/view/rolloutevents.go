@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -142,6 +143,9 @@ func (v *View) away(r *rolloutv1.Rollout, server string, f ledger.Fact) {
 // has reports whether what a change brings is wanted already.
 func (v *View) has(server string, c *rolloutv1.Change) bool {
 	i, _ := v.Instance(server, c.Agent)
+	if c.Repair {
+		return false // it is what was wanted all the time
+	}
 	if c.To == nil || i.GetWanted() == nil {
 		return c.To == nil && i.GetWanted() == nil
 	}
@@ -199,17 +203,20 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 		}
 		if task.State == taskv1.State_STATE_CANCELLED || task.State == taskv1.State_STATE_SUPERSEDED {
 			c, _ := f.Body.(*taskv1.Cancelled)
-			follows := !c.GetWithdrawn() && c.GetCode() != code.GivenUp
-			if follows && i.GetIntentId() == task.IntentId {
-				return // another task of the same change
+			if c == nil && i.GetIntentId() == task.IntentId {
+				return // another task of the same change took its place
 			}
-			e.Kind, e.Reason = rollout.LeftOut, refusal(
-				ledger.Dispatcher, code.ChangedSince, "another intent changed it since, or it was withdrawn")
+			e.Kind, e.Reason = rollout.LeftOut, refusal(ledger.Dispatcher, cmp.Or(c.GetCode(), code.ChangedSince),
+				cmp.Or(c.GetReason(), "another intent changed it since"))
 			if c.GetWithdrawn() && row(v.intents, task.IntentId).GetWithdrawnBy() == ledger.Registry {
 				e.Kind = rollout.Withheld // the rollout stopped before the change began
 			}
 		}
 		v.applyTarget(r, t.ServerId, f, e)
+		s := row(v.servers, t.ServerId)
+		if e.Kind == rollout.Withheld && s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE {
+			v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.Away})
+		}
 		if e.Generation > 0 { // the report that shows the agent after its change may have come first
 			v.applyTarget(r, t.ServerId, f, seen(i, n))
 		}

@@ -69,7 +69,7 @@ func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 	if rollout.SilentSince(t) != nil {
 		groups = append(groups, groupSilent(id))
 	}
-	if t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN && t.RestoredBy == "" {
+	if t.State == rolloutv1.TargetState_TARGET_STATE_BROKEN && t.RestoredBy == "" && !rollout.Repairs(t) {
 		groups = append(groups, groupUnrestored(id))
 	}
 	return groups

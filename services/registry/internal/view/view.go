@@ -36,7 +36,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 32
+const Layout = 33
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{

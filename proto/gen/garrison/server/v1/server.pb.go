@@ -2379,8 +2379,8 @@ type Server struct {
 	// Since when it has its credentials: it enrolled, or they were last renewed. Its executor renews them after half of
 	// the time until they expire.
 	CredentialsSince *timestamppb.Timestamp `protobuf:"bytes,102,opt,name=credentials_since,json=credentialsSince,proto3" json:"credentials_since,omitempty"`
-	// How far its clock is ahead of the registry's; behind when negative. Only in answers of the registry; unset while the
-	// clocks agree, and when this replica does not know.
+	// How far its clock is ahead of the registry's; behind when negative. Only in answers of the registry; unset while
+	// the clocks agree, and when this replica does not know.
 	ClockAhead    *durationpb.Duration `protobuf:"bytes,110,opt,name=clock_ahead,json=clockAhead,proto3" json:"clock_ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
