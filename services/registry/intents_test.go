@@ -242,8 +242,10 @@ func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
 		!strings.Contains(text, second) {
 		t.Errorf("the start of two ids: %v", err)
 	}
-	if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: "ffff"}); got != code.UnknownIntent {
-		t.Errorf("the start of no id: %v", got)
+	for prefix, want := range map[string]string{"ffffffff": code.UnknownIntent, first[:7]: code.Malformed} {
+		if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: prefix}); got != want {
+			t.Errorf("%q: %v, want %s", prefix, got, want)
+		}
 	}
 }
 
