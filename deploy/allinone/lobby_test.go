@@ -223,7 +223,7 @@ func TestAThousandMachinesAreAcceptedAndRetired(t *testing.T) {
 	begun = time.Now()
 	cl := client.New(operator, time.Minute)
 	id := client.NewID()
-	ask := &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{
+	ask := &intentv1.Intent{AtOnce: true, Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{
 		On: &intentv1.Selector{All: true}, Lost: true,
 	}}}
 	if err := cl.Publish(t.Context(), id, ask); err != nil {
