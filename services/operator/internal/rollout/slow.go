@@ -30,6 +30,7 @@ func findSlow(ctx context.Context, env *cli.Env, r *registryv1.GetRolloutRespons
 	if noun.Ended(r.GetRollout().GetState()) {
 		return // what is slow there now is another change
 	}
+	known := slices.Clone(r.GetSlow())
 	for _, agent := range r.GetRollout().GetAgents() {
 		slow, err := cli.Call[*dispatcherv1.ListTasksResponse](ctx, env, &dispatcherv1.ListTasksRequest{
 			Page: &apiv1.Page{Limit: mostSlow}, Agent: agent, Slow: true,
@@ -39,7 +40,7 @@ func findSlow(ctx context.Context, env *cli.Env, r *registryv1.GetRolloutRespons
 		}
 		addSlow(r, slow.GetTasks(), fleet.ServerNames(ctx, env, slow.GetTasks()), env.Now())
 	}
-	for _, s := range r.GetSlow() {
+	for _, s := range known { // at most as many as the registry names
 		tasks, err := cli.Call[*dispatcherv1.ListTasksResponse](ctx, env, &dispatcherv1.ListTasksRequest{
 			Page: &apiv1.Page{Limit: 1}, ServerId: s.GetServerId(), Agent: s.GetAgent(),
 			States: []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING},

@@ -69,18 +69,27 @@ type fetching struct {
 func (in *input) pending(wave uint32) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for t := range in.reader.Pending(in.id, wave) {
-			if !yield(t.ServerId) {
+			if !in.reverts(t) && !yield(t.ServerId) {
 				return
 			}
 		}
 	}
 }
 
+// reverts reports whether a change of a target was withdrawn and what was wanted before is not recorded yet. A decision
+// would rest on what is not wanted any more; the fact that records it leads to the next one.
+func (in *input) reverts(t *rolloutv1.Target) bool {
+	return slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
+		i, _ := in.reader.Instance(t.ServerId, c.Agent)
+		return i.GetWithdrawn()
+	})
+}
+
 func (in *input) returned() iter.Seq2[string, uint32] {
 	return func(yield func(string, uint32) bool) {
 		for t := range in.reader.TargetsOf(in.id, rolloutv1.TargetState_TARGET_STATE_OWED) {
 			s, _ := in.reader.Server(t.ServerId)
-			if present(s) && in.healthy(t) && !yield(t.ServerId, t.Wave) {
+			if present(s) && in.healthy(t) && !in.reverts(t) && !yield(t.ServerId, t.Wave) {
 				return
 			}
 		}

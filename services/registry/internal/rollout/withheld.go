@@ -41,11 +41,11 @@ func withheld(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.Targ
 		return t.State
 	}
 	t.IntentIds[e.Change] = ""
+	if halfway(t) {
+		return leftOut
+	}
 	step := StepOf(t.Changes[e.Change])
 	for range asked(t, step) {
-		if halfway(t) {
-			return leftOut
-		}
 		return reached // another change of the step goes on, or is withdrawn next
 	}
 	if step > 1 {
@@ -62,15 +62,17 @@ func withheld(r *rolloutv1.Rollout, t *rolloutv1.Target, e Event) rolloutv1.Targ
 
 // halfway reports whether some changes of a step succeeded, the others were withdrawn, and none goes on.
 func halfway(t *rolloutv1.Target) bool {
-	withdrawn := false
+	changed, withdrawn := false, false
 	for i, id := range t.IntentIds {
 		switch succeeded := i < len(t.Done) && t.Done[i]; {
 		case StepOf(t.Changes[i]) != max(t.Step, 1):
-		case id == "" && !succeeded:
+		case succeeded:
+			changed = true
+		case id == "":
 			withdrawn = true
-		case !succeeded:
+		default:
 			return false
 		}
 	}
-	return withdrawn
+	return changed && withdrawn
 }
